@@ -61,6 +61,8 @@ fn is_at_the_end_of(name: &str, reference: &str) {
 fn the_pages_list_what_there_is() {
     is_at_the_end_of("cli.md", &list());
     is_at_the_end_of("startup-conf.md", &startup::reference());
+    let fields = control::config::reference(&volley::features::declared().1);
+    is_at_the_end_of("configuration-fields.md", &fields);
     let metrics = declared::reference(&volley::features::declared().1);
     is_at_the_end_of("metrics.md", &format!("## All metrics\n\n{metrics}"));
 }

@@ -280,7 +280,7 @@ mod tests {
         ] {
             assert!(config.contains(line), "{line}{config}");
         }
-        let yaml = "    receive:\n      mode: polling\n      handoff: on\n      queues:\n        0:\n          \
+        let yaml = "    receive:\n      mode: polling\n      handoff: \"on\"\n      queues:\n        0:\n          \
                     mode: interrupt\n          worker: 0\n";
         let whole = cli.ok("show config yaml");
         assert!(whole.contains(yaml), "{whole}");

@@ -1,110 +1,181 @@
 //! `router-advertisement` of an interface.
 
 use std::net::Ipv6Addr;
+use std::sync::LazyLock;
 
+use model::schema::{Bad, Form, Parsed, Schema, keyed, list, number, pairs, parsed, truth};
+use model::yaml::{Node, Reader, ip};
 use net::ip::Prefix6;
 use net::nd::advertiser::Interval;
-use net::nd::{Advertisement, BadAdvice, PrefixAdvice};
+use net::nd::{Advertisement, PrefixAdvice};
 
-use crate::intent::{INFINITE, PREFERENCES, lifetime, preference_word};
-use model::yaml::Text;
-use model::yaml::{At, Node, Reader};
+use crate::intent::{INFINITE, PREFERENCES, lifetime};
 
-/// A map; `{}` for what is usual. Also says whether it is suppressed.
-pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Advertisement, bool)> {
-    let mut fields = r.fields(node);
-    let suppressed = fields.take("suppress").and_then(|n| r.truth(n)).unwrap_or(false);
-    let mut says = Advertisement::default();
-    if let Some(node) = fields.take("interval") {
-        let times: Vec<u64> = r.list(node).iter().filter_map(|n| r.number(n, 0..=1800)).collect();
-        match times[..] {
-            [min, max] => match Interval::new(min, max) {
-                Ok(interval) => says.interval = interval,
-                Err(e) => r.fault(node.at, e.to_string()),
-            },
-            _ => r.fault(node.at, "an interval has two times in seconds: [ 200, 600 ]"),
-        }
-    }
-    says.lifetime = fields.take("lifetime").and_then(|n| r.number(n, 0..=u16::MAX)).unwrap_or(says.lifetime);
-    says.managed = fields.take("managed").and_then(|n| r.truth(n)).unwrap_or(false);
-    says.other = fields.take("other").and_then(|n| r.truth(n)).unwrap_or(false);
-    let word = fields.take("preference").and_then(|n| r.word(n, &PREFERENCES.map(|(word, _)| word)));
-    let preference = PREFERENCES.into_iter().find(|(w, _)| Some(*w) == word);
-    says.preference = preference.map_or(says.preference, |(_, preference)| preference);
-    if let Some(node) = fields.take("dns") {
-        says.dns = r.list(node).iter().filter_map(|n| r.parsed::<Ipv6Addr>(n, "an IPv6 address")).collect();
-    }
-    if let Some(node) = fields.take("prefixes") {
-        for (text, at, node) in r.entries(node) {
-            says.prefixes.extend(prefix(r, text, at, node));
-        }
-    }
-    fields.end(r);
-    Some((says, suppressed))
-}
+/// What is said, and whether it is suppressed.
+pub(super) type Advice = (Advertisement, bool);
 
-/// What is said of a prefix: a map, `{}` for what is usual.
-fn prefix(r: &mut Reader, text: &str, at: At, node: &Node) -> Option<(Prefix6, PrefixAdvice)> {
-    let prefix = Prefix6::exact(text).map_err(|e| r.fault(at, e)).ok();
-    let (mut fields, mut advice) = (r.fields(node), PrefixAdvice::default());
-    let mut preferred = at;
-    for (name, seconds) in [("valid", &mut advice.valid), ("preferred", &mut advice.preferred)] {
-        if let Some(node) = fields.take(name) {
-            preferred = node.at;
-            *seconds = match r.text(node) {
-                Some(INFINITE) => PrefixAdvice::INFINITE,
-                _ => r.number(node, 0..=u32::MAX).unwrap_or(*seconds),
-            };
-        }
-    }
-    for (name, flag) in [
-        ("on-link", &mut advice.on_link),
-        ("autoconfig", &mut advice.autonomous),
-        ("advertise", &mut advice.advertised),
-    ] {
-        *flag = fields.take(name).and_then(|n| r.truth(n)).unwrap_or(true);
-    }
-    fields.end(r);
-    if let Err(e) = Advertisement::check(prefix?, &advice) {
-        r.fault(if e == BadAdvice::Lifetimes { preferred } else { at }, e.to_string());
-        return None;
-    }
-    Some((prefix?, advice))
-}
-
-/// The same as text.
-pub(super) fn write(t: &mut Text<'_>, says: &Advertisement, suppressed: bool) {
-    t.map("router-advertisement", |t| {
-        t.field("suppress", suppressed.then_some(true));
-        t.field("interval", Some(format!("[ {}, {} ]", says.interval.shortest(), says.interval.longest())));
-        t.field("lifetime", Some(says.lifetime));
-        t.field("managed", says.managed.then_some(true));
-        t.field("other", says.other.then_some(true));
-        let usual = Advertisement::default().preference;
-        t.field("preference", (says.preference != usual).then(|| preference_word(says.preference)));
-        let servers: Vec<String> = says.dns.iter().map(|server| format!("\"{server}\"")).collect();
-        t.field("dns", (!servers.is_empty()).then(|| format!("[ {} ]", servers.join(", "))));
-        t.map("prefixes", |t| {
-            for (prefix, advice) in &says.prefixes {
-                t.field(&format!("\"{prefix}\""), Some(prefix_fields(advice)));
-            }
-        });
+/// Its fields.
+pub(super) fn advertisement() -> &'static Schema<Advice> {
+    static SCHEMA: LazyLock<Schema<Advice>> = LazyLock::new(|| {
+        Schema::new((Advertisement::default(), false))
+            .field("suppress", truth(), |a| a.1, |a, on| a.1 = on, "Nothing is sent, and all of this is kept.")
+            .field("interval", Times, |a| a.0.interval, |a, times| a.0.interval = times, "The time between two advertisements.")
+            .always()
+            .field(
+                "lifetime",
+                number(0..=u16::MAX).unit("seconds"),
+                |a| a.0.lifetime,
+                |a, seconds| a.0.lifetime = seconds,
+                "How long the router is a default router; 0: it is none.",
+            )
+            .always()
+            .field("managed", truth(), |a| a.0.managed, |a, on| a.0.managed = on, "Addresses come from DHCPv6.")
+            .field("other", truth(), |a| a.0.other, |a, on| a.0.other = on, "Other settings come from DHCPv6.")
+            .field(
+                "preference",
+                pairs(&PREFERENCES),
+                |a| a.0.preference,
+                |a, preference| a.0.preference = preference,
+                "How much the router is to be preferred (RFC 4191).",
+            )
+            .field(
+                "dns",
+                list(parsed("IPv6 addresses", &["2001:db8::53"], server, |server| ip(server))),
+                |a| a.0.dns.clone(),
+                |a, servers| a.0.dns = servers,
+                "Recursive name servers (RFC 8106).",
+            )
+            .field(
+                "prefixes",
+                keyed("PREFIX", prefix(), advice, false),
+                |a| a.0.prefixes.clone(),
+                |a, prefixes| a.0.prefixes = prefixes,
+                "What is said of prefixes: of others than the interface's networks, or if it is not what is usual of those.",
+            )
     });
+    &SCHEMA
 }
 
-/// What is said of a prefix, on one line.
-fn prefix_fields(advice: &PrefixAdvice) -> String {
-    let usual = PrefixAdvice::default();
-    let mut fields = Vec::new();
-    for (name, seconds, usual) in
-        [("valid", advice.valid, usual.valid), ("preferred", advice.preferred, usual.preferred)]
-    {
-        fields.extend((seconds != usual).then(|| format!("{name}: {}", lifetime(seconds))));
+fn server(text: &str) -> Result<Ipv6Addr, String> {
+    text.parse().map_err(|_| format!("\"{text}\" is not an IPv6 address"))
+}
+
+/// The shortest and the longest time between two advertisements.
+struct Times;
+
+impl Form for Times {
+    type Value = Interval;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<Interval> {
+        let before = r.faults.len();
+        let times: Vec<u64> = r.list(node).iter().filter_map(|node| r.number(node, 0..=1800)).collect();
+        let interval = match times[..] {
+            [min, max] => Interval::new(min, max).map_err(|e| e.to_string()),
+            _ => Err("an interval has two times in seconds: [ 200, 600 ]".into()),
+        };
+        match interval {
+            Ok(interval) => Some(interval),
+            // A time that is no number has a fault of its own.
+            Err(_) if r.faults.len() > before => None,
+            Err(why) => {
+                r.fault(node.at, why);
+                None
+            }
+        }
     }
-    for (name, flag) in
-        [("on-link", advice.on_link), ("autoconfig", advice.autonomous), ("advertise", advice.advertised)]
-    {
-        fields.extend((!flag).then(|| format!("{name}: false")));
+
+    fn line(&self, interval: &Interval) -> String {
+        format!("[ {}, {} ]", interval.shortest(), interval.longest())
     }
-    if fields.is_empty() { "{}".into() } else { format!("{{ {} }}", fields.join(", ")) }
+
+    fn values(&self) -> String {
+        "`[ shortest, longest ]` in seconds, 3 to 1800".into()
+    }
+
+    fn examples(&self) -> Vec<Interval> {
+        [(3, 4), (1350, 1800)].into_iter().filter_map(|(min, max)| Interval::new(min, max).ok()).collect()
+    }
+}
+
+/// A prefix of which something may be said.
+fn prefix() -> Parsed<Prefix6> {
+    parsed(
+        "an IPv6 prefix",
+        &["2001:db8::/64", "2001:db8:1::/48"],
+        |text| {
+            let prefix = Prefix6::exact(text)?;
+            Advertisement::check(prefix, &PrefixAdvice::default()).map_err(|e| e.to_string())?;
+            Ok(prefix)
+        },
+        |prefix| ip(prefix),
+    )
+}
+
+/// What is said of a prefix.
+fn advice() -> &'static Schema<PrefixAdvice> {
+    static SCHEMA: LazyLock<Schema<PrefixAdvice>> = LazyLock::new(|| {
+        Schema::new(PrefixAdvice::default())
+            .field(
+                "valid",
+                Lifetime,
+                |a| a.valid,
+                |a, seconds| a.valid = seconds,
+                "How long the prefix is on the link.",
+            )
+            .field(
+                "preferred",
+                Lifetime,
+                |a| a.preferred,
+                |a, seconds| a.preferred = seconds,
+                "How long addresses with the prefix are preferred.",
+            )
+            .field(
+                "on-link",
+                truth(),
+                |a| a.on_link,
+                |a, on| a.on_link = on,
+                "Its addresses are on the link.",
+            )
+            .field(
+                "autoconfig",
+                truth(),
+                |a| a.autonomous,
+                |a, on| a.autonomous = on,
+                "Hosts make addresses with it.",
+            )
+            .field("advertise", truth(), |a| a.advertised, |a, on| a.advertised = on, "It is told at all.")
+            .check(|advice| {
+                if advice.preferred > advice.valid {
+                    return Err(Bad::new("preferred", net::nd::BadAdvice::Lifetimes.to_string()));
+                }
+                Ok(())
+            })
+    });
+    &SCHEMA
+}
+
+/// A time in seconds that may be without end.
+struct Lifetime;
+
+impl Form for Lifetime {
+    type Value = u32;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<u32> {
+        match r.text(node)? {
+            INFINITE => Some(PrefixAdvice::INFINITE),
+            _ => r.number(node, 0..=u32::MAX),
+        }
+    }
+
+    fn line(&self, seconds: &u32) -> String {
+        lifetime(*seconds)
+    }
+
+    fn values(&self) -> String {
+        format!("0 to {} seconds, or `{INFINITE}`", u32::MAX - 1)
+    }
+
+    fn examples(&self) -> Vec<u32> {
+        vec![0, 600, PrefixAdvice::INFINITE]
+    }
 }

@@ -17,8 +17,11 @@
 //! Every fault of a file is reported at once, each with line and column, and then nothing is done.
 
 mod advertisement;
+mod body;
 mod interface;
+mod ports;
 mod receive;
+mod reference;
 mod route;
 #[cfg(test)]
 mod section_tests;
@@ -41,6 +44,7 @@ use crate::intent::{Abilities, Catalog, Interface, Key, Snapshot, Spec, Tree, Va
 use crate::startup::{Fault, Place};
 use crate::system::System;
 use model::yaml::{At, Content, NOT_YET, Node, Reader};
+pub use reference::reference;
 pub(crate) use route::NOWHERE;
 pub use write::{Writer, write};
 
@@ -126,7 +130,7 @@ const SECTIONS: &[Section] = &[
     ("tables", route::tables),
     // Its members were read already.
     ("routes", route::list),
-    ("settings", settings::settings),
+    ("settings", settings::read),
 ];
 
 /// Sections of `vppcfg` that are not supported yet.

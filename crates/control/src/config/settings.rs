@@ -1,71 +1,147 @@
 //! Bounds of tables that many share.
 
+use std::sync::LazyLock;
+
+use model::schema::{Row, Schema, number, optional};
+use model::yaml::{Node, Text};
 use net::ip::reassembly::Kind;
 
 use super::Reading;
-use crate::intent::{Family, NeighborBounds, PUNT_RATES, PuntRate, Reassembly};
-use model::yaml::Node;
+use crate::intent::{Family, Key, NeighborBounds, PUNT_RATES, PuntRate, Reassembly, Tree};
 
 /// `settings`: bounds that are not the router's own.
-pub(super) fn settings(reading: &mut Reading<'_>, node: &Node) {
+pub(super) fn read(reading: &mut Reading<'_>, node: &Node) {
     let mut fields = reading.r.fields(node);
     for family in Family::ALL {
         if let Some(node) = fields.take(neighbors_name(family)) {
-            neighbors(reading, node, family);
+            let bounds = neighbors().read(&mut reading.r, node.at, node).unwrap_or_default();
+            if bounds != NeighborBounds::default() {
+                reading.set(node.at, NeighborBounds::key(family), bounds);
+            }
         }
     }
-    if let Some(node) = fields.take("punt-rates") {
-        punt_rates(reading, node);
+    if let Some(node) = fields.take(PUNT) {
+        for (name, at, node) in reading.r.entries(node) {
+            if let Some(rate) = reading.r.number(node, PUNT_RATES) {
+                reading.set(at, PuntRate::key(name), PuntRate(rate));
+            }
+        }
     }
     for kind in Kind::ALL {
         if let Some(node) = fields.take(kind.name()) {
-            reassembly(reading, node, kind);
+            let bounds = reassembly().read(&mut reading.r, node.at, node).unwrap_or_default();
+            if bounds != Reassembly::default() {
+                reading.set(node.at, Reassembly::key(kind), bounds);
+            }
         }
     }
     fields.end(&mut reading.r);
 }
 
+/// Writes what [`read`] reads.
+pub(super) fn write(t: &mut Text<'_>, tree: &Tree) {
+    for family in Family::ALL {
+        if let Some(bounds) = tree.get(&NeighborBounds::key(family)).and_then(|value| value.get()) {
+            t.map(neighbors_name(family), |t| neighbors().write(t, bounds));
+        }
+    }
+    t.map(PUNT, |t| {
+        for (key, value) in tree.range(Key::all::<PuntRate>()) {
+            if let (Some(reason), Some(PuntRate(rate))) = (key.get::<PuntRate>(), value.get()) {
+                t.field(&reason, Some(rate));
+            }
+        }
+    });
+    for kind in Kind::ALL {
+        if let Some(bounds) = tree.get(&Reassembly::key(kind)).and_then(|value| value.get()) {
+            t.map(kind.name(), |t| reassembly().write(t, bounds));
+        }
+    }
+}
+
+/// The reference of the section.
+pub(super) fn rows() -> Vec<Row> {
+    let map =
+        |name: &str, help| Row { name: name.into(), values: "a map".into(), usual: String::new(), help };
+    let mut rows = Vec::new();
+    for family in Family::ALL {
+        let name = neighbors_name(family);
+        rows.push(map(name, "Bounds of neighbours (`show ip neighbor-config`)."));
+        rows.extend(neighbors().rows(&format!("{name}.")));
+    }
+    let values = format!("by reason, {} to {} packets a second", PUNT_RATES.start(), PUNT_RATES.end());
+    let help = "Packets that each worker lets through to the main thread (`show punt`).";
+    rows.push(Row { name: PUNT.into(), values, usual: String::new(), help });
+    for kind in Kind::ALL {
+        rows.push(map(kind.name(), "Bounds of reassembly (`show ip4-full-reassembly` and the like)."));
+        rows.extend(reassembly().rows(&format!("{}.", kind.name())));
+    }
+    rows
+}
+
+const PUNT: &str = "punt-rates";
+
 /// The name of the bounds of a family's neighbours.
-pub(super) fn neighbors_name(family: Family) -> &'static str {
+fn neighbors_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip4-neighbors",
         Family::V6 => "ip6-neighbors",
     }
 }
 
-fn neighbors(reading: &mut Reading<'_>, node: &Node, family: Family) {
-    let r = &mut reading.r;
-    let mut fields = r.fields(node);
-    let limit = fields.take("limit").and_then(|n| r.number(n, 0..=u32::MAX));
-    let age = fields.take("age-seconds").and_then(|n| r.number(n, 1..=u32::MAX));
-    fields.end(r);
-    let bounds = NeighborBounds { limit, age };
-    if bounds != NeighborBounds::default() {
-        reading.set(node.at, NeighborBounds::key(family), bounds);
-    }
+fn neighbors() -> &'static Schema<NeighborBounds> {
+    static SCHEMA: LazyLock<Schema<NeighborBounds>> = LazyLock::new(|| {
+        Schema::new(NeighborBounds::default())
+            .field(
+                "limit",
+                optional(number(0..=u32::MAX)),
+                |b| b.limit,
+                |b, n| b.limit = n,
+                "The most neighbours that are learned.",
+            )
+            .field(
+                "age-seconds",
+                optional(number(1..=u32::MAX).unit("seconds")),
+                |b| b.age,
+                |b, n| b.age = n,
+                "How long one is kept that nobody uses.",
+            )
+    });
+    &SCHEMA
 }
 
-/// Of each reason its packets a second.
-fn punt_rates(reading: &mut Reading<'_>, node: &Node) {
-    for (name, at, node) in reading.r.entries(node) {
-        if let Some(rate) = reading.r.number(node, PUNT_RATES) {
-            reading.set(at, PuntRate::key(name), PuntRate(rate));
-        }
-    }
-}
-
-fn reassembly(reading: &mut Reading<'_>, node: &Node, kind: Kind) {
-    let r = &mut reading.r;
-    let mut fields = r.fields(node);
-    let mut number = |name| fields.take(name).and_then(|n| r.number(n, 1..=u32::MAX));
-    let bounds = Reassembly {
-        timeout: number("timeout-seconds"),
-        datagrams: number("max-reassemblies"),
-        fragments: number("max-reassembly-length"),
-        buffers: number("max-buffers"),
-    };
-    fields.end(r);
-    if bounds != Reassembly::default() {
-        reading.set(node.at, Reassembly::key(kind), bounds);
-    }
+fn reassembly() -> &'static Schema<Reassembly> {
+    static SCHEMA: LazyLock<Schema<Reassembly>> = LazyLock::new(|| {
+        let most = || optional(number(1..=u32::MAX));
+        Schema::new(Reassembly::default())
+            .field(
+                "timeout-seconds",
+                optional(number(1..=u32::MAX).unit("seconds")),
+                |b| b.timeout,
+                |b, n| b.timeout = n,
+                "How long fragments wait for the others of their datagram.",
+            )
+            .field(
+                "max-reassemblies",
+                most(),
+                |b| b.datagrams,
+                |b, n| b.datagrams = n,
+                "Datagrams that are put together at once.",
+            )
+            .field(
+                "max-reassembly-length",
+                most(),
+                |b| b.fragments,
+                |b, n| b.fragments = n,
+                "Fragments of a datagram.",
+            )
+            .field(
+                "max-buffers",
+                most(),
+                |b| b.buffers,
+                |b, n| b.buffers = n,
+                "Buffers with fragments; a sixth of all at most.",
+            )
+    });
+    &SCHEMA
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::intent::tests::system;
 use crate::testing::catalog;
+use model::yaml::Text;
 
 /// The faults of a file, each as `line:column: message`.
 fn faults(text: &str) -> Vec<String> {
@@ -488,4 +489,33 @@ fn faults_of_memif_are_named() {
         "interfaces:\n  memif0/0: { memif: { ring-size: 1000, secret: \"1234567890123456789012345\" } }\n",
         &[("2:3", "power of two"), ("2:22", "its \"role\" is needed"), ("2:49", "24 bytes at most")],
     );
+}
+
+/// Whether every example of a record can be written, and read again.
+fn examples_are_read_as_they_are_written<T: Clone + PartialEq + std::fmt::Debug + 'static>(
+    schema: &model::schema::Schema<T>,
+) {
+    let examples = schema.examples();
+    assert!(examples.len() > 1, "{examples:?}");
+    for example in examples {
+        let mut text = String::new();
+        schema.write(&mut Text::new(&mut text, true, false), &example);
+        let mut r = Reader::new("f");
+        // A map without fields is written as none.
+        let node = r.document(if text.is_empty() { "{}" } else { &text }, "", |_, _| ()).unwrap();
+        let read = schema.read(&mut r, node.at, &node);
+        assert_eq!((read.as_ref(), &r.faults), (Some(&example), &Vec::new()), "{text}");
+    }
+}
+
+#[test]
+fn all_that_fields_say_is_read_as_it_is_written() {
+    examples_are_read_as_they_are_written(super::body::body());
+    examples_are_read_as_they_are_written(super::receive::receive());
+    examples_are_read_as_they_are_written(super::advertisement::advertisement());
+    examples_are_read_as_they_are_written(super::ports::af_packet());
+    examples_are_read_as_they_are_written(super::ports::af_xdp());
+    examples_are_read_as_they_are_written(super::ports::memif());
+    examples_are_read_as_they_are_written(super::ports::files());
+    examples_are_read_as_they_are_written(super::ports::tap_host());
 }

@@ -4,21 +4,19 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use drivers::pcap::{self, Speed};
-use drivers::{af_packet, af_xdp, memif};
+use model::yaml::{Text, ip, mac, quoted};
 use net::feature;
 use net::ip::IpPrefix;
-use net::ip::reassembly::Kind;
-use wire::Mac;
 
+use super::body::body;
+use super::ports::{self, Files, Tap};
 use super::route::NOWHERE;
-use super::settings::neighbors_name;
+use super::settings;
 use crate::intent::{
-    Addresses, Catalog, Family, FeatureOn, HIDDEN, Interface, Key, MemifSocket, Neighbor, NeighborBounds,
-    PuntRate, Reassembly, Route, Spec, Table, Tree, Unnumbered, Value, Via, in_order,
+    Addresses, Catalog, FeatureOn, Interface, Key, MemifSocket, Neighbor, Route, Spec, Table, Tree,
+    Unnumbered, Value, Via, in_order,
 };
 use crate::system::System;
-use model::yaml::{Text, ip, mac, quoted};
 
 /// The configuration, as [`read`](super::read) reads it.
 pub fn write(tree: &Tree, catalog: &Arc<Catalog>) -> String {
@@ -107,7 +105,7 @@ impl Writer {
             }
             Section::Routes => (Section::Settings, self.routes(tree, &mut t)),
             Section::Settings => {
-                t.map("settings", |t| settings(t, tree));
+                t.map("settings", |t| settings::write(t, tree));
                 (Section::Feature(0), false)
             }
             Section::Feature(n) => match self.catalog.clone().sections().get(n) {
@@ -247,13 +245,13 @@ fn interface(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
     }
     t.object(name, |t| {
         match &i.spec {
-            Spec::Host(c) => t.map("af-packet", |t| host(t, c)),
-            Spec::Xdp(c) => t.map("af-xdp", |t| xdp(t, c)),
-            Spec::Memif(c) => t.map("memif", |t| shared_memory(t, c)),
-            Spec::Pcap(_, c) => t.map("pcap", |t| files(t, c)),
+            Spec::Host(c) => t.map("af-packet", |t| ports::af_packet().write(t, c)),
+            Spec::Xdp(c) => t.map("af-xdp", |t| ports::af_xdp().write(t, c)),
+            Spec::Memif(c) => t.map("memif", |t| ports::memif().write(t, c)),
+            Spec::Pcap(_, c) => t.map("pcap", |t| ports::files().write(t, &Files::of(c))),
             _ => {}
         }
-        body(t, tree, name, i, true);
+        write_body(t, tree, name, i, true);
         if subs_of(tree, name, None).next().is_some() {
             t.line("sub-interfaces:");
         }
@@ -262,63 +260,17 @@ fn interface(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
 
 fn loopback(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
     if matches!(i.spec, Spec::Loopback(_)) {
-        t.object(name, |t| body(t, tree, name, i, true));
+        t.object(name, |t| write_body(t, tree, name, i, true));
     }
 }
 
 fn tap(t: &mut Text<'_>, _: &Tree, name: &str, i: &Interface) {
     let Spec::Tap(_, c) = &i.spec else { return };
     t.object(name, |t| {
-        t.map("host", |t| {
-            t.field("name", Some(quoted(&c.host_name)));
-            t.field("mac", c.host_mac.map(|m| mac(Mac(m))));
-            t.field("namespace", c.host_namespace.as_ref().map(|ns| quoted(&ns.display().to_string())));
-            t.field("address", c.host_ip4.map(|(ip, len)| format!("{ip}/{len}")));
-        });
+        // The MTU is the interface's.
+        t.map("host", |t| ports::tap_host().write(t, &Tap { config: c.clone(), mtu: None }));
         t.field("gso", (!c.gso).then_some(false));
     });
-}
-
-fn host(t: &mut Text<'_>, c: &af_packet::Config) {
-    t.field("mode", (c.mode == af_packet::Mode::V3).then_some("v3"));
-    t.field("shared", c.shared.then_some(true));
-    t.field("force", c.force.then_some(true));
-}
-
-fn files(t: &mut Text<'_>, c: &pcap::Config) {
-    if let Some(replay) = &c.replay {
-        t.field("rx", Some(quoted(&replay.file.display().to_string())));
-        match replay.speed {
-            Speed::Own => {}
-            Speed::Rate(pps) => t.field("rate", Some(pps)),
-            Speed::Full => t.field("full-speed", Some(true)),
-        }
-        match replay.rounds {
-            None => t.field("loop", Some("forever")),
-            Some(n) => t.field("loop", (n > 1).then_some(n)),
-        }
-    }
-    if let Some(record) = &c.record {
-        t.field("tx", Some(quoted(&record.file.display().to_string())));
-        t.field("max", Some(record.most));
-    }
-}
-
-fn xdp(t: &mut Text<'_>, c: &af_xdp::Config) {
-    let usual = af_xdp::Config::new("");
-    t.field("queues", c.queues);
-    t.field("rx-ring-size", (c.rx_ring != usual.rx_ring).then_some(c.rx_ring));
-    t.field("tx-ring-size", (c.tx_ring != usual.tx_ring).then_some(c.tx_ring));
-    let mode = |attach| if attach == af_xdp::Attach::Native { "native" } else { "generic" };
-    t.field("mode", c.attach.map(mode));
-    t.field(
-        "zero-copy",
-        match c.copying {
-            af_xdp::Copying::IfNeeded => None,
-            copying => Some(copying == af_xdp::Copying::Never),
-        },
-    );
-    t.field("force", c.force.then_some(true));
 }
 
 fn memif_sockets(t: &mut Text<'_>, tree: &Tree) {
@@ -329,32 +281,9 @@ fn memif_sockets(t: &mut Text<'_>, tree: &Tree) {
     }
 }
 
-fn shared_memory(t: &mut Text<'_>, c: &memif::Config) {
-    let usual = memif::Config::new(c.socket, c.id, c.role);
-    t.field("role", Some(if c.role == memif::Role::Server { "master" } else { "slave" }));
-    t.field("rx-queues", (c.rx_queues != usual.rx_queues).then_some(c.rx_queues));
-    t.field("tx-queues", (c.tx_queues != usual.tx_queues).then_some(c.tx_queues));
-    t.field("ring-size", (c.ring_size != usual.ring_size).then_some(c.ring_size));
-    t.field("buffer-size", (c.buffer_size != usual.buffer_size).then_some(c.buffer_size));
-    t.field("trusted", c.trusted.then_some(true));
-    let secret = |s: &memif::Secret| quoted(if t.hides() { HIDDEN } else { s.reveal() });
-    t.field("secret", c.secret.as_ref().map(secret));
-}
-
-/// What [`interface`](super::interface) reads of every interface. `usual` is the state that need not be said.
-fn body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, usual: bool) {
-    t.field("description", i.description.as_ref().map(|text| serde_json::Value::from(text.as_str())));
-    t.field("index", i.index.filter(|_| t.indices()));
-    t.field("state", (i.up != usual).then_some(if i.up { "up" } else { "down" }));
-    t.field("mtu", i.mtu);
-    t.field("mac", i.mac.map(mac));
-    t.field("table", (i.table != 0).then_some(i.table));
-    super::receive::write(t, &i.receive);
-    t.field("ip6", i.ip6.then_some(true));
-    t.field("proxy-arp", i.proxy.then_some(true));
-    if let Some(says) = &i.advertisement {
-        super::advertisement::write(t, says, i.ra_suppressed);
-    }
+/// What [`interface`](super::interface) reads of every interface. `up` is the state that need not be said.
+fn write_body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, up: bool) {
+    body().write_over(t, i, &Interface { up, ..Interface::new(i.spec.clone()) });
     if let Some(Unnumbered(lender)) = tree.get(&Unnumbered::key(name)).and_then(|value| value.get()) {
         t.field("unnumbered", Some(quoted(lender)));
     }
@@ -394,7 +323,7 @@ fn sub_interface(t: &mut Text<'_>, tree: &Tree, name: &str, id: u32, i: &Interfa
                 t.field("exact-match", Some(true));
             });
         }
-        body(t, tree, name, i, usual);
+        write_body(t, tree, name, i, usual);
     });
 }
 
@@ -433,32 +362,4 @@ fn path(via: &Via, weight: u8) -> Vec<String> {
         fields.push(format!("weight: {weight}"));
     }
     fields
-}
-
-fn settings(t: &mut Text<'_>, tree: &Tree) {
-    for family in Family::ALL {
-        let bounds = tree.get(&NeighborBounds::key(family));
-        let Some(b) = bounds.and_then(|value| value.get::<NeighborBounds>()) else { continue };
-        t.map(neighbors_name(family), |t| {
-            t.field("limit", b.limit);
-            t.field("age-seconds", b.age);
-        });
-    }
-    t.map("punt-rates", |t| {
-        for (key, value) in tree.range(Key::all::<PuntRate>()) {
-            if let (Some(reason), Some(PuntRate(rate))) = (key.get::<PuntRate>(), value.get()) {
-                t.field(&reason, Some(rate));
-            }
-        }
-    });
-    for kind in Kind::ALL {
-        let bounds = tree.get(&Reassembly::key(kind));
-        let Some(r) = bounds.and_then(|value| value.get::<Reassembly>()) else { continue };
-        t.map(kind.name(), |t| {
-            t.field("timeout-seconds", r.timeout);
-            t.field("max-reassemblies", r.datagrams);
-            t.field("max-reassembly-length", r.fragments);
-            t.field("max-buffers", r.buffers);
-        });
-    }
 }

@@ -9,12 +9,12 @@ use super::{Refused, refuse};
 pub(crate) const INFINITE: &str = "infinite";
 
 /// The words for how much a router wants to be preferred.
-pub(crate) const PREFERENCES: [(&str, Preference); 3] =
-    [("low", Preference::Low), ("medium", Preference::Medium), ("high", Preference::High)];
+pub(crate) const PREFERENCES: [(Preference, &str); 3] =
+    [(Preference::Low, "low"), (Preference::Medium, "medium"), (Preference::High, "high")];
 
 /// The word for one.
 pub(crate) fn word(preference: Preference) -> &'static str {
-    PREFERENCES.into_iter().find(|(_, p)| *p == preference).map_or("medium", |(word, _)| word)
+    PREFERENCES.into_iter().find(|(p, _)| *p == preference).map_or("medium", |(_, word)| word)
 }
 
 /// A lifetime in seconds, as the commands have it.

@@ -30,7 +30,7 @@ use net::router::Router;
 
 pub use abilities::Abilities;
 pub use address::Addresses;
-pub(crate) use advertisement::{INFINITE, PREFERENCES, lifetime, word as preference_word};
+pub(crate) use advertisement::{INFINITE, PREFERENCES, lifetime};
 pub use family::{Family, OfFamily};
 pub use feature::FeatureOn;
 pub use index::{Find, in_order};

@@ -257,7 +257,7 @@ fn via(family: Family) -> impl Strategy<Value = Via> {
 fn advertisement() -> impl Strategy<Value = Box<Advertisement>> {
     let interval = prop::option::of((3u64..5, 7u64..9))
         .prop_map(|times| times.map_or(Interval::default(), |(min, max)| Interval::new(min, max).unwrap()));
-    let preference = prop::sample::select(PREFERENCES.map(|(_, preference)| preference).to_vec());
+    let preference = prop::sample::select(PREFERENCES.map(|(preference, _)| preference).to_vec());
     let dns = prop::sample::subsequence(
         vec![Ipv6Addr::LOCALHOST, Ipv6Addr::from_bits(0x2001_0db8 << 96 | 0x53)],
         0..3,

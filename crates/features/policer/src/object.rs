@@ -8,6 +8,7 @@ use model::object::{Object, Refused, World, refuse};
 use model::schema::{Described, Parsed, Schema, number, parsed, truth, words};
 use model::store::View;
 use model::visible::hidden;
+use model::yaml::quoted;
 use net::feature::{App, Registrar, Section};
 use net::objects::Host;
 
@@ -118,7 +119,7 @@ fn action() -> Parsed<Action> {
         values,
         &["transmit", "drop", "mark-and-transmit EF", "mark-and-transmit 1"],
         Action::parse,
-        Action::to_string,
+        |action| quoted(&action.to_string()),
     )
 }
 

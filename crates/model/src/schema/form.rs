@@ -27,6 +27,11 @@ pub trait Form: Send + Sync + 'static {
     /// What may be said, for the reference, with Markdown's backticks.
     fn values(&self) -> String;
 
+    /// A value that holds if nothing is said, for the reference; empty if that cannot be said.
+    fn usual(&self, value: &Self::Value) -> String {
+        self.line(value)
+    }
+
     /// The reference of what is inside a value that is in the field `name`.
     fn rows(&self, _name: &str) -> Vec<Row> {
         Vec::new()
@@ -99,42 +104,48 @@ impl<N: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static> Form for 
         format!("{from} to {to}{unit}")
     }
 
+    fn usual(&self, value: &N) -> String {
+        if self.range.contains(value) { value.to_string() } else { String::new() }
+    }
+
     fn examples(&self) -> Vec<N> {
         vec![*self.range.start(), *self.range.end()]
     }
 }
 
 /// One of some words, each of which stands for a value.
-pub struct Words<E: 'static> {
-    all: &'static [E],
-    word: fn(E) -> &'static str,
-}
+pub struct Words<E>(Vec<(E, &'static str)>);
 
 /// One of the words for these values.
-pub fn words<E>(all: &'static [E], word: fn(E) -> &'static str) -> Words<E> {
-    Words { all, word }
+pub fn words<E: Copy>(all: &[E], word: fn(E) -> &'static str) -> Words<E> {
+    Words(all.iter().map(|value| (*value, word(*value))).collect())
 }
 
-impl<E: Copy + PartialEq + Send + Sync> Form for Words<E> {
+/// One of these words.
+pub fn pairs<E: Copy>(all: &[(E, &'static str)]) -> Words<E> {
+    Words(all.to_vec())
+}
+
+impl<E: Copy + PartialEq + Send + Sync + 'static> Form for Words<E> {
     type Value = E;
 
     fn read(&self, r: &mut Reader, node: &Node) -> Option<E> {
-        let words: Vec<&str> = self.all.iter().map(|value| (self.word)(*value)).collect();
+        let words: Vec<&str> = self.0.iter().map(|(_, word)| *word).collect();
         let said = r.word(node, &words)?;
-        self.all.iter().copied().find(|value| (self.word)(*value) == said)
+        self.0.iter().find(|(_, word)| *word == said).map(|(value, _)| *value)
     }
 
     fn line(&self, value: &E) -> String {
-        quoted((self.word)(*value))
+        self.0.iter().find(|(other, _)| other == value).map(|(_, word)| quoted(word)).unwrap_or_default()
     }
 
     fn values(&self) -> String {
-        let words: Vec<String> = self.all.iter().map(|value| format!("`{}`", (self.word)(*value))).collect();
+        let words: Vec<String> = self.0.iter().map(|(_, word)| format!("`{word}`")).collect();
         words.join(", ")
     }
 
     fn examples(&self) -> Vec<E> {
-        self.all.to_vec()
+        self.0.iter().map(|(value, _)| *value).collect()
     }
 }
 
@@ -146,7 +157,7 @@ pub struct Parsed<V: 'static> {
     examples: Vec<&'static str>,
 }
 
-/// A text that `read` understands and `write` gives: what may be said, in words, and texts for tests.
+/// A text that `read` understands, and `write` gives as YAML: what may be said, in words, and texts for tests.
 pub fn parsed<V>(
     values: &'static str,
     examples: &[&'static str],
@@ -158,7 +169,7 @@ pub fn parsed<V>(
 
 /// Any text that is not empty, such as a name.
 pub fn text(values: &'static str, examples: &[&'static str]) -> Parsed<String> {
-    parsed(values, examples, |text| Ok(text.to_string()), String::clone)
+    parsed(values, examples, |text| Ok(text.to_string()), |text| quoted(text))
 }
 
 impl<V: Clone + PartialEq + 'static> Form for Parsed<V> {
@@ -170,7 +181,7 @@ impl<V: Clone + PartialEq + 'static> Form for Parsed<V> {
     }
 
     fn line(&self, value: &V) -> String {
-        quoted(&(self.write)(value))
+        (self.write)(value)
     }
 
     fn values(&self) -> String {
@@ -351,10 +362,11 @@ where
     fn write(&self, t: &mut Text<'_>, name: &str, value: &M) {
         t.map(name, |t| {
             for (key, value) in value {
+                let key = self.key.line(key);
                 if self.block {
-                    t.object(&(self.key.write)(key), |t| (self.schema)().write(t, value));
+                    t.entry(&key, |t| (self.schema)().write(t, value));
                 } else {
-                    t.field(&self.key.line(key), Some((self.schema)().line(value)));
+                    t.field(&key, Some((self.schema)().line(value)));
                 }
             }
         });

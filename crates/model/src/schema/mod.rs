@@ -27,11 +27,11 @@ mod form;
 #[cfg(test)]
 mod tests;
 
-use crate::yaml::{At as Place, Fields, Node, Reader, Text};
+use crate::yaml::{At as Place, Fields, NOT_YET, Node, Reader, Text};
 
 pub use form::{
     Form, Inline, Keyed, List, Number, Optional, Parsed, Truth, Words, block, inline, keyed, list, number,
-    optional, parsed, text, truth, words,
+    optional, pairs, parsed, text, truth, words,
 };
 
 /// What is wrong with a record whose fields can all be read.
@@ -63,7 +63,7 @@ pub struct Row {
     pub name: String,
     /// What its value may be.
     pub values: String,
-    /// What holds if nothing is said; empty if that is nothing.
+    /// What holds if nothing is said; empty if that is nothing, or something must be said.
     pub usual: String,
     /// What it means.
     pub help: &'static str,
@@ -73,6 +73,8 @@ pub struct Row {
 pub struct Schema<T> {
     usual: T,
     fields: Vec<Field<T>>,
+    /// Known fields of other programs' files that are not supported yet.
+    later: &'static [&'static str],
     check: fn(&T) -> Result<(), Bad>,
 }
 
@@ -125,7 +127,12 @@ impl<T: 'static, F: Form> Member<T> for At<T, F> {
     }
 
     fn rows(&self, name: &str, usual: &T, help: &'static str) -> Vec<Row> {
-        let row = Row { name: name.into(), values: self.form.values(), usual: self.line(usual), help };
+        let row = Row {
+            name: name.into(),
+            values: self.form.values(),
+            usual: self.form.usual(&(self.get)(usual)),
+            help,
+        };
         std::iter::once(row).chain(self.form.rows(name)).collect()
     }
 
@@ -139,7 +146,7 @@ impl<T: 'static, F: Form> Member<T> for At<T, F> {
 impl<T: Clone + PartialEq + 'static> Schema<T> {
     /// A record without fields, which is `usual` where nothing is said.
     pub fn new(usual: T) -> Schema<T> {
-        Schema { usual, fields: Vec::new(), check: |_| Ok(()) }
+        Schema { usual, fields: Vec::new(), later: &[], check: |_| Ok(()) }
     }
 
     /// Adds a field: its name, how its value is said, how a record has it, and what it means, in a sentence or two. Fields are written in
@@ -172,6 +179,12 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         schema
     }
 
+    /// Refuses these fields, which other programs know: they are not supported yet.
+    #[must_use]
+    pub fn later(self, later: &'static [&'static str]) -> Schema<T> {
+        Schema { later, ..self }
+    }
+
     /// Refuses records that no field alone shows to be wrong.
     #[must_use]
     pub fn check(self, check: fn(&T) -> Result<(), Bad>) -> Schema<T> {
@@ -180,29 +193,43 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
 
     /// Reads a record from a map; `None` if there is a fault, which is noted. What is wrong with all of it is noted at this place.
     pub fn read(&self, r: &mut Reader, at: Place, node: &Node) -> Option<T> {
-        let before = r.faults.len();
-        let (mut fields, mut value) = (r.fields(node), self.usual.clone());
-        self.take(r, at, &mut fields, &mut value);
-        if r.faults.len() == before {
-            self.verify(r, at, &mut fields, &value);
-        }
-        fields.end(r);
+        let (before, mut value) = (r.faults.len(), self.usual.clone());
+        self.read_over(r, at, node, &mut value);
         (r.faults.len() == before).then_some(value)
     }
 
+    /// Reads a record from a map. Of a field with a fault, which is noted, it stays as it is.
+    pub fn read_over(&self, r: &mut Reader, at: Place, node: &Node, to: &mut T) {
+        let (before, mut fields) = (r.faults.len(), r.fields(node));
+        self.take(r, at, &mut fields, to);
+        if r.faults.len() == before {
+            self.verify(r, at, &mut fields, to);
+        }
+        fields.end(r);
+    }
+
     /// Reads the fields of a record from a map that has others, too. Of a field with a fault, which is noted, the record stays as it is.
-    pub fn read_into(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut T) {
+    /// Returns the names of those.
+    pub fn read_into(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut T) -> Vec<&'static str> {
         let before = r.faults.len();
-        let said = self.take(r, fields.at, fields, to);
+        let (said, faulty) = self.take(r, fields.at, fields, to);
         if said && r.faults.len() == before {
             self.verify(r, fields.at, fields, to);
         }
+        faulty
     }
 
-    /// Reads what the fields say; true if there is one.
-    fn take(&self, r: &mut Reader, at: Place, fields: &mut Fields<'_>, to: &mut T) -> bool {
-        let mut said = false;
+    /// Reads what the fields say; true if there is one. Returns the names of those that are faulty.
+    fn take(
+        &self,
+        r: &mut Reader,
+        at: Place,
+        fields: &mut Fields<'_>,
+        to: &mut T,
+    ) -> (bool, Vec<&'static str>) {
+        let (mut said, mut faulty) = (false, Vec::new());
         for field in &self.fields {
+            let before = r.faults.len();
             match fields.take(field.name) {
                 Some(node) => {
                     field.member.read(r, node, to);
@@ -211,8 +238,10 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
                 None if field.needed.is_empty() => {}
                 None => r.fault(at, field.needed),
             }
+            faulty.extend((r.faults.len() > before).then_some(field.name));
         }
-        said
+        self.later.iter().for_each(|name| fields.refuse(r, name, NOT_YET));
+        (said, faulty)
     }
 
     /// Notes what is wrong with a record whose fields can all be read.
@@ -226,46 +255,65 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
 
     /// Writes the fields that do not have their usual value.
     pub fn write(&self, t: &mut Text<'_>, value: &T) {
-        self.said(value).for_each(|field| field.member.write(t, field.name, value));
+        self.write_over(t, value, &self.usual);
+    }
+
+    /// Writes the fields in which a record differs from another, which is what holds if nothing is said.
+    pub fn write_over(&self, t: &mut Text<'_>, value: &T, usual: &T) {
+        self.said(value, usual).for_each(|field| field.member.write(t, field.name, value));
     }
 
     /// The same in one line, as a map.
     pub fn line(&self, value: &T) -> String {
-        let fields = self.said(value).map(|field| format!("{}: {}", field.name, field.member.line(value)));
+        let fields = self
+            .said(value, &self.usual)
+            .map(|field| format!("{}: {}", field.name, field.member.line(value)));
         let fields: Vec<String> = fields.collect();
         if fields.is_empty() { "{}".into() } else { format!("{{ {} }}", fields.join(", ")) }
     }
 
-    fn said<'a>(&'a self, value: &'a T) -> impl Iterator<Item = &'a Field<T>> {
-        self.fields.iter().filter(|field| field.always || !field.member.same(value, &self.usual))
+    fn said<'a>(&'a self, value: &'a T, usual: &'a T) -> impl Iterator<Item = &'a Field<T>> {
+        self.fields.iter().filter(|field| field.always || !field.member.same(value, usual))
     }
 
     /// The reference: a line for each field, and for those inside of it. Names begin with `around`.
     pub fn rows(&self, around: &str) -> Vec<Row> {
         let rows = |field: &Field<T>| {
             let name = format!("{around}{}", field.name);
-            field.member.rows(&name, &self.usual, field.help)
+            let mut rows = field.member.rows(&name, &self.usual, field.help);
+            if !field.needed.is_empty() {
+                rows[0].usual = String::new();
+            }
+            rows
         };
         self.fields.iter().flat_map(rows).collect()
     }
 
-    /// Records for tests, all of them right: with each example of each field, and of each pair of fields. The usual one is not among them.
+    /// Records for tests, all of them right: with each example of each field, and with some of each pair of fields. The usual one is not
+    /// among them.
     pub fn examples(&self) -> Vec<T> {
         let all: Vec<Vec<Example<T>>> = self.fields.iter().map(|field| field.member.examples()).collect();
-        let mut records = Vec::new();
+        let mut base = self.usual.clone();
+        for (_, examples) in self.fields.iter().zip(&all).filter(|(field, _)| !field.needed.is_empty()) {
+            examples.iter().take(1).for_each(|example| example(&mut base));
+        }
+        let with = |examples: &[&Example<T>]| {
+            let mut record = base.clone();
+            examples.iter().for_each(|example| example(&mut record));
+            record
+        };
+        let mut records: Vec<T> = all.iter().flatten().map(|one| with(&[one])).collect();
         for (n, examples) in all.iter().enumerate() {
-            for one in examples {
-                let mut record = self.usual.clone();
-                one(&mut record);
-                records.push(record.clone());
-                for other in all.iter().skip(n + 1).flatten() {
-                    let mut both = record.clone();
-                    other(&mut both);
-                    records.push(both);
-                }
+            for other in all.iter().skip(n + 1).flat_map(|others| some(others)) {
+                records.extend(some(examples).map(|one| with(&[one, other])));
             }
         }
         records.retain(|record| *record != self.usual && (self.check)(record).is_ok());
         records
     }
+}
+
+/// At most eight of them, evenly chosen.
+fn some<T>(all: &[T]) -> impl Iterator<Item = &T> {
+    all.iter().step_by(all.len().div_ceil(8).max(1))
 }

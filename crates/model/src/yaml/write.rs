@@ -70,9 +70,13 @@ impl<'o> Text<'o> {
     pub fn object(&mut self, name: &str, fields: impl FnOnce(&mut Text<'_>)) {
         // Numbers are keys as they are: of sub-interfaces, others read them as numbers.
         let number = !name.is_empty() && name.bytes().all(|c| c.is_ascii_digit());
-        let key = if number { name.to_string() } else { quoted(name) };
+        self.entry(&if number { name.to_string() } else { quoted(name) }, fields);
+    }
+
+    /// The same below what is YAML already.
+    pub fn entry(&mut self, key: &str, fields: impl FnOnce(&mut Text<'_>)) {
         let before = self.text.len();
-        self.map(&key, fields);
+        self.map(key, fields);
         if self.text.len() == before {
             self.line(format_args!("{key}: {{}}"));
         }

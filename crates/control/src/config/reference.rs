@@ -1,0 +1,37 @@
+//! The reference of all fields, from the schemas that read and write them.
+
+use std::fmt::Write;
+
+use model::schema::Row;
+
+use super::{body, ports, settings};
+use crate::intent::Catalog;
+
+/// Every field as Markdown; `docs/configuration-fields.md` ends with it.
+pub fn reference(catalog: &Catalog) -> String {
+    let mut text = String::new();
+    let interfaces = body::body().rows("").into_iter().chain(body::elsewhere()).chain(catalog.setting_rows());
+    table(&mut text, "Fields of interfaces, sub-interfaces and loopbacks", interfaces);
+    table(&mut text, "`af-packet`", ports::af_packet().rows(""));
+    table(&mut text, "`af-xdp`", ports::af_xdp().rows(""));
+    table(&mut text, "`memif`", ports::memif().rows(""));
+    table(&mut text, "`pcap`", ports::files().rows(""));
+    table(&mut text, "`host` of `taps`", ports::tap_host().rows(""));
+    table(&mut text, "`settings`", settings::rows());
+    for section in catalog.sections() {
+        table(&mut text, &format!("`{}`, by name", section.name), (section.rows)());
+    }
+    text.truncate(text.trim_end().len());
+    text + "\n"
+}
+
+fn table(text: &mut String, title: &str, rows: impl IntoIterator<Item = Row>) {
+    // Writing to a string cannot fail.
+    let _ =
+        writeln!(text, "## {title}\n\n| field | values | if nothing is said | meaning |\n|---|---|---|---|");
+    for Row { name, values, usual, help } in rows {
+        let usual = if usual.is_empty() || usual == "{}" { String::new() } else { format!("`{usual}`") };
+        let _ = writeln!(text, "| `{name}` | {} | {usual} | {help} |", values.replace('|', "\\|"));
+    }
+    text.push('\n');
+}
