@@ -141,6 +141,35 @@ fn in_a_group_with_little_memory_routes_are_refused_and_the_router_lives() {
 }
 
 #[test]
+fn in_a_group_with_little_memory_large_changes_and_files_are_refused_and_the_router_lives() {
+    let Some(lab) = Lab::new() else { return };
+    let host = lab.host("r");
+    let Some(group) = Group::new(&host, 200, true) else { return };
+    let router = Router::launch_by(&host, &group.launcher(), "routes { memory 1G }", "").wait_ready();
+    let added = |n: u32| router.attempt(&format!("ip route add count 30000 {n}.0.0.0/32 via drop")).ok();
+    let blocks = (11..90).take_while(|n| added(*n)).count();
+    assert!((1..70).contains(&blocks), "{blocks} blocks of routes");
+    let file = lab.dir().join("large.yaml");
+    fs::write(&file, "#".repeat(60 << 20)).unwrap();
+    let apply = format!("config apply {}", file.display());
+    for (command, why) in [
+        ("config diff rollback", "the change of the configuration is too large: "),
+        ("config rollback", "the change of the configuration is too large: "),
+        (&apply, "of memory needed, "),
+    ] {
+        let done = router.attempt(command);
+        assert!(!done.ok() && done.stderr.contains(why), "{command}: {done}");
+    }
+    // By hand it goes.
+    for n in 11..11 + blocks {
+        router.ctl(&format!("ip route del count 30000 {n}.0.0.0/32"));
+    }
+    router.ctl("ip route add 10.0.0.0/24 via drop");
+    router.ctl("config rollback");
+    router.stop();
+}
+
+#[test]
 fn in_a_group_with_too_little_memory_a_router_does_not_start_and_says_why() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("r");

@@ -13,11 +13,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
+use infra::mem::Room;
 use nix::fcntl::OFlag;
 use nix::sys::statfs::{self, FsType, fstatfs};
 
 /// The largest file that is read, in bytes: some millions of routes.
 pub const LARGEST: u64 = 512 << 20;
+
+/// Files of more bytes are read only if there is memory for what becomes of them.
+const LARGE: u64 = 2 << 20;
+/// Bytes that a byte of a configuration takes until it is understood: measured 2.4.
+const PER_BYTE: u64 = 3;
 
 /// Files that are open at the same time, or that somebody waits for. A file system that does not answer keeps the threads
 /// that asked it, whatever becomes of their clients.
@@ -205,8 +211,11 @@ pub fn private(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As those of `open`; or it is no text.
 pub fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    open(path)?.read_to_string(&mut text)?;
+    let (mut file, mut text) = (open(path)?, String::new());
+    if file.size > LARGE {
+        Room::now().must_have(PER_BYTE * file.size)?;
+    }
+    file.read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use drivers::pcap::{self, Recording};
+use infra::mem::Room;
 use net::router::InterfaceInfo;
 
 use super::Context;
@@ -35,6 +36,12 @@ const LONG: usize = 10_000;
 const LINKS: Duration = Duration::from_secs(3);
 /// How much text is given to the client at once, bytes.
 const CHUNK: usize = 32 << 10;
+
+/// Bytes that a copy of the configuration takes for each object, and what becomes of a change until it is made. Measured with routes.
+const OBJECT: u64 = 256;
+const CHANGE: u64 = 1024;
+/// What takes so little is always tried: a router that is short of memory must be able to free some.
+const LITTLE: u64 = 4 << 20;
 
 /// On what terms a configuration is applied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -313,6 +320,9 @@ fn planned(
     origin: Origin,
 ) -> Result<Planned, Refusal> {
     let mut said = BTreeSet::new();
+    if !matches!(goal, Goal::File(..)) {
+        there_is_memory_for(now.tree().len(), OBJECT).map_err(|why| Refusal { key: None, why })?;
+    }
     let goes_forward = matches!(goal, Goal::File(..));
     let is_start = matches!(goal, Goal::File(_, Terms { quiet: true, .. }));
     let quiet = is_start || matches!(goal, Goal::Without(_));
@@ -329,7 +339,7 @@ fn planned(
         }
         _ => now.clone(),
     };
-    let mut plan = now.plan(after, abilities)?;
+    let mut plan = now.plan(after, abilities, |changes| there_is_memory_for(changes, CHANGE))?;
     let text = if quiet { String::new() } else { difference(&plan, &said) };
     let mut recordings = BTreeMap::new();
     for (key, replay) in replays(&plan) {
@@ -350,6 +360,16 @@ fn planned(
     let edits = if is_start { Vec::new() } else { edits };
     let note = journal::note(origin, edits, |key| plan.after.tree().get(key));
     Ok(Planned { plan, recordings, interfaces, note, text })
+}
+
+/// Refuses to take `each` bytes so many times where there is no memory for that.
+fn there_is_memory_for(times: usize, each: u64) -> Result<(), Refused> {
+    let bytes = times as u64 * each;
+    if bytes <= LITTLE {
+        return Ok(());
+    }
+    let why = |e| Refused(format!("the change of the configuration is too large: {e}"));
+    Room::now().must_have(bytes).map_err(why)
 }
 
 /// A refusal with the place in the file that it is about.

@@ -31,13 +31,19 @@ pub(super) fn complete<W: World>(now: &Snapshot<W>, wanted: Vec<(&Key, &mut Valu
 }
 
 impl<W: World> Snapshot<W> {
-    /// How this tree becomes the other one, whose objects are completed.
+    /// How this tree becomes the other one, whose objects are completed. `admit` is asked whether there may be so many changes.
     ///
     /// # Errors
     /// The first fault found.
-    pub fn plan(&self, mut after: Snapshot<W>, abilities: &W::Abilities) -> Result<Plan<W>, Refusal> {
+    pub fn plan(
+        &self,
+        mut after: Snapshot<W>,
+        abilities: &W::Abilities,
+        admit: impl FnOnce(usize) -> Result<(), Refused>,
+    ) -> Result<Plan<W>, Refusal> {
         after.complete(self);
         let changes = self.diff(&after.tree);
+        admit(changes.len()).map_err(|why| Refusal { key: None, why })?;
         let changed = changes.iter().map(|c| (&c.key, c.value.as_ref()));
         let steps = self.steps(changed, &after.view(), abilities)?;
         let edit = |c: Change<W>| Edit { old: self.tree.get(&c.key).cloned(), key: c.key, new: c.value };

@@ -274,7 +274,7 @@ proptest! {
         prop_assert_eq!(&fresh, &other);
         // A step at a time, as long ways are made.
         let before = (room.clone(), store.snapshot());
-        let plan = before.1.plan(wanted.snapshot(), &()).map_err(|e| TestCaseError::fail(e.why.0))?;
+        let plan = before.1.plan(wanted.snapshot(), &(), |_| Ok(())).map_err(|e| TestCaseError::fail(e.why.0))?;
         let mut making = Making::begin(plan.steps, &mut room);
         while making.go_on(&mut room) {}
         prop_assert!(making.end().is_ok());
