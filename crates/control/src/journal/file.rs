@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,6 +17,8 @@ use crate::process;
 
 /// The name of the file in its directory.
 const NAME: &str = "journal";
+/// What the names of files begin with that are to take its place.
+const UNFINISHED: &str = ".journal-";
 /// What it begins with.
 const HEAD: &str = "volley journal 1\n";
 /// Entries that are read at most, and kept when the file is replaced.
@@ -74,6 +76,8 @@ impl Kept {
         if about.len() > sizes.foreign {
             return refused("it is too large to be one: remove it");
         }
+        // The lock of the file is that of the directory, too.
+        remove_unfinished(directory)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         let rest = match bytes.strip_prefix(HEAD.as_bytes()) {
@@ -82,7 +86,7 @@ impl Kept {
             None if HEAD.as_bytes().starts_with(&bytes) => {
                 file.set_len(0)?;
                 bytes = HEAD.into();
-                append(&mut file, HEAD.as_bytes(), 0)?;
+                append(&file, HEAD.as_bytes(), 0)?;
                 File::open(directory)?.sync_all()?;
                 &[]
             }
@@ -112,23 +116,37 @@ impl Kept {
     /// # Errors
     /// The system refuses: nothing was written then.
     pub fn append(&mut self, line: &str) -> io::Result<()> {
-        if self.file.metadata()?.nlink() == 0 {
-            return refused("it was removed: restart the router to have a new one");
-        }
+        self.is_in_place()?;
         if self.bytes > self.sizes.full || self.lines >= 2 * MOST {
             self.replace()?;
         }
-        append(&mut self.file, line.as_bytes(), self.bytes)?;
+        append(&self.file, line.as_bytes(), self.bytes)?;
         self.bytes += line.len() as u64;
         self.lines += 1;
         Ok(())
     }
 
-    /// Makes a file with the newest lines take its place.
+    /// Makes sure that the name still leads to the file: what is written to another one nobody finds.
+    fn is_in_place(&self) -> io::Result<()> {
+        let ours = self.file.metadata()?;
+        match self.path.symlink_metadata() {
+            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(()),
+            Ok(_) => refused("another file took its place: move it back, or restart the router"),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                refused("it was removed or renamed: move it back, or restart the router to have a new one")
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Makes a file with the newest lines take its place. Names are only written to: who owns the directory may have made anything of them.
     fn replace(&mut self) -> io::Result<()> {
-        let text = String::from_utf8_lossy(&fs::read(&self.path)?).into_owned();
+        let size = self.file.metadata()?.len().min(self.sizes.foreign);
+        let mut old = vec![0; size as usize];
+        self.file.read_exact_at(&mut old, 0)?;
+        let old = String::from_utf8_lossy(&old);
         let (mut newest, mut bytes) = (Vec::new(), 0);
-        for line in text.lines().skip(1).collect::<Vec<_>>().into_iter().rev() {
+        for line in old.lines().skip(1).collect::<Vec<_>>().into_iter().rev() {
             bytes += line.len() + 1;
             if newest.len() == MOST || bytes > self.sizes.kept {
                 break;
@@ -138,19 +156,27 @@ impl Kept {
         let lines = newest.len();
         let text = newest.into_iter().rev().fold(String::from(HEAD), |text, line| text + line + "\n");
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        let mut new = tempfile::Builder::new().prefix(".journal-").tempfile_in(folder)?;
+        let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
         new.as_file().lock()?;
         new.write_all(text.as_bytes())?;
         new.as_file().sync_all()?;
-        new.persist(&self.path)?;
-        File::open(folder)?.sync_all()?;
-        // By its name, for appending.
-        let file = files::private(&self.path)?;
-        self.file = file;
-        lock(&self.file)?;
+        self.file = new.persist(&self.path)?;
         (self.bytes, self.lines) = (text.len() as u64, lines);
-        Ok(())
+        File::open(folder)?.sync_all()
     }
+}
+
+/// Removes what routers have left that were killed while they replaced a file.
+fn remove_unfinished(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)?.take(1000) {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes())
+            && entry.file_type()?.is_file()
+        {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn refused<T>(why: &str) -> io::Result<T> {
@@ -171,8 +197,8 @@ fn lock(file: &File) -> io::Result<()> {
 }
 
 /// Appends to a file that is so long. If that fails, it is so long again.
-fn append(file: &mut File, bytes: &[u8], at: u64) -> io::Result<()> {
-    let written = file.write_all(bytes).and_then(|()| file.sync_data());
+fn append(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    let written = file.write_all_at(bytes, at).and_then(|()| file.sync_data());
     if written.is_err() {
         // Should that fail, too, the next one to open the file passes over what is there.
         let _ = file.set_len(at);
@@ -270,6 +296,37 @@ mod tests {
         let _first = open(folder.path());
         assert!(refused().contains("another router keeps its journal there"));
         assert_eq!(fs::metadata(&other).unwrap().len(), 0);
+    }
+
+    /// Who owns the directory may move the file, or make anything of its name, while the router runs.
+    #[test]
+    fn a_file_whose_name_leads_elsewhere_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join(NAME), folder.path().join("other"));
+        let sizes = Sizes { full: 100, kept: 3000, foreign: 1 << 20 };
+        let (mut kept, _) = Kept::open(folder.path(), sizes).unwrap();
+        let lines: Vec<String> = entries(0..4).iter().map(|entry| record::line(entry, &catalog())).collect();
+        kept.append(&lines[0]).unwrap();
+        fs::rename(&path, &other).unwrap();
+        let before = fs::read(&other).unwrap();
+        let mut refused = || kept.append(&lines[1]).unwrap_err().to_string();
+        assert!(refused().starts_with("it was removed or renamed"));
+        symlink("/dev/zero", &path).unwrap();
+        assert!(refused().starts_with("another file took its place"));
+        fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(refused().starts_with("another file took its place"));
+        assert_eq!(fs::read(&other).unwrap(), before);
+        // Back in its place it goes on; and it is replaced by what it has, for it is full.
+        fs::rename(&other, &path).unwrap();
+        kept.append(&lines[1]).unwrap();
+        assert_ne!(fs::metadata(&path).unwrap().len(), before.len() as u64);
+        // What a killed router has left goes.
+        fs::write(folder.path().join(".journal-abc"), "").unwrap();
+        kept.append(&lines[2]).unwrap();
+        drop(kept);
+        assert_eq!(numbers(&open(folder.path()).1), [1, 2, 3]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
