@@ -1,9 +1,10 @@
 //! HTTP, on a thread of its own: what clients do costs the main thread nothing but the samples.
 //!
 //! A connection is for one request, and for [`LONGEST`] at most. There are [`PLACES`] of them; when all are taken, the
-//! client that has been silent for the longest time gives way to the next one.
+//! client that has been silent for the longest time gives way to the next one. [`SCRAPES`] of them are given the metrics at once, which are
+//! many megabytes where there is much to count: others wait, and who reads them slowly gives way.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
@@ -21,6 +22,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use infra::mem::Room;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, LocalSet};
@@ -30,6 +32,12 @@ use super::text::{Format, Samples};
 
 /// How many clients are served at once.
 pub(super) const PLACES: usize = 16;
+/// How many clients are given the metrics at once.
+pub(super) const SCRAPES: usize = 4;
+/// How long one of them may read before it gives way to another.
+const SLOW: Duration = Duration::from_secs(1);
+/// Metrics of more bytes are given only if there is memory for them.
+const LARGE: u64 = 1 << 20;
 /// How long a client may take to say what it wants.
 const SILENCE: Duration = Duration::from_secs(5);
 /// How long a connection lasts at most.
@@ -40,7 +48,7 @@ const REQUEST: usize = 16 << 10;
 const RECOVERY: Duration = Duration::from_millis(100);
 /// How long a thread of a router that is well may not be heard of. Sleeping workers wake ten times a second.
 const UNHEARD: Duration = Duration::from_secs(2);
-/// How often workers are looked at until they were heard of.
+/// How often it is looked at what is waited for: workers that were not heard of, other clients.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// What the main thread is asked.
@@ -86,22 +94,85 @@ pub fn serve(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) -> 
 /// A connection.
 struct Client {
     task: JoinHandle<()>,
-    /// Whether it has said what it wants.
-    asked: Rc<Cell<bool>>,
+    state: Rc<State>,
+}
+
+/// What a client is at.
+#[derive(Default)]
+struct State {
+    /// Whether it has said what it wants, and does not wait for others to have it.
+    asked: Cell<bool>,
+    /// Since when it is given the metrics.
+    scrapes: Cell<Option<Instant>>,
+}
+
+/// The connections, in the order in which they came.
+#[derive(Default)]
+struct Clients {
+    all: RefCell<VecDeque<Client>>,
+    /// Bytes of the metrics when they were last asked for.
+    size: Cell<u64>,
+}
+
+impl Clients {
+    /// Whether there is room for one more, which there may be because a silent one has to go.
+    fn make_room(&self) -> bool {
+        let mut all = self.all.borrow_mut();
+        all.retain(|client| !client.task.is_finished());
+        if all.len() < PLACES {
+            return true;
+        }
+        let silent = all.iter().position(|client| !client.state.asked.get());
+        let Some(client) = silent.and_then(|n| all.remove(n)) else { return false };
+        client.task.abort();
+        true
+    }
+
+    /// Waits until one more may be given the metrics. Meanwhile it gives way to who is to be let in, as a silent one does.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    async fn begin_scrape(&self, state: &State) -> Result<(), String> {
+        if self.size.get() > LARGE {
+            Room::now().must_have(2 * self.size.get()).map_err(|e| e.to_string())?;
+        }
+        state.asked.set(false);
+        while !self.has_scrape() {
+            sleep(LOOK).await;
+        }
+        state.asked.set(true);
+        state.scrapes.set(Some(Instant::now()));
+        Ok(())
+    }
+
+    /// Whether one more may be given the metrics, for which a slow one may have to go.
+    fn has_scrape(&self) -> bool {
+        let all = self.all.borrow();
+        let at_it = || all.iter().filter(|client| !client.task.is_finished());
+        let at_it = || at_it().filter_map(|client| Some((client.state.scrapes.get()?, client)));
+        if at_it().count() < SCRAPES {
+            return true;
+        }
+        let slow = at_it().filter(|(since, _)| since.elapsed() >= SLOW).min_by_key(|(since, _)| *since);
+        let Some((_, client)) = slow else { return false };
+        client.task.abort();
+        client.state.scrapes.set(None);
+        true
+    }
 }
 
 async fn accept(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    // In the order in which they came.
-    let mut clients = VecDeque::new();
+    let clients = Rc::new(Clients::default());
     loop {
         tokio::select! {
             () = main.closed() => return Ok(()),
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if make_room(&mut clients) => {
-                    let asked = Rc::new(Cell::new(false));
-                    let connection = connection(stream, asked.clone(), health.clone(), main.clone());
-                    clients.push_back(Client { task: tokio::task::spawn_local(connection), asked });
+                Ok((stream, _)) if clients.make_room() => {
+                    let state = Rc::new(State::default());
+                    let answerer = Answerer { state: state.clone(), clients: clients.clone(), health: health.clone(), main: main.clone() };
+                    let task = tokio::task::spawn_local(connection(stream, answerer));
+                    clients.all.borrow_mut().push_back(Client { task, state });
                 }
                 // The connection ends; Prometheus will try again.
                 Ok(_) => tracing::debug!("a client of the metrics was turned away: {PLACES} are being answered"),
@@ -114,22 +185,18 @@ async fn accept(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) 
     }
 }
 
-/// Whether there is room for one more, which there may be because a silent one has to go.
-fn make_room(clients: &mut VecDeque<Client>) -> bool {
-    clients.retain(|client| !client.task.is_finished());
-    if clients.len() < PLACES {
-        return true;
-    }
-    let silent = clients.iter().position(|client| !client.asked.get());
-    let Some(client) = silent.and_then(|n| clients.remove(n)) else { return false };
-    client.task.abort();
-    true
+/// Answers a client.
+struct Answerer {
+    state: Rc<State>,
+    clients: Rc<Clients>,
+    health: Health,
+    main: mpsc::Sender<Ask>,
 }
 
-async fn connection(stream: TcpStream, asked: Rc<Cell<bool>>, health: Health, main: mpsc::Sender<Ask>) {
+async fn connection(stream: TcpStream, answerer: Answerer) {
     let service = service_fn(|request| {
-        asked.set(true);
-        respond(request, &health, &main)
+        answerer.state.asked.set(true);
+        answerer.respond(request)
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -182,40 +249,48 @@ fn say(status: StatusCode, text: impl Into<String>) -> Response<Pieces> {
     answer(status, "text/plain; charset=utf-8", [Bytes::from(text.into())])
 }
 
-async fn respond(
-    request: Request<Incoming>,
-    health: &Health,
-    main: &mpsc::Sender<Ask>,
-) -> Result<Response<Pieces>, Infallible> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut refused = say(StatusCode::METHOD_NOT_ALLOWED, "there is nothing but GET here\n");
-        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return Ok(refused);
-    }
-    Ok(match request.uri().path() {
-        "/metrics" => {
-            let accept = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-            let format = Format::wanted(&accept.collect::<Vec<_>>().join(","));
-            match ask(main, Ask::Samples).await {
-                Some(samples) => answer(StatusCode::OK, format.content_type(), format.write(samples)),
-                None => say(StatusCode::SERVICE_UNAVAILABLE, format!("{SILENT_MAIN}\n")),
+impl Answerer {
+    async fn respond(&self, request: Request<Incoming>) -> Result<Response<Pieces>, Infallible> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut refused = say(StatusCode::METHOD_NOT_ALLOWED, "there is nothing but GET here\n");
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return Ok(refused);
+        }
+        Ok(match request.uri().path() {
+            "/metrics" => {
+                let accept = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+                self.metrics(Format::wanted(&accept.collect::<Vec<_>>().join(","))).await
             }
+            "/health" => self.health().await,
+            _ => say(StatusCode::NOT_FOUND, "there are /metrics and /health\n"),
+        })
+    }
+
+    async fn metrics(&self, format: Format) -> Response<Pieces> {
+        if let Err(why) = self.clients.begin_scrape(&self.state).await {
+            return say(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
         }
-        "/health" => {
-            let (failing, degraded) = health.faults(main).await;
-            let (code, status) = match (failing.is_empty(), degraded.is_empty()) {
-                (true, true) => (StatusCode::OK, "ok"),
-                // It forwards: another one would not do it better.
-                (true, false) => (StatusCode::OK, "degraded"),
-                (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
-            };
-            let faults: Vec<String> = failing.into_iter().chain(degraded).collect();
-            let workers = health.workers.workers().len();
-            let body = serde_json::json!({ "status": status, "workers": workers, "faults": faults });
-            answer(code, "application/json", [Bytes::from(format!("{body}\n"))])
-        }
-        _ => say(StatusCode::NOT_FOUND, "there are /metrics and /health\n"),
-    })
+        let Some(samples) = ask(&self.main, Ask::Samples).await else {
+            return say(StatusCode::SERVICE_UNAVAILABLE, format!("{SILENT_MAIN}\n"));
+        };
+        let response = answer(StatusCode::OK, format.content_type(), format.write(samples));
+        self.clients.size.set(response.body().size_hint().lower());
+        response
+    }
+
+    async fn health(&self) -> Response<Pieces> {
+        let (failing, degraded) = self.health.faults(&self.main).await;
+        let (code, status) = match (failing.is_empty(), degraded.is_empty()) {
+            (true, true) => (StatusCode::OK, "ok"),
+            // It forwards: another one would not do it better.
+            (true, false) => (StatusCode::OK, "degraded"),
+            (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
+        };
+        let faults: Vec<String> = failing.into_iter().chain(degraded).collect();
+        let workers = self.health.workers.workers().len();
+        let body = serde_json::json!({ "status": status, "workers": workers, "faults": faults });
+        answer(code, "application/json", [Bytes::from(format!("{body}\n"))])
+    }
 }
 
 const SILENT_MAIN: &str = "the main thread does not answer";

@@ -342,6 +342,34 @@ fn silent_clients_keep_nobody_from_scraping() {
 }
 
 #[test]
+fn slow_readers_take_little_and_keep_nobody_out() {
+    let mut context = router(true);
+    // More than the buffers of the sockets take.
+    for n in 0..12_000 {
+        context.system.router.add_loopback(&format!("loop{n}"), wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
+    }
+    served(context, |address| {
+        let ask = |_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: v\r\n\r\n").unwrap();
+            stream
+        };
+        let slow: Vec<TcpStream> = (0..40).map(ask).collect();
+        for _ in 0..20 {
+            assert!(get(address, "/health").0.starts_with("http/1.1 200"));
+        }
+        // It waits until the slow ones have had their time.
+        let (head, body) = get(address, "/metrics");
+        assert!(
+            head.starts_with("http/1.1 200") && head.contains(&format!("content-length: {}", body.len())),
+            "{head}"
+        );
+        assert!(body.len() > 7 << 20, "{} bytes", body.len());
+        drop(slow);
+    });
+}
+
+#[test]
 fn many_scrapers_at_once_all_get_everything() {
     served(router(true), |address| {
         let clients: Vec<_> = (0..12)
