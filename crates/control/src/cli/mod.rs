@@ -9,6 +9,7 @@ mod editor;
 mod listen;
 mod lock;
 mod names;
+mod pace;
 mod protocol;
 mod relay;
 mod script;

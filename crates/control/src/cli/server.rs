@@ -9,6 +9,7 @@
 
 use super::listen::{Listener, Socket};
 use super::names::Names;
+use super::pace::Pace;
 use super::relay::Relays;
 use super::session::{LetGo, ROOT, Seat, Session, Stream};
 use model::cli::{Registry, Values};
@@ -152,19 +153,25 @@ pub async fn serve<C: Values + 'static>(
         idle.as_secs()
     );
     let (mut gone, mut away, mut stuck) = (Repeated::default(), Repeated::default(), Repeated::default());
+    let (mut pace, mut fast) = (Pace::new(), Repeated::default());
     let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
     let mut seats: Vec<Rc<Seat>> = Vec::new();
     let (relays, mut parked, mut names) = (Relays::default(), Parked::default(), Names::default());
     loop {
         let crowded = relays.hanging(clients.len() + refused.len()) >= MOST_HANGING;
         let room_to_wait = parked.0.len() < MOST_PARKED;
+        let wait = pace.wait(std::time::Instant::now());
+        if !wait.is_zero() {
+            fast.happened(say_fast);
+        }
         let accepted = tokio::select! {
             // One after the other, so that it is seen whether they hang.
             () = time::sleep(RECOVERY), if !crowded && !parked.0.is_empty() => match parked.0.pop_front() {
                 Some(stranger) => Ok(stranger),
                 None => continue,
             },
-            accepted = acceptor.accept(&mut names), if room_to_wait => accepted,
+            accepted = acceptor.accept(&mut names), if room_to_wait && wait.is_zero() => accepted,
+            () = time::sleep(wait), if !wait.is_zero() => continue,
             Some(ended) = clients.join_next() => {
                 match ended {
                     Ok(Ok(())) => {}
@@ -182,11 +189,18 @@ pub async fn serve<C: Values + 'static>(
                 away.say(say_away);
                 continue;
             }
+            () = fast.due() => {
+                fast.say(say_fast);
+                continue;
+            }
             () = stuck.due() => {
                 stuck.say(say_stuck);
                 continue;
             }
         };
+        if accepted.as_ref().is_ok_and(|stranger| !stranger.is_root()) {
+            pace.take(std::time::Instant::now());
+        }
         if crowded && accepted.as_ref().is_ok_and(|stranger| !stranger.is_root()) {
             stuck.happened(say_stuck);
             // To close one that can have no files is safe.
@@ -261,6 +275,10 @@ fn say_gone(clients: u64) {
 
 fn say_away(clients: u64) {
     tracing::warn!("{clients} CLI client(s) turned away: {CLIENTS} are connected");
+}
+
+fn say_fast(_: u64) {
+    tracing::warn!("CLI clients come faster than they can be let in without harm to packets: they wait");
 }
 
 fn say_stuck(_: u64) {

@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
+use super::sys;
+
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Starts the thread unless it runs. It shares the caller's table of file descriptors.
@@ -15,7 +17,10 @@ pub(super) fn begin() -> Option<&'static Sender<Work>> {
     static THREAD: OnceLock<Option<Sender<Work>>> = OnceLock::new();
     let start = || {
         let (to, from) = channel::<Work>();
-        let run = move || from.into_iter().for_each(|work| work());
+        let run = move || {
+            sys::give_way_to_workers();
+            from.into_iter().for_each(|work| work());
+        };
         thread::Builder::new().name("volley_discard".into()).spawn(run).ok().map(|_| to)
     };
     THREAD.get_or_init(start).as_ref()

@@ -15,6 +15,14 @@ pub(crate) fn check(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
+/// Has this thread run behind workers where there are too few processors: what it does for strangers may take the kernel long. It
+/// still gets a tenth of what they get, so that a lock that it has in the kernel is soon free.
+pub fn give_way_to_workers() {
+    const NICE: c_int = 10;
+    // SAFETY: no memory is involved; 0 is the calling thread. To be less important nobody is refused.
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+}
+
 /// A socket that is not passed on to other programs. The protocol is in network order for packet sockets.
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     socket_of_strangers(domain, kind, protocol).map(apart::above)

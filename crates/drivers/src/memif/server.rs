@@ -108,6 +108,11 @@ impl<F> Server<F> {
         (Server { state: State::Greeting, deadline: now + PATIENCE, asked: None }, vec![Action::Send(hello)])
     }
 
+    /// True if the client has brought memory that is not in use yet.
+    pub(super) fn has_regions(&self) -> bool {
+        matches!(&self.state, State::Collecting { plan, .. } if !plan.regions.is_empty())
+    }
+
     /// The interface that the client has asked for, whether it got it or not.
     pub(super) fn asked(&self) -> Option<u32> {
         self.asked
