@@ -91,6 +91,8 @@ pub(super) struct Server<F> {
     state: State<F>,
     deadline: u64,
     asked: Option<u32>,
+    /// Whether the client has brought a region.
+    brought: bool,
 }
 
 impl<F> Server<F> {
@@ -105,12 +107,15 @@ impl<F> Server<F> {
             max_to_server: MAX_RINGS as u16 - 1,
             max_log2_ring_size: MAX_LOG2_RING,
         });
-        (Server { state: State::Greeting, deadline: now + PATIENCE, asked: None }, vec![Action::Send(hello)])
+        (
+            Server { state: State::Greeting, deadline: now + PATIENCE, asked: None, brought: false },
+            vec![Action::Send(hello)],
+        )
     }
 
-    /// True if the client has brought memory that is not in use yet.
-    pub(super) fn has_regions(&self) -> bool {
-        matches!(&self.state, State::Collecting { plan, .. } if !plan.regions.is_empty())
+    /// True if the client has brought memory.
+    pub(super) fn has_brought_memory(&self) -> bool {
+        self.brought
     }
 
     /// The interface that the client has asked for, whether it got it or not.
@@ -185,6 +190,7 @@ impl<F> Server<F> {
                     return Err(format!("more than {max_regions} regions"));
                 }
                 plan.regions.push((size, file));
+                self.brought = true;
                 Ok(vec![Action::Send(Message::Ack)])
             }
             (State::Collecting { plan, .. }, Message::AddRing(ring), Some(bell)) => {

@@ -270,7 +270,7 @@ impl Sockets {
             .interface
             .and_then(|key| self.interfaces.get(&key))
             .map_or(0, |entry| entry.regions.iter().sum());
-        let unused = c.machine.has_regions() || c.prepared.is_some();
+        let unused = used == 0 && c.machine.has_brought_memory();
         if let Some(socket) = self.sockets.get_mut(&c.socket) {
             socket.pause = socket.pause.max(self.now + if unused { UNUSED } else { to_free(used) });
         }
