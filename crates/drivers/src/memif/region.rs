@@ -183,7 +183,8 @@ impl Region {
             let _ = add_seals(file, libc::F_SEAL_SHRINK);
         } else {
             seal(file)?;
-            region.holes = Some(Promise::of(holes(file).map_err(unknown)?).map_err(|e| e.to_string())?);
+            region.holes =
+                Some(Promise::to_stranger(holes(file).map_err(unknown)?).map_err(|e| e.to_string())?);
         }
         Ok(region)
     }

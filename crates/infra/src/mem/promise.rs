@@ -22,8 +22,20 @@ impl Promise {
     /// # Errors
     /// `OutOfMemory` for more than half of the free memory: the process itself always keeps some.
     pub fn of(bytes: u64) -> io::Result<Promise> {
+        Promise::within(bytes, u64::MAX)
+    }
+
+    /// Promises `bytes` because a stranger asks for them.
+    ///
+    /// # Errors
+    /// As [`Promise::of`]; and `OutOfMemory` for more than 128 MiB in all where it cannot be known how much is free.
+    pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
+        Promise::within(bytes, if Room::sees_all() { u64::MAX } else { BLIND })
+    }
+
+    fn within(bytes: u64, most: u64) -> io::Result<Promise> {
         let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
-        fits(bytes, &Room::now())?;
+        fits(bytes, &Room::now(), most)?;
         TOTAL.fetch_add(bytes, Ordering::Relaxed);
         Ok(Promise(bytes))
     }
@@ -45,8 +57,20 @@ impl Drop for Promise {
     }
 }
 
-/// Checks that `bytes` may be promised.
-fn fits(bytes: u64, room: &Room) -> io::Result<()> {
+/// Bytes of all promises at most, where a control group may have a limit that cannot be read.
+const BLIND: u64 = 128 << 20;
+
+/// Checks that `bytes` may be promised, where all promises together may have at most `most`.
+fn fits(bytes: u64, room: &Room, most: u64) -> io::Result<()> {
+    if room.promised.saturating_add(bytes) > most {
+        let why = format!(
+            "{} MiB of the shared memory are not allocated yet, and at most {} MiB may be used for that in all: a control group around \
+             this container may limit memory, and its limit cannot be read",
+            bytes >> 20,
+            most >> 20
+        );
+        return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+    }
     if room.spare().is_none_or(|spare| bytes <= spare / 2) {
         return Ok(());
     }
@@ -64,13 +88,18 @@ mod tests {
     #[test]
     fn half_of_what_is_free_may_be_promised() {
         let room = |mib: u64| Room { bytes: mib << 20, promised: 0, bound: "memory.max".into(), huge: None };
-        fits(100 << 20, &room(232)).unwrap();
-        let error = fits(101 << 20, &room(232)).unwrap_err();
+        fits(100 << 20, &room(232), u64::MAX).unwrap();
+        let error = fits(101 << 20, &room(232), u64::MAX).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         let told = error.to_string();
         assert!(told.starts_with("101 MiB of the shared memory are not allocated yet"), "{told}");
         assert!(told.ends_with("200 MiB free and 32 MiB reserved (memory.max)"), "{told}");
-        fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }).unwrap();
+        fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, u64::MAX).unwrap();
+        // What others were promised counts.
+        let shared = Room { promised: 100 << 20, ..room(2000) };
+        fits(28 << 20, &shared, BLIND).unwrap();
+        let told = fits(29 << 20, &shared, BLIND).unwrap_err().to_string();
+        assert!(told.contains("at most 128 MiB") && told.ends_with("its limit cannot be read"), "{told}");
     }
 
     #[test]
