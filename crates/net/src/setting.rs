@@ -45,6 +45,8 @@ pub trait Counts: Clone + Send + Sync + 'static {
     fn clear(&self, index: u32);
     /// What was ever counted at an index, whatever was cleared.
     fn totals(&self, index: u32) -> Vec<u64>;
+    /// What was counted at an index since that was cleared.
+    fn lately(&self, index: u32) -> Vec<u64>;
 }
 
 impl<const N: usize> Counts for CounterSet<N> {
@@ -58,6 +60,10 @@ impl<const N: usize> Counts for CounterSet<N> {
 
     fn totals(&self, index: u32) -> Vec<u64> {
         self.total(index).to_vec()
+    }
+
+    fn lately(&self, index: u32) -> Vec<u64> {
+        self.read(index).to_vec()
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use model::cli::{Args, CliError, Output, PAGE, Rows, Table};
+use model::cli::{Args, CliError, Output};
 use model::family::Family;
 use model::metrics::{Kind, Lines, Metric};
 use model::schema::{Bad, Described, Schema, inline, number, words};
-use net::feature::{self, App, Configured, Registrar};
+use net::feature::{self, App, Configured, Registrar, Shown};
 use net::router::{InterfaceInfo, Router, RouterError};
 use serde::Serialize;
 
@@ -155,14 +155,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
         "show interface tcp-mss-clamp",
         "Show where TCP's largest segments are lowered, and in how many packets.",
         |_, a| {
-            let table = Table::new(&[
-                "Interface",
-                "Family",
-                "Direction",
-                "Largest segment (bytes)",
-                "Lowered packets",
-            ]);
-            Ok(Output::rows(Clamped { next: 0, table }, a.json()))
+            let headings = ["Interface", "Family", "Direction", "Largest segment (bytes)", "Lowered packets"];
+            Ok(feature::show(a, &headings, clamped, cells))
         },
     );
 }
@@ -204,45 +198,26 @@ struct Clamp {
     lowered_packets: u64,
 }
 
-/// Interfaces with a largest segment, from an index on.
-struct Clamped {
-    next: u32,
-    table: Table,
+fn clamped(shown: &Shown<'_, Clamps>) -> Vec<Clamp> {
+    let families = Family::ALL.into_iter().zip(shown.value.0.each()).zip(&shown.counted);
+    let on = families.filter(|((_, mss), _)| mss.clamping != Clamping::Off);
+    let row = |((family, mss), lowered): ((Family, Mss), &u64)| Clamp {
+        interface: shown.interface.name.clone(),
+        family: family.word(),
+        direction: mss.clamping.direction(),
+        mss_bytes: mss.most,
+        lowered_packets: *lowered,
+    };
+    on.map(row).collect()
 }
 
-impl<C: App> Rows<C> for Clamped {
-    type Row = Clamp;
-
-    fn next(&mut self, c: &C, page: &mut Vec<Clamp>) -> bool {
-        let router = c.router();
-        let mut last = None;
-        for i in router.interfaces_from(self.next).take(PAGE) {
-            let limits = router.setting::<Clamps>(i.index).0;
-            let lowered = router.attached::<Clamps>().map(|mss| mss.counts.read(i.index)).unwrap_or_default();
-            for ((family, mss), lowered_packets) in Family::ALL.into_iter().zip(limits.each()).zip(lowered) {
-                if mss.clamping == Clamping::Off {
-                    continue;
-                }
-                let (interface, mss_bytes, direction) = (i.name.clone(), mss.most, mss.clamping.direction());
-                let family = family.word();
-                page.push(Clamp { interface, family, direction, mss_bytes, lowered_packets });
-            }
-            last = Some(i.index);
-        }
-        self.next = last.map_or(0, |last| last + 1);
-        last.is_some()
-    }
-
-    fn text(&mut self, page: &[Clamp], out: &mut String) {
-        for clamp in page {
-            self.table.row(vec![
-                clamp.interface.clone(),
-                clamp.family.into(),
-                clamp.direction.into(),
-                clamp.mss_bytes.to_string(),
-                clamp.lowered_packets.to_string(),
-            ]);
-        }
-        self.table.flush(out);
-    }
+fn cells(clamp: &Clamp) -> Vec<String> {
+    let Clamp { interface, family, direction, mss_bytes, lowered_packets } = clamp;
+    vec![
+        interface.clone(),
+        family.to_string(),
+        direction.to_string(),
+        mss_bytes.to_string(),
+        lowered_packets.to_string(),
+    ]
 }

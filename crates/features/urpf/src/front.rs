@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-use model::cli::{Args, CliError, Output, PAGE, Rows, Table};
+use model::cli::{Args, CliError, Output};
 use model::family::Family;
 use model::schema::{Described, Schema, words};
-use net::feature::{self, App, Configured, Registrar};
+use net::feature::{self, App, Configured, Registrar, Shown};
 use net::router::{Router, RouterError};
 use serde::Serialize;
 
@@ -71,10 +71,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "show urpf",
         "Show the interfaces whose packets' sources are checked, and what failed.",
-        |_, a| {
-            let table = Table::new(&["Interface", "IPv4", "IPv6", "Dropped packets"]);
-            Ok(Output::rows(Checks { next: 0, table }, a.json()))
-        },
+        |_, a| Ok(feature::show(a, &["Interface", "IPv4", "IPv6", "Dropped packets"], checks, cells)),
     );
 }
 
@@ -97,41 +94,13 @@ struct Check {
     dropped_packets: u64,
 }
 
-/// Interfaces where sources are checked, from an index on.
-struct Checks {
-    next: u32,
-    table: Table,
+fn checks(shown: &Shown<'_, Urpf>) -> Vec<Check> {
+    let [mode, mode_ip6] = shown.value.0.each().map(Mode::word);
+    let dropped_packets = shown.counted.iter().sum();
+    vec![Check { interface: shown.interface.name.clone(), mode, mode_ip6, dropped_packets }]
 }
 
-impl<C: App> Rows<C> for Checks {
-    type Row = Check;
-
-    fn next(&mut self, c: &C, page: &mut Vec<Check>) -> bool {
-        let router = c.router();
-        let mut last = None;
-        for i in router.interfaces_from(self.next).take(PAGE) {
-            let modes = router.setting::<Urpf>(i.index);
-            if modes != Urpf::default() {
-                let failed = router.attached::<Urpf>().map(|urpf| urpf.counts.read(i.index));
-                let [dropped_packets] = failed.unwrap_or_default();
-                let [mode, mode_ip6] = modes.0.each().map(Mode::word);
-                page.push(Check { interface: i.name.clone(), mode, mode_ip6, dropped_packets });
-            }
-            last = Some(i.index);
-        }
-        self.next = last.map_or(0, |last| last + 1);
-        last.is_some()
-    }
-
-    fn text(&mut self, page: &[Check], out: &mut String) {
-        for check in page {
-            self.table.row(vec![
-                check.interface.clone(),
-                check.mode.into(),
-                check.mode_ip6.into(),
-                check.dropped_packets.to_string(),
-            ]);
-        }
-        self.table.flush(out);
-    }
+fn cells(check: &Check) -> Vec<String> {
+    let Check { interface, mode, mode_ip6, dropped_packets } = check;
+    vec![interface.clone(), mode.to_string(), mode_ip6.to_string(), dropped_packets.to_string()]
 }

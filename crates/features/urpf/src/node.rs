@@ -71,11 +71,6 @@ impl Mode {
         }
     }
 
-    /// The mode of this word.
-    pub fn parse(word: &str) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.word() == word)
-    }
-
     /// Whether a feature of an arc is one of these: they are set by mode.
     pub fn has(feature: &str) -> bool {
         let is =

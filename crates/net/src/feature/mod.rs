@@ -5,6 +5,7 @@
 
 mod attached;
 mod catalog;
+mod show;
 
 use graph::{Builder, GraphError};
 use model::cli::{Args, CliError, Output, Registry, Values};
@@ -17,6 +18,7 @@ use crate::router::{Hooks, Router};
 
 pub use attached::{Attached, Configured};
 pub use catalog::{Catalog, Objects, Page, Section};
+pub use show::{Shown, show};
 
 /// What commands of features work on: the state of a program with a router.
 pub trait App: Values + Sized + 'static {

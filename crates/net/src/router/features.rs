@@ -49,7 +49,12 @@ impl Router {
         Ok(())
     }
 
-    /// What a setting's feature has counted at an interface since that was made, whatever was cleared.
+    /// What a setting's feature has counted at an interface since that was cleared: for shows.
+    pub fn counted_lately<T: Setting>(&self, index: u32) -> Vec<u64> {
+        self.attached::<T>().map(|of| of.counts.lately(index)).unwrap_or_default()
+    }
+
+    /// What a setting's feature has counted at an interface since that was made, whatever was cleared: for metrics.
     pub fn counted<T: Setting>(&self, i: &InterfaceInfo) -> Vec<u64> {
         let now = self.attached::<T>().map(|of| of.counts.totals(i.index)).unwrap_or_default();
         let before = i.settings_before.get(&TypeId::of::<T>()).into_iter().flatten();

@@ -28,7 +28,7 @@ const UNUSED: u64 = SECOND;
 /// How long nobody is accepted after a client that had so much memory, in bytes. Whoever closes the last file of it has the kernel free
 /// it, in the time of this router: a tenth of a second for a GiB.
 fn to_free(bytes: u64) -> u64 {
-    bytes.min(1 << 30) * (SECOND >> 10) >> 20
+    (bytes.min(1 << 30) * (SECOND >> 10)) >> 20
 }
 
 impl Sockets {
