@@ -116,7 +116,7 @@ fn rollback(c: &mut Context, a: &Args, dry_run: bool) -> Result<Output, CliError
     };
     let last = n.checked_sub(1).and_then(|n| c.journal.changes().nth(n)).map(|entry| entry.number);
     let Some(last) = last else {
-        let message = match c.journal.changes().count() {
+        let message = match c.journal.can_be_taken_back() {
             0 => "no change is in effect that is remembered".into(),
             there => format!("the last 1 to {there} changes can be taken back (show config history)"),
         };
@@ -317,7 +317,7 @@ fn change(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         format!("# {} by {} ({}): {}", past.time, past.user, past.front_end, past.command),
     ];
     if matches!((&entry.detail, entry.deed), (Detail::Forgotten, Deed::Change | Deed::Rollback(_))) {
-        head.push(format!("# of its {} objects it is not remembered what they were", entry.counts.all()));
+        head.push(format!("# {}", entry.what_is_forgotten()));
     }
     Ok(Output::rows(Shown { head, detail: entry.detail.clone(), next: 0 }, a.json()))
 }

@@ -165,6 +165,14 @@ impl<W> Entry<W> {
         self.deed == Deed::Change && self.undone.is_none()
     }
 
+    /// Says why it cannot be taken back, of one whose detail is forgotten.
+    pub fn what_is_forgotten(&self) -> String {
+        match self.counts.all() {
+            0 => "the disk did not keep what it changed".into(),
+            all => format!("of its {all} objects it is not remembered what they were"),
+        }
+    }
+
     /// How many objects it holds in memory.
     pub(super) fn objects(&self) -> usize {
         match &self.detail {

@@ -95,6 +95,11 @@ impl<W: World> Journal<W> {
         self.entries().filter(|entry| entry.is_in_effect())
     }
 
+    /// How many of the last changes can be taken back, as far as that is known.
+    pub fn can_be_taken_back(&self) -> usize {
+        self.changes().take_while(|entry| !matches!(entry.detail, Detail::Forgotten)).count()
+    }
+
     /// What the changes would take away from the store: to be asked before they are made.
     pub fn before(store: &Store<W>, changes: &[Change<W>]) -> Before<W> {
         let old = |change: &Change<W>| (change.key.clone(), store.get(&change.key).cloned());
@@ -207,11 +212,9 @@ impl<W: World> Journal<W> {
         }
         let changes = self.changes().take_while(|entry| entry.number > generation);
         let part = |entry: &Entry<W>| match &entry.detail {
-            Detail::Forgotten => refuse(format!(
-                "change {} cannot be taken back: of its {} objects it is not remembered what they were",
-                entry.number,
-                entry.counts.all()
-            )),
+            Detail::Forgotten => {
+                refuse(format!("change {} cannot be taken back: {}", entry.number, entry.what_is_forgotten()))
+            }
             detail => Ok((entry.number, detail.clone())),
         };
         changes.map(part).collect::<Result<_, _>>().map(Way)
@@ -424,6 +427,12 @@ mod tests {
         let first = some(&[1]);
         assert!(first.back_to(0).is_ok_and(|way| way.0.len() == 5), "they are no longer written down");
         let middle = some(&[3, 4]);
-        assert!(middle.back_to(4).is_ok() && middle.back_to(3).is_err() && middle.generation() == 6);
+        assert!(middle.back_to(4).is_ok() && middle.generation() == 6);
+        let told = middle.back_to(3).err().map(|refused| refused.0);
+        assert_eq!(
+            told.as_deref(),
+            Some("change 4 cannot be taken back: the disk did not keep what it changed")
+        );
+        assert_eq!([&all, &middle].map(Journal::can_be_taken_back), [6, 2]);
     }
 }
