@@ -29,6 +29,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::cli::{self, CliError, Listener, Registry, Service, client};
+use crate::commands::rates;
 use crate::commands::whole::{Reading, Terms, Whole, joined};
 use crate::commands::{self, Context, Feature};
 use crate::guardian;
@@ -36,7 +37,6 @@ use crate::journal::Keeper;
 use crate::logging::Log;
 use crate::metrics;
 use crate::process::{self, PidFile, Terminal};
-use crate::rates;
 use crate::service;
 use crate::startup::{Group, Listen, Startup, Workers};
 use crate::system::{Absence, System};

@@ -17,10 +17,8 @@ mod journal;
 pub mod logging;
 pub mod metrics;
 mod process;
-pub mod rates;
 mod service;
 pub mod startup;
 pub mod system;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod trouble;

@@ -16,10 +16,12 @@ mod nd;
 mod neighbor;
 mod ping;
 mod punt;
+pub mod rates;
 mod reassembly;
 mod route;
 mod show;
 mod trace;
+pub mod trouble;
 pub mod whole;
 mod workers;
 
@@ -40,10 +42,10 @@ use crate::cli::{Args, CliError, Registry, Values};
 use crate::intent::{Catalog, Change, Interface, Journal, Key, Store, can_be_name};
 use crate::journal::Keeper;
 use crate::logging::{CLASSES, Level, Log};
-use crate::rates::Rates;
 use crate::startup::{Plugins, Startup};
 use crate::system::System;
-use crate::trouble::Trouble;
+use rates::Rates;
+use trouble::Trouble;
 
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;

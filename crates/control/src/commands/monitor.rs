@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::rates::{Rate, Sample};
 use super::{Context, Output, interval};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::rates::{Rate, Sample};
 
 /// The shortest interval, in seconds.
 const SHORTEST: f64 = 0.1;

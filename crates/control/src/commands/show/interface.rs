@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 
 use super::super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
+use crate::commands::rates::Rate;
 use crate::intent::{Family, Find, mode_word};
-use crate::rates::Rate;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {

@@ -13,7 +13,7 @@ use net::router::{InterfaceInfo, Router};
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::commands::Context;
+use super::Context;
 
 /// How often counters are looked at.
 const EVERY: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use buf::pool;
 use net::router::Router;
 
-use crate::commands::Context;
+use super::Context;
 
 /// For how many looks a worker has not turned when it hangs. One that sleeps turns ten times a second.
 const HANGS: u32 = 2;
