@@ -261,6 +261,11 @@ fn a_router_runs_without_the_file_and_says_so() {
     cli.ok("set interface mtu 1400 pg1");
     let shown = cli.ok("show config history");
     assert!(shown.contains("! changes are not kept in ") && shown.contains("file/journal: "), "{shown}");
+    let degraded = cli.context.degraded().join("\n");
+    assert!(
+        degraded.starts_with("changes are not kept in ") && degraded.contains("file/journal: "),
+        "{degraded}"
+    );
     cli.ok("config rollback");
     cli.context.shut_down();
     assert_eq!(std::fs::read(&no_directory).unwrap(), b"precious");

@@ -7,6 +7,7 @@ use buf::pool;
 use net::router::Router;
 
 use super::Context;
+use crate::journal::Keeper;
 
 /// For how many looks a worker has not turned when it hangs. One that sleeps turns ten times a second.
 const HANGS: u32 = 2;
@@ -142,6 +143,7 @@ impl Context {
         if let (1.., why) = self.vain_ways_back() {
             all.push(format!("the configuration that nobody confirmed could not be taken back: {why}"));
         }
+        all.extend(self.keeper.as_ref().and_then(Keeper::fails));
         if let Some(file) = self.stale_start() {
             all.push(format!(
                 "the router starts from {}, which nobody confirmed when it was applied: config save, or mend it",

@@ -107,6 +107,12 @@ impl Keeper {
         }
     }
 
+    /// The trouble, if changes cannot be written now.
+    pub fn fails(&self) -> Option<String> {
+        let now = self.status.lock().unwrap_or_else(PoisonError::into_inner).trouble.is_some();
+        self.trouble().filter(|_| now)
+    }
+
     /// Logs what is wrong, when that is another trouble than before.
     pub fn look(&mut self) {
         let trouble = self.trouble();
