@@ -1,31 +1,38 @@
 //! How fast strangers are let in.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How many are let in at once, and how many a second from then on. Each costs a thread, and the kernel makes threads under a lock
-/// that workers need, too: 11,000 a second kept packets for most of a second.
+/// How many of a user's clients are let in at once, and how many a second from then on. Each costs a thread, and the kernel makes threads
+/// under a lock that workers need, too: 11,000 a second kept packets for most of a second.
 const BURST: u32 = 64;
 const EVERY: Duration = Duration::from_micros(2500);
 
-/// Turns for those who come, which come back with time.
-pub(super) struct Pace {
-    /// When all turns are there.
-    full: Instant,
-}
+/// Users that are remembered at most.
+const USERS: usize = 1024;
 
-impl Pace {
-    pub(super) fn new() -> Pace {
-        Pace { full: Instant::now() }
-    }
+/// The turns of each user, which come back with time. Of those who come by TCP nobody knows the user: they are one.
+#[derive(Default)]
+pub(super) struct Paces(HashMap<Option<u32>, Full>);
 
-    /// Takes a turn, which must be there.
-    pub(super) fn take(&mut self, now: Instant) {
-        self.full = self.full.max(now) + EVERY;
-    }
+/// When a user has all turns again.
+type Full = Instant;
 
-    /// How long there is no turn.
-    pub(super) fn wait(&self, now: Instant) -> Duration {
-        self.full.saturating_duration_since(now).saturating_sub(EVERY * (BURST - 1))
+impl Paces {
+    /// Takes one of a user's turns, if there is one.
+    pub(super) fn take(&mut self, user: Option<u32>, now: Instant) -> bool {
+        if self.0.len() >= USERS && !self.0.contains_key(&user) {
+            self.0.retain(|_, full| *full > now);
+            if self.0.len() >= USERS {
+                return false;
+            }
+        }
+        let full = self.0.entry(user).or_insert(now);
+        let there = full.saturating_duration_since(now) <= EVERY * (BURST - 1);
+        if there {
+            *full = (*full).max(now) + EVERY;
+        }
+        there
     }
 }
 
@@ -35,18 +42,27 @@ mod tests {
 
     #[test]
     fn a_burst_is_let_in_at_once_and_others_one_by_one() {
-        let (mut pace, mut now) = (Pace::new(), Instant::now());
-        for n in 0..BURST + 100 {
-            let wait = pace.wait(now);
-            assert_eq!(wait, if n < BURST { Duration::ZERO } else { EVERY }, "{n}");
-            now += wait;
-            pace.take(now);
+        let (mut paces, mut now) = (Paces::default(), Instant::now());
+        let mut burst = |now| (0..BURST + 5).filter(|_| paces.take(Some(7), now)).count() as u32;
+        assert_eq!(burst(now), BURST);
+        for _ in 0..100 {
+            now += EVERY;
+            assert_eq!(burst(now), 1);
         }
         // Who comes after a while finds all turns there.
         now += EVERY * BURST;
-        for n in 0..=BURST {
-            assert_eq!(pace.wait(now).is_zero(), n < BURST, "{n}");
-            pace.take(now);
-        }
+        assert_eq!(burst(now), BURST);
+        assert!(
+            !paces.take(Some(7), now) && paces.take(Some(8), now) && paces.take(None, now),
+            "each has his own"
+        );
+    }
+
+    #[test]
+    fn very_many_users_are_not_remembered() {
+        let (mut paces, now) = (Paces::default(), Instant::now());
+        assert!((0..USERS as u32).all(|user| paces.take(Some(user), now)));
+        assert!(!paces.take(None, now) && paces.take(Some(0), now));
+        assert!(paces.take(None, now + EVERY) && paces.0.len() < 3);
     }
 }

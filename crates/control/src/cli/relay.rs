@@ -26,6 +26,9 @@ const STACK: usize = 128 << 10;
 /// Threads that wait at once for clients to read the end of what they were told.
 const MOST_FINISHING: usize = 64;
 
+/// A client's socket that stays open when it is dropped: to close it might hang.
+pub(super) type Unclosed = std::mem::ManuallyDrop<UnixStream>;
+
 /// Counts the threads of a listener's clients.
 #[derive(Clone, Default)]
 pub(super) struct Relays(Arc<Counts>);
@@ -91,6 +94,18 @@ impl Relays {
             drop(entered);
         })?;
         Ok(inner)
+    }
+}
+
+impl Relays {
+    /// Closes sockets on a thread of their own, which may hang. Where there can be no thread, they stay open.
+    pub(super) fn close(&self, clients: Vec<Unclosed>) {
+        let entered = Entered::new(&self.0, |counts| &counts.all);
+        // Without a thread the closure is dropped, which closes nothing.
+        let _ = thread::Builder::new().name("volley_cli".into()).stack_size(STACK).spawn(move || {
+            clients.into_iter().for_each(|client| drop(std::mem::ManuallyDrop::into_inner(client)));
+            drop(entered);
+        });
     }
 }
 

@@ -9,8 +9,8 @@
 
 use super::listen::{Listener, Socket};
 use super::names::Names;
-use super::pace::Pace;
-use super::relay::Relays;
+use super::pace::Paces;
+use super::relay::{Relays, Unclosed};
 use super::session::{LetGo, ROOT, Seat, Session, Stream};
 use model::cli::{Registry, Values};
 use model::origin::Peer;
@@ -32,6 +32,8 @@ const FAREWELLS: usize = 64;
 const FOR_ROOT: usize = 8;
 /// Threads of clients that are gone; while there are so many, nobody is let in whose socket might hang one more.
 const MOST_HANGING: usize = 64;
+/// How many that came too fast are closed by one thread.
+const AT_ONCE: usize = 64;
 /// Clients that wait meanwhile, unread.
 const MOST_PARKED: usize = 256;
 /// How long nothing more is said of what has just been said.
@@ -117,6 +119,14 @@ impl Stranger {
         self.peer.uid() == Some(ROOT)
     }
 
+    /// The socket, if somebody else has to close it.
+    fn client(self) -> Option<Unclosed> {
+        match self.socket {
+            Accepted::Unix(client) => Some(Unclosed::new(client)),
+            Accepted::Tcp(_) => None,
+        }
+    }
+
     fn stream(self, relays: &Relays) -> io::Result<Box<dyn Stream>> {
         Ok(match self.socket {
             Accepted::Unix(client) => Box::new(tokio::net::UnixStream::from_std(relays.stand_in(client)?)?),
@@ -153,25 +163,24 @@ pub async fn serve<C: Values + 'static>(
         idle.as_secs()
     );
     let (mut gone, mut away, mut stuck) = (Repeated::default(), Repeated::default(), Repeated::default());
-    let (mut pace, mut fast) = (Pace::new(), Repeated::default());
+    let (mut paces, mut fast, mut turned) = (Paces::default(), Repeated::default(), Vec::new());
     let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
     let mut seats: Vec<Rc<Seat>> = Vec::new();
     let (relays, mut parked, mut names) = (Relays::default(), Parked::default(), Names::default());
     loop {
         let crowded = relays.hanging(clients.len() + refused.len()) >= MOST_HANGING;
         let room_to_wait = parked.0.len() < MOST_PARKED;
-        let wait = pace.wait(std::time::Instant::now());
-        if !wait.is_zero() {
-            fast.happened(say_fast);
-        }
         let accepted = tokio::select! {
             // One after the other, so that it is seen whether they hang.
             () = time::sleep(RECOVERY), if !crowded && !parked.0.is_empty() => match parked.0.pop_front() {
                 Some(stranger) => Ok(stranger),
                 None => continue,
             },
-            accepted = acceptor.accept(&mut names), if room_to_wait && wait.is_zero() => accepted,
-            () = time::sleep(wait), if !wait.is_zero() => continue,
+            accepted = acceptor.accept(&mut names), if room_to_wait => accepted,
+            () = time::sleep(RECOVERY), if !turned.is_empty() => {
+                relays.close(std::mem::take(&mut turned));
+                continue;
+            }
             Some(ended) = clients.join_next() => {
                 match ended {
                     Ok(Ok(())) => {}
@@ -198,9 +207,6 @@ pub async fn serve<C: Values + 'static>(
                 continue;
             }
         };
-        if accepted.as_ref().is_ok_and(|stranger| !stranger.is_root()) {
-            pace.take(std::time::Instant::now());
-        }
         if crowded && accepted.as_ref().is_ok_and(|stranger| !stranger.is_root()) {
             stuck.happened(say_stuck);
             // To close one that can have no files is safe.
@@ -209,6 +215,19 @@ pub async fn serve<C: Values + 'static>(
             }
             continue;
         }
+        let accepted = match accepted {
+            Ok(stranger)
+                if !stranger.is_root() && !paces.take(stranger.peer.uid(), std::time::Instant::now()) =>
+            {
+                fast.happened(say_fast);
+                turned.extend(stranger.client());
+                if turned.len() >= AT_ONCE {
+                    relays.close(std::mem::take(&mut turned));
+                }
+                continue;
+            }
+            accepted => accepted,
+        };
         let come = accepted.and_then(|stranger| Ok((stranger.peer.clone(), stranger.stream(&relays)?)));
         let (peer, stream) = match come {
             Ok(come) => come,
@@ -277,8 +296,8 @@ fn say_away(clients: u64) {
     tracing::warn!("{clients} CLI client(s) turned away: {CLIENTS} are connected");
 }
 
-fn say_fast(_: u64) {
-    tracing::warn!("CLI clients come faster than they can be let in without harm to packets: they wait");
+fn say_fast(clients: u64) {
+    tracing::warn!("{clients} CLI client(s) turned away: a user's clients come faster than packets bear");
 }
 
 fn say_stuck(_: u64) {
