@@ -156,6 +156,7 @@ fn in_a_group_with_little_memory_large_changes_and_files_are_refused_and_the_rou
         ("config diff rollback", "the change of the configuration is too large: "),
         ("config rollback", "the change of the configuration is too large: "),
         (&apply, "of memory needed, "),
+        ("set workers 64", "there is no memory for 63 more workers: "),
     ] {
         let done = router.attempt(command);
         assert!(!done.ok() && done.stderr.contains(why), "{command}: {done}");
