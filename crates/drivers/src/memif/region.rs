@@ -62,6 +62,11 @@ fn holes(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(size.saturating_sub(taken))
 }
 
+/// How much of a file that [is memory](is_memory) has pages, in bytes.
+pub(super) fn allocated(file: BorrowedFd<'_>) -> u64 {
+    sizes(file).map_or(0, |(_, taken)| taken)
+}
+
 /// The length of a file, and how much of it has pages, in bytes.
 fn sizes(file: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     // SAFETY: zeros are a valid record, and the kernel fills it.

@@ -91,8 +91,6 @@ pub(super) struct Server<F> {
     state: State<F>,
     deadline: u64,
     asked: Option<u32>,
-    /// Whether the client has brought a region.
-    brought: bool,
 }
 
 impl<F> Server<F> {
@@ -107,15 +105,7 @@ impl<F> Server<F> {
             max_to_server: MAX_RINGS as u16 - 1,
             max_log2_ring_size: MAX_LOG2_RING,
         });
-        (
-            Server { state: State::Greeting, deadline: now + PATIENCE, asked: None, brought: false },
-            vec![Action::Send(hello)],
-        )
-    }
-
-    /// True if the client has brought memory.
-    pub(super) fn has_brought_memory(&self) -> bool {
-        self.brought
+        (Server { state: State::Greeting, deadline: now + PATIENCE, asked: None }, vec![Action::Send(hello)])
     }
 
     /// The interface that the client has asked for, whether it got it or not.
@@ -190,7 +180,6 @@ impl<F> Server<F> {
                     return Err(format!("more than {max_regions} regions"));
                 }
                 plan.regions.push((size, file));
-                self.brought = true;
                 Ok(vec![Action::Send(Message::Ack)])
             }
             (State::Collecting { plan, .. }, Message::AddRing(ring), Some(bell)) => {

@@ -6,11 +6,12 @@ mod pass;
 mod porter;
 mod raw;
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
 
 use infra::doorbell::Doorbell;
@@ -68,6 +69,21 @@ pub(super) struct Means {
     pub(super) signals: Arc<Signals>,
 }
 
+/// Bytes of memory that peers have brought and left to this router, which the kernel frees in its time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Freed(Arc<AtomicU64>);
+
+impl Freed {
+    fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// How many since the last time.
+    pub(super) fn take(&self) -> u64 {
+        self.0.swap(0, Ordering::AcqRel)
+    }
+}
+
 /// A connection. Dropped, it ends as soon as the peer has read what was sent, or has had a second to.
 pub(super) struct Channel {
     pass: Arc<Pass>,
@@ -82,25 +98,37 @@ impl Channel {
     /// # Errors
     /// When the process has no descriptor or thread left.
     pub(super) fn connect(path: &Path, means: &Means, crew: &Crew) -> io::Result<Channel> {
-        Channel::new(Way::Connect(path.to_owned()), &[], means, crew)
+        Channel::new(Way::Connect(path.to_owned()), &[], means, crew, Freed::default())
     }
 
-    /// Takes the next client of a listener, when one comes, on a thread of `crew`.
+    /// Takes the next client of a listener, when one comes, on a thread of `crew`. What it leaves is told to `freed`.
     ///
     /// # Errors
     /// As those of [`connect`](Channel::connect).
-    pub(super) fn accept(listener: &Listener, means: &Means, crew: &Crew) -> io::Result<Channel> {
-        Channel::new(Way::Accept, &[listener.as_fd()], means, crew)
+    pub(super) fn accept(
+        listener: &Listener,
+        means: &Means,
+        crew: &Crew,
+        freed: &Freed,
+    ) -> io::Result<Channel> {
+        Channel::new(Way::Accept, &[listener.as_fd()], means, crew, freed.clone())
     }
 
-    fn new(way: Way, listener: &[BorrowedFd<'_>], means: &Means, crew: &Crew) -> io::Result<Channel> {
+    fn new(
+        way: Way,
+        listener: &[BorrowedFd<'_>],
+        means: &Means,
+        crew: &Crew,
+        freed: Freed,
+    ) -> io::Result<Channel> {
         let (pass, theirs) = Pass::new()?;
         let let_go = Arc::<AtomicBool>::default();
         let (orders, to_send) = mpsc::sync_channel(MOST_WAITING);
         let (to_main, received) = mpsc::sync_channel(MOST_RECEIVED);
         let files = [&[theirs.as_fd(), means.bell.as_fd(), means.signals.null()], listener].concat();
         let signals = means.signals.context();
-        let porter = Porter { way, let_go: let_go.clone(), orders: to_send, to_main, signals };
+        let memory = RefCell::default();
+        let porter = Porter { way, let_go: let_go.clone(), orders: to_send, to_main, signals, memory, freed };
         apart::run(crew, THREAD, STACK, &files, move |files| porter.run(files))?;
         Ok(Channel { pass: Arc::new(pass), let_go, orders, received })
     }

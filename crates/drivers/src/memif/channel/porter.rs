@@ -6,10 +6,11 @@
 //! no harm gets further (`pass.rs`): shared memory, which the kernel closes by itself, and copies of event descriptors, of
 //! which this thread keeps one until all others are closed. It closes nothing itself; when it has ended, the kernel does.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use infra::doorbell::Doorbell;
 
+use super::Freed;
 use super::listener::accept;
 use super::pass;
 use super::raw::{self, Piece};
@@ -60,6 +62,10 @@ pub(super) struct Porter {
     pub(super) to_main: SyncSender<Told>,
     /// Tells event descriptors from other files.
     pub(super) signals: Arc<Context>,
+    /// What came as memory.
+    pub(super) memory: RefCell<Vec<RawFd>>,
+    /// Where it is told how much that was.
+    pub(super) freed: Freed,
 }
 
 /// The thread's files: its end of the pass, and one that signals need.
@@ -100,6 +106,15 @@ impl Porter {
                 piece.len > 0
             },
         ) {}
+        // SAFETY: this thread closes nothing, so the descriptors are open.
+        let memory = self
+            .memory
+            .borrow()
+            .iter()
+            .map(|file| unsafe { BorrowedFd::borrow_raw(*file) })
+            .map(region::allocated)
+            .sum();
+        self.freed.add(memory);
     }
 
     fn tell(&self, own: &Own, what: Told) {
@@ -241,7 +256,7 @@ impl Porter {
                     return Told::Garbage(Fault::SlowBell.to_string());
                 }
             }
-            Ok(Message::AddRegion { .. }) => {}
+            Ok(Message::AddRegion { .. }) => self.memory.borrow_mut().push(file.as_raw_fd()),
             _ => return Told::Garbage(format!("{kind} with a file")),
         }
         if let Err(e) = pass::send(own.pass.as_fd(), Some(file.as_fd())) {
@@ -298,6 +313,8 @@ mod tests {
             orders: mpsc::sync_channel(1).1,
             to_main: mpsc::sync_channel(1).0,
             signals: Signals::new().unwrap().context(),
+            memory: RefCell::default(),
+            freed: Freed::default(),
         };
         let files = files.into_iter().map(ManuallyDrop::new).collect();
         let told = porter.sort(&own, Ok(message), files, lost);

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use buf::{LentInOrder, Pool};
 use infra::doorbell::Doorbell;
 
-use super::channel::{self, Channel, File, Listener, Means};
+use super::channel::{self, Channel, File, Freed, Listener, Means};
 use super::client::{self, Client, Wish};
 use super::preparing::Preparing;
 use super::region::Region;
@@ -77,6 +77,8 @@ struct Socket {
     next: Option<Channel>,
     /// When clients are accepted again.
     pause: u64,
+    /// What former clients have left to be freed.
+    freed: Freed,
     refusals: Refusals,
     /// The threads of its connections.
     crew: Crew,
@@ -227,6 +229,7 @@ impl Sockets {
             listener: None,
             next: None,
             pause: 0,
+            freed: Freed::default(),
             refusals: Refusals::default(),
             crew: Crew::default(),
             lingers: None,

@@ -22,13 +22,10 @@ const MOST_LINGERING: usize = 64;
 /// How long nobody is accepted after the process had no descriptor left.
 const PAUSE: u64 = SECOND;
 
-/// How long nobody is accepted after a client that brought memory and did not come to use it. How much that was, its files alone know.
-const UNUSED: u64 = SECOND;
-
-/// How long nobody is accepted after a client that had so much memory, in bytes. Whoever closes the last file of it has the kernel free
-/// it, in the time of this router: a tenth of a second for a GiB.
+/// How long nobody is accepted after clients that have left so much memory, in bytes. Whoever closes the last file of it has the kernel
+/// free it, in the time of this router: a tenth of a second for a GiB.
 fn to_free(bytes: u64) -> u64 {
-    (bytes.min(1 << 30) * (SECOND >> 10)) >> 20
+    (bytes.min(4 << 30) * (SECOND >> 10)) >> 20
 }
 
 impl Sockets {
@@ -67,11 +64,12 @@ impl Sockets {
                 }
             };
         }
+        socket.pause = socket.pause.max(self.now + to_free(socket.freed.take()));
         if socket.next.is_none() && self.now >= socket.pause {
             let hangs = || io::Error::other("closing the files of too many former peers hangs");
             let next = match lingering {
                 MOST_LINGERING.. => Err(hangs()),
-                _ => Channel::accept(listener, &means, &socket.crew),
+                _ => Channel::accept(listener, &means, &socket.crew, &socket.freed),
             };
             match next {
                 Ok(next) => socket.next = Some(next),
@@ -266,14 +264,6 @@ impl Sockets {
 
     fn close_client(&mut self, number: u64, why: String) {
         let Some(c) = self.connections.remove(&number) else { return };
-        let used = c
-            .interface
-            .and_then(|key| self.interfaces.get(&key))
-            .map_or(0, |entry| entry.regions.iter().sum());
-        let unused = used == 0 && c.machine.has_brought_memory();
-        if let Some(socket) = self.sockets.get_mut(&c.socket) {
-            socket.pause = socket.pause.max(self.now + if unused { UNUSED } else { to_free(used) });
-        }
         match c.interface.and_then(|key| self.interfaces.get_mut(&key)) {
             Some(entry) => {
                 entry.side = Side::Server(None);
@@ -304,6 +294,6 @@ mod tests {
         assert_eq!(to_free(0), 0);
         assert!((3_000_000..5_000_000).contains(&to_free(4 << 20)), "an honest client takes milliseconds");
         assert!((SECOND * 99 / 100..=SECOND).contains(&to_free(1 << 30)));
-        assert_eq!(to_free(u64::MAX), to_free(1 << 30));
+        assert_eq!(to_free(u64::MAX), to_free(4 << 30));
     }
 }
