@@ -67,7 +67,7 @@ impl Form for Times {
     type Value = Interval;
 
     fn read(&self, r: &mut Reader, node: &Node) -> Option<Interval> {
-        let before = r.faults.len();
+        let before = r.found();
         let times: Vec<u64> = r.list(node).iter().filter_map(|node| r.number(node, 0..=1800)).collect();
         let interval = match times[..] {
             [min, max] => Interval::new(min, max).map_err(|e| e.to_string()),
@@ -76,7 +76,7 @@ impl Form for Times {
         match interval {
             Ok(interval) => Some(interval),
             // A time that is no number has a fault of its own.
-            Err(_) if r.faults.len() > before => None,
+            Err(_) if r.found() > before => None,
             Err(why) => {
                 r.fault(node.at, why);
                 None

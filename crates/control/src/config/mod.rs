@@ -34,8 +34,10 @@ mod write;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use drivers::pcap;
+use infra::mem::Room;
 use model::key::Need;
 use net::feature::Objects;
 use net::objects;
@@ -43,7 +45,7 @@ use net::objects;
 use crate::intent::{Abilities, Catalog, Interface, Key, Snapshot, Spec, Tree, Value};
 use crate::startup::{Fault, Place};
 use crate::system::System;
-use model::yaml::{At, Content, NOT_YET, Node, Reader};
+use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader};
 pub use reference::reference;
 pub(crate) use route::NOWHERE;
 pub use write::{Writer, write};
@@ -55,8 +57,10 @@ pub struct Wanted {
     pub tree: Snapshot,
     /// Where each is asked for.
     places: BTreeMap<Key, Place>,
-    /// What is wrong with the form of the file.
+    /// What is wrong with the form of the file, as far as it is told.
     faults: Vec<Fault>,
+    /// How many faults that are.
+    found: usize,
     /// What others may need, and could not be read.
     lost: Lost,
     /// It is a document without any section of a configuration.
@@ -136,27 +140,41 @@ const SECTIONS: &[Section] = &[
 /// Sections of `vppcfg` that are not supported yet.
 const LATER: &[&str] = &["bondethernets", "bridgedomains", "vxlan_tunnels", "prefixlists", "acls", "sflow"];
 
+/// Bytes that must be free while a file is read.
+const FREE: u64 = 32 << 20;
+
+fn there_is_memory() -> Result<(), String> {
+    Room::now().must_have(FREE).map_err(|e| format!("the file is too large: {e}"))
+}
+
 /// Reads a configuration, with what features say of it; `file` is the name that messages give to it. What is wrong with it is said by
 /// [`faults`](Wanted::faults).
 pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
     let (tree, places) = (Tree::new(), BTreeMap::new());
-    let mut reading = Reading { catalog, r: Reader::new(file), tree, places, lost: Lost::default() };
+    let mut reading = Reading {
+        catalog,
+        r: Reader::new(file).while_it(there_is_memory),
+        tree,
+        places,
+        lost: Lost::default(),
+    };
     let (mut routes, mut foreign) = (Vec::new(), false);
     let document = reading.r.document(text, "routes", |r, node| {
         routes.extend(route::read(r, node).map(|(key, value)| (node.at, key, value)));
     });
-    if document.is_none() && reading.r.faults.is_empty() {
+    let says_nothing = |document: &Node| matches!(&document.content, Content::Text(text) if text.is_empty());
+    if document.as_ref().is_none_or(says_nothing) && reading.r.faults.is_empty() {
         // A file that was cut off, or the wrong one, must not remove everything.
         reading.r.fault(At::START, "the file says nothing; a configuration without anything is \"{}\"");
     }
     if let Some(document) = document {
-        let before = reading.r.faults.len();
+        let before = reading.r.found();
         let mut fields = reading.r.fields(&document);
         let of_features = catalog.sections().iter().map(|section| &section.name);
         let sections = SECTIONS.iter().map(|(name, _)| name).chain(LATER);
         let sections = sections.chain(of_features);
         foreign = !fields.has_any(sections) && !document.is_empty();
-        let mut unread = reading.r.faults.len() > before;
+        let mut unread = reading.r.found() > before;
         for (name, section) in SECTIONS {
             if let Some(node) = fields.take(name) {
                 unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
@@ -166,13 +184,13 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         for section in catalog.sections() {
             if let Some(node) = fields.take(section.name) {
                 unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
-                let before = reading.r.faults.len();
+                let before = reading.r.found();
                 (section.read)(&mut reading, node);
-                reading.lost.others |= reading.r.faults.len() > before;
+                reading.lost.others |= reading.r.found() > before;
             }
         }
         routes.into_iter().for_each(|(at, key, value)| reading.set(at, key, value));
-        let before = reading.r.faults.len();
+        let before = reading.r.found();
         for name in LATER {
             fields.refuse(&mut reading.r, name, NOT_YET);
         }
@@ -180,16 +198,16 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
             fields.refuse(&mut reading.r, name, why);
         }
         // Those make interfaces, but no VRF.
-        reading.lost.interfaces |= reading.r.faults.len() > before;
-        let before = reading.r.faults.len();
+        reading.lost.interfaces |= reading.r.found() > before;
+        let before = reading.r.found();
         fields.end(&mut reading.r);
-        if unread || reading.r.faults.len() > before {
+        if unread || reading.r.found() > before {
             // A section that was not read may have had anything.
             reading.lost = Lost { interfaces: true, tables: true, others: true };
         }
     }
     let Reading { r, tree, places, lost, .. } = reading;
-    Wanted { tree: Snapshot::of(tree), places, faults: r.faults, lost, foreign }
+    Wanted { tree: Snapshot::of(tree), places, found: r.found(), faults: r.faults, lost, foreign }
 }
 
 /// Reads some objects in the form of a configuration, which need not be one by themselves.
@@ -225,11 +243,18 @@ impl Wanted {
             lost && !there.contains(need)
         };
         let doubtful = |key: &Key| tree.get(key).is_some_and(|value| value.needs_any(key, missing));
-        let refused = self.tree.faults(abilities).into_iter().filter(|(key, _)| !doubtful(key));
+        let refused = self.tree.faults(abilities).filter(|(key, _)| !doubtful(key));
         let refused =
             refused.map(|(key, why)| Fault::new(self.places.get(key).unwrap_or(&nowhere), why.to_string()));
-        let mut faults: Vec<Fault> = self.faults.iter().cloned().chain(refused).collect();
+        let mut faults: Vec<Fault> =
+            self.faults.iter().cloned().chain(refused).take(MOST_FAULTS + 1).collect();
+        let more = faults.len() > MOST_FAULTS || self.found > self.faults.len();
+        faults.truncate(MOST_FAULTS);
         faults.sort_by(|a, b| a.place.cmp(&b.place));
+        if let (true, Some(Place::File { file, .. })) = (more, faults.first().map(|fault| &fault.place)) {
+            let told = format!("there are more faults; the first {} of them are", faults.len());
+            faults.insert(0, Fault::new(&Place::Whole(Arc::clone(file)), told));
+        }
         faults
     }
 

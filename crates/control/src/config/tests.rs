@@ -519,3 +519,40 @@ fn all_that_fields_say_is_read_as_it_is_written() {
     examples_are_read_as_they_are_written(super::ports::files());
     examples_are_read_as_they_are_written(super::ports::tap_host());
 }
+
+#[test]
+fn a_file_that_says_nothing_removes_nothing() {
+    for text in ["", "\n# nothing\n", "~", "null", "\"\"", "---", "|", ">"] {
+        let found = faults(text);
+        assert!(found.len() == 1 && found[0].contains("the file says nothing"), "{text:?}: {found:?}");
+    }
+    wrong("{}", &[]);
+}
+
+/// What is kept of a file's faults is bounded: of those of the form, and of those of the meaning.
+#[test]
+fn of_very_many_faults_the_first_are_told() {
+    let faulty: String = (0..3000).map(|n| format!("  - {{ prefix: {n}, via: drop }}\n")).collect();
+    let unusable: String = (0..3000)
+        .map(|n| format!("  - {{ prefix: 10.{}.{}.0/24, table: 7, via: drop }}\n", n / 256, n % 256))
+        .collect();
+    for text in
+        [format!("routes:\n{faulty}"), format!("routes:\n{unusable}"), format!("routes:\n{faulty}{unusable}")]
+    {
+        let found = read(&text, "f", &catalog()).faults(&system().abilities);
+        assert_eq!(found.len(), 1001);
+        assert_eq!(found[0].to_string(), "f: there are more faults; the first 1000 of them are");
+        assert!(found[1].to_string().starts_with("f:2:"), "{}", found[1]);
+    }
+}
+
+#[test]
+fn a_document_with_very_many_values_ends_where_there_is_no_memory() {
+    let text = "[ ".to_string() + &"1, ".repeat(1 << 17) + "]";
+    let read = |goes_on| {
+        let mut r = Reader::new("f").while_it(goes_on);
+        (r.document(&text, "", |_, _| ()).is_some(), r.faults.first().map(ToString::to_string))
+    };
+    assert_eq!(read(|| Ok(())), (true, None));
+    assert_eq!(read(|| Err("no more".into())), (false, Some("f:1:1: no more".into())));
+}

@@ -292,10 +292,10 @@ impl<F: Form> Form for List<F> {
     type Value = Vec<F::Value>;
 
     fn read(&self, r: &mut Reader, node: &Node) -> Option<Self::Value> {
-        let before = r.faults.len();
+        let before = r.found();
         let members = r.list(node);
         let values = members.iter().filter_map(|node| self.0.read(r, node)).collect();
-        (r.faults.len() == before).then_some(values)
+        (r.found() == before).then_some(values)
     }
 
     fn line(&self, value: &Self::Value) -> String {
@@ -342,13 +342,13 @@ where
     type Value = M;
 
     fn read(&self, r: &mut Reader, node: &Node) -> Option<M> {
-        let (before, mut all) = (r.faults.len(), Vec::new());
+        let (before, mut all) = (r.found(), Vec::new());
         for (name, at, node) in r.entries(node) {
             let key = (self.key.read)(name).map_err(|why| r.fault(at, why));
             let value = (self.schema)().read(r, at, node);
             all.extend(key.ok().zip(value));
         }
-        (r.faults.len() == before).then(|| all.into_iter().collect())
+        (r.found() == before).then(|| all.into_iter().collect())
     }
 
     fn line(&self, value: &M) -> String {

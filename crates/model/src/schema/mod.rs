@@ -193,16 +193,16 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
 
     /// Reads a record from a map; `None` if there is a fault, which is noted. What is wrong with all of it is noted at this place.
     pub fn read(&self, r: &mut Reader, at: Place, node: &Node) -> Option<T> {
-        let (before, mut value) = (r.faults.len(), self.usual.clone());
+        let (before, mut value) = (r.found(), self.usual.clone());
         self.read_over(r, at, node, &mut value);
-        (r.faults.len() == before).then_some(value)
+        (r.found() == before).then_some(value)
     }
 
     /// Reads a record from a map. Of a field with a fault, which is noted, it stays as it is.
     pub fn read_over(&self, r: &mut Reader, at: Place, node: &Node, to: &mut T) {
-        let (before, mut fields) = (r.faults.len(), r.fields(node));
+        let (before, mut fields) = (r.found(), r.fields(node));
         self.take(r, at, &mut fields, to);
-        if r.faults.len() == before {
+        if r.found() == before {
             self.verify(r, at, &mut fields, to);
         }
         fields.end(r);
@@ -211,9 +211,9 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     /// Reads the fields of a record from a map that has others, too. Of a field with a fault, which is noted, the record stays as it is.
     /// Returns the names of those.
     pub fn read_into(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut T) -> Vec<&'static str> {
-        let before = r.faults.len();
+        let before = r.found();
         let (said, faulty) = self.take(r, fields.at, fields, to);
-        if said && r.faults.len() == before {
+        if said && r.found() == before {
             self.verify(r, fields.at, fields, to);
         }
         faulty
@@ -229,7 +229,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     ) -> (bool, Vec<&'static str>) {
         let (mut said, mut faulty) = (false, Vec::new());
         for field in &self.fields {
-            let before = r.faults.len();
+            let before = r.found();
             match fields.take(field.name) {
                 Some(node) => {
                     field.member.read(r, node, to);
@@ -238,7 +238,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
                 None if field.needed.is_empty() => {}
                 None => r.fault(at, field.needed),
             }
-            faulty.extend((r.faults.len() > before).then_some(field.name));
+            faulty.extend((r.found() > before).then_some(field.name));
         }
         self.later.iter().for_each(|name| fields.refuse(r, name, NOT_YET));
         (said, faulty)

@@ -196,10 +196,11 @@ impl<W: World> Snapshot<W> {
     }
 
     /// What is wrong with the tree as a whole: each object that cannot be as it says, and why.
-    pub fn faults(&self, abilities: &W::Abilities) -> Vec<(&Key, Refused)> {
+    pub fn faults<'s>(&'s self, abilities: &'s W::Abilities) -> impl Iterator<Item = (&'s Key, Refused)> {
         let view = self.view();
-        let fault = |(key, value): (_, &Value<W>)| Some((key, value.validate(key, &view, abilities).err()?));
-        self.tree.iter().filter_map(fault).collect()
+        let fault =
+            move |(key, value): (_, &Value<W>)| Some((key, value.validate(key, &view, abilities).err()?));
+        self.tree.iter().filter_map(fault)
     }
 }
 

@@ -4,5 +4,5 @@
 mod read;
 mod write;
 
-pub use read::{At, Content, Fields, NOT_YET, Node, Reader};
+pub use read::{At, Content, Fields, MOST_FAULTS, NOT_YET, Node, Reader};
 pub use write::{Text, ip, mac, quoted};

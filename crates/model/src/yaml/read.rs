@@ -69,9 +69,17 @@ impl Node {
 /// What is wrong in a file, or with its form.
 pub struct Reader {
     file: Arc<str>,
-    /// The faults found so far.
+    /// The faults found so far, but not more than [`MOST_FAULTS`].
     pub faults: Vec<Fault>,
+    found: usize,
+    goes_on: fn() -> Result<(), String>,
 }
+
+/// After how many nodes it is asked whether a document is read on: some 10 MB.
+const NODES: usize = 1 << 16;
+
+/// Faults of a file that are told. A file may have as many as it has bytes.
+pub const MOST_FAULTS: usize = 1000;
 
 /// A map or list that is being read.
 enum Open {
@@ -145,7 +153,13 @@ fn advice(info: &str) -> String {
 impl Reader {
     /// Reads a file of this name, which messages give.
     pub fn new(file: &str) -> Reader {
-        Reader { file: file.into(), faults: Vec::new() }
+        Reader { file: file.into(), faults: Vec::new(), found: 0, goes_on: || Ok(()) }
+    }
+
+    /// Has `goes_on` asked again and again while a document is read, which may be short and yet have very many values: an error ends that.
+    #[must_use]
+    pub fn while_it(self, goes_on: fn() -> Result<(), String>) -> Reader {
+        Reader { goes_on, ..self }
     }
 
     /// The place in this file.
@@ -155,7 +169,15 @@ impl Reader {
 
     /// Notes a fault.
     pub fn fault(&mut self, at: At, message: impl Into<String>) {
-        self.faults.push(Fault::new(&self.place(at), message));
+        self.found += 1;
+        if self.faults.len() < MOST_FAULTS {
+            self.faults.push(Fault::new(&self.place(at), message));
+        }
+    }
+
+    /// How many faults were found so far.
+    pub fn found(&self) -> usize {
+        self.found
     }
 
     /// The file's one document; `None` if there is none that can be read. The members of the list that the document has under
@@ -167,7 +189,13 @@ impl Reader {
         mut each: impl FnMut(&mut Reader, &Node),
     ) -> Option<Node> {
         let (mut open, mut done) = (Vec::new(), None);
-        for event in Parser::new_from_str(text) {
+        for (n, event) in (1..).zip(Parser::new_from_str(text)) {
+            if n % NODES == 0
+                && let Err(why) = (self.goes_on)()
+            {
+                self.fault(At::START, why);
+                return None;
+            }
             let (event, span) = match event {
                 Ok(event) => event,
                 Err(e) => {
