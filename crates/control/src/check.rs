@@ -3,7 +3,6 @@
 //! What a file is follows from its name: YAML (`.yaml`, `.yml`) is a configuration, `.conf` a startup.conf, which is looked
 //! at together with the configuration that it names, and anything else has commands, as at the start.
 
-use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use crate::cli::{Registry, check_commands};
 use crate::commands::config::is_yaml;
 use crate::commands::{Context, Feature, Names, declared_without, selected_features, unknown_plugins};
 use crate::config;
+use crate::files;
 use crate::intent::Abilities;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};
 
@@ -104,7 +104,7 @@ impl<'r> Checker<'r> {
             Fault::new(&Place::Whole(name.as_str().into()), format!("cannot be read: {e}")).to_string()
         };
         if !is_yaml(path) {
-            match File::open(path) {
+            match files::open(path) {
                 Err(e) => found.faults.push(unreadable(e)),
                 Ok(file) => {
                     let faults = check_commands(&self.registry, &self.names, BufReader::new(file), &name);
@@ -113,7 +113,7 @@ impl<'r> Checker<'r> {
             }
             return;
         }
-        match fs::read_to_string(path) {
+        match files::read(path) {
             Err(e) => found.faults.push(unreadable(e)),
             Ok(text) => {
                 let wanted = config::read(&text, &name, &self.abilities.catalog);
@@ -132,6 +132,7 @@ fn texts(faults: &[Fault]) -> impl Iterator<Item = String> {
 mod tests {
     use super::*;
     use crate::intent::tests::system;
+    use std::fs;
 
     /// What is found in files of these names, of which the first one is checked; each line without the directory.
     fn found(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
@@ -202,5 +203,20 @@ mod tests {
         assert_eq!(faults, [""; 0]);
         assert_eq!(warnings, ["x.conf:1:8: on this machine: there is no file no.yaml"]);
         assert!(found(&[("x.conf", "unix { exec HERE/no/../y.yaml }"), ("y.yaml", "a: [\n")]).1.len() == 1);
+    }
+
+    #[test]
+    fn what_is_no_ordinary_file_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["endless.yaml", "endless.cli"] {
+            let path = directory.path().join(name);
+            std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+            let found = Checker::new(&system().router, crate::testing::FEATURES).check(&path);
+            assert!(
+                found.faults.len() == 1 && found.faults[0].contains("cannot be read"),
+                "{:?}",
+                found.faults
+            );
+        }
     }
 }

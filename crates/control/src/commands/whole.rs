@@ -368,7 +368,11 @@ fn there_is_memory_for(times: usize, each: u64) -> Result<(), Refused> {
     if bytes <= LITTLE {
         return Ok(());
     }
-    let why = |e| Refused(format!("the change of the configuration is too large: {e}"));
+    let why = |e| {
+        Refused(format!(
+            "the change of the configuration is too large: {e}: remove some objects by commands first"
+        ))
+    };
     Room::now().must_have(bytes).map_err(why)
 }
 
