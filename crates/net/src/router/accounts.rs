@@ -61,6 +61,20 @@ impl Accounts {
     }
 }
 
+/// Packets that waited on a worker that went: they wait on another one, and were counted once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rehomed {
+    sent: u64,
+    /// Dropped by the main thread, since that one was busy.
+    dropped: u64,
+}
+
+impl Rehomed {
+    pub(super) fn count(&mut self, sent: bool) {
+        *(if sent { &mut self.sent } else { &mut self.dropped }) += 1;
+    }
+}
+
 impl Router {
     /// Where all packets came from, and where they ended.
     pub fn accounts(&self) -> Accounts {
@@ -72,6 +86,10 @@ impl Router {
         let mut accounts =
             Accounts { handled, handled_dropped, waiting: -(handled as i64), ..Accounts::default() };
         stats.node_books().for_each(|node| accounts.count(&node));
+        let Rehomed { sent, dropped } = self.rehomed;
+        accounts.injected -= sent;
+        accounts.handled += dropped;
+        accounts.waiting -= (sent + dropped) as i64;
         accounts
     }
 }

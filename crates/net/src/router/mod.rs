@@ -131,6 +131,7 @@ pub struct Router {
     cores: Vec<Option<usize>>,
     /// Whether the workers are on threads.
     running: bool,
+    rehomed: accounts::Rehomed,
     balance: balance::Balance,
     /// How long queues stood still for the last change of who does what.
     stood_still: Duration,
@@ -234,6 +235,7 @@ impl Router {
             schedule: None,
             cores: vec![None; workers.len()],
             running: false,
+            rehomed: accounts::Rehomed::default(),
             balance: balance::Balance::default(),
             stood_still: Duration::ZERO,
             now: 0,

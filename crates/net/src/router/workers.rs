@@ -185,7 +185,8 @@ impl Router {
             while self.ports[0].is_full() && Instant::now() < until {
                 std::thread::yield_now();
             }
-            self.send(0, node, packet);
+            let sent = self.send(0, node, packet);
+            self.rehomed.count(sent);
         }
     }
 

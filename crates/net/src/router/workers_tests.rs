@@ -381,6 +381,8 @@ fn what_waits_on_a_worker_that_goes_is_sent_all_the_same() {
     r.add_neighbor(1, [10, 0, 1, 2], TARGET, true).unwrap();
     pass(&mut r, &counting, 0, |_| {});
     check(&counting);
+    let books = r.accounts();
+    assert_eq!((books.waiting, books.unaccounted()), (0, 0), "{books:?}");
     stop(r);
 }
 
