@@ -28,7 +28,7 @@ impl Promise {
     /// Promises `bytes` because a stranger asks for them.
     ///
     /// # Errors
-    /// As [`Promise::of`]; and `OutOfMemory` for more than 128 MiB in all where it cannot be known how much is free.
+    /// As [`Promise::of`]; and `OutOfMemory` for more than 256 MiB in all where it cannot be known how much is free.
     pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
         Promise::within(bytes, if Room::sees_all() { u64::MAX } else { BLIND })
     }
@@ -58,7 +58,7 @@ impl Drop for Promise {
 }
 
 /// Bytes of all promises at most, where a control group may have a limit that cannot be read.
-const BLIND: u64 = 128 << 20;
+const BLIND: u64 = 256 << 20;
 
 /// Checks that `bytes` may be promised, where all promises together may have at most `most`.
 fn fits(bytes: u64, room: &Room, most: u64) -> io::Result<()> {
@@ -97,9 +97,9 @@ mod tests {
         fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, u64::MAX).unwrap();
         // What others were promised counts.
         let shared = Room { promised: 100 << 20, ..room(2000) };
-        fits(28 << 20, &shared, BLIND).unwrap();
-        let told = fits(29 << 20, &shared, BLIND).unwrap_err().to_string();
-        assert!(told.contains("at most 128 MiB") && told.ends_with("its limit cannot be read"), "{told}");
+        fits(156 << 20, &shared, BLIND).unwrap();
+        let told = fits(157 << 20, &shared, BLIND).unwrap_err().to_string();
+        assert!(told.contains("at most 256 MiB") && told.ends_with("its limit cannot be read"), "{told}");
     }
 
     #[test]
