@@ -16,7 +16,7 @@ use crate::intent::{Interface, Spec};
 /// The MTUs that an interface may have, bytes.
 pub(super) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 
-/// What is said of an interface itself. What lies on it are objects of their own: [`ELSEWHERE`].
+/// What is said of an interface itself. What lies on it are objects of their own: [`elsewhere`].
 pub(super) fn body() -> &'static Schema<Interface> {
     static SCHEMA: LazyLock<Schema<Interface>> = LazyLock::new(|| {
         let usual = Interface { up: true, ..Interface::new(Spec::Generator(0)) };
