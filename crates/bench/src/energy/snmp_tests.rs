@@ -69,7 +69,21 @@ impl Agent {
             .unwrap();
         let agent = Agent { child, dir, address: free.to_string() };
         objects.iter().for_each(|(oid, says)| agent.set(oid, says));
+        if let Some((oid, _)) = objects.first() {
+            agent.settle(oid);
+        }
         Some(agent)
+    }
+
+    /// Waits until the agent has its script: on a busy machine it says at first that there is no such object. An object that is no
+    /// counter is waited for in vain.
+    fn settle(&self, oid: &str) {
+        let oid: Vec<u64> = oid.split('.').filter_map(|part| part.parse().ok()).collect();
+        let end = Instant::now() + Duration::from_secs(3);
+        let object = Object { oid, joules: 1.0 };
+        while self.open(&object).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn set(&self, oid: &str, says: &str) {
