@@ -27,7 +27,7 @@ pub use kernel::apart::{
     above as closed_first, open as open_apart, prepare as prepare_for_strangers, spawn as spawn_apart,
 };
 pub use kernel::events::link_events;
-pub use kernel::sys::{give_way_to_workers, refuse_files};
+pub use kernel::sys::refuse_files;
 
 /// Names of the nodes that poll the devices of this crate, one a kind of device.
 pub const INPUT_NODES: [&str; 6] = [

@@ -86,7 +86,6 @@ impl Relays {
         }
         let entered = Entered::new(&self.0, |counts| &counts.all);
         thread::Builder::new().name("volley_cli".into()).stack_size(STACK).spawn(move || {
-            drivers::give_way_to_workers();
             relay(&client, &outer, &entered.counts);
             // The session hears of the end now; what follows may hang.
             drop(outer);

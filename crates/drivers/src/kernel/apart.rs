@@ -297,7 +297,6 @@ fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::
     let thread = move || {
         let apart = keep_only(&numbers);
         let failed = apart.is_err();
-        sys::give_way_to_workers();
         let _ = to_nursery.send(apart);
         let Ok(Job { life, work, .. }) = takes_job.recv() else { return };
         if failed {

@@ -17,7 +17,7 @@ pub(crate) fn check(result: isize) -> io::Result<usize> {
 
 /// Has this thread run behind workers where there are too few processors: what it does for strangers may take the kernel long. It
 /// still gets a tenth of what they get, so that a lock that it has in the kernel is soon free.
-pub fn give_way_to_workers() {
+pub(crate) fn give_way_to_workers() {
     const NICE: c_int = 10;
     // SAFETY: no memory is involved; 0 is the calling thread. To be less important nobody is refused.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };

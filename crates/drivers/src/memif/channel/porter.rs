@@ -24,7 +24,7 @@ use super::listener::accept;
 use super::pass;
 use super::raw::{self, Piece};
 use crate::kernel::apart::Kept;
-use crate::kernel::passing;
+use crate::kernel::{passing, sys};
 use crate::memif::message::{self, Message};
 use crate::memif::region;
 use crate::memif::ring::Fault;
@@ -84,6 +84,8 @@ pub(super) fn lost(kind: &str) -> String {
 impl Porter {
     /// Passes messages both ways until the connection ends, and waits until nobody uses what came by it.
     pub(super) fn run(self, files: io::Result<Vec<Kept>>) {
+        // When it ends, the kernel frees what the peer has left.
+        sys::give_way_to_workers();
         let mut files = match files {
             Ok(files) => files.into_iter(),
             Err(e) => return drop(self.to_main.send(Told::Failed(e))),
