@@ -46,7 +46,7 @@ pub trait Counts: Clone + Send + Sync + 'static {
     /// What was ever counted at an index, whatever was cleared.
     fn totals(&self, index: u32) -> Vec<u64>;
     /// What was counted at an index since that was cleared.
-    fn lately(&self, index: u32) -> Vec<u64>;
+    fn since_clear(&self, index: u32) -> Vec<u64>;
 }
 
 impl<const N: usize> Counts for CounterSet<N> {
@@ -62,7 +62,7 @@ impl<const N: usize> Counts for CounterSet<N> {
         self.total(index).to_vec()
     }
 
-    fn lately(&self, index: u32) -> Vec<u64> {
+    fn since_clear(&self, index: u32) -> Vec<u64> {
         self.read(index).to_vec()
     }
 }

@@ -153,7 +153,7 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
     let (tree, places) = (Tree::new(), BTreeMap::new());
     let mut reading = Reading {
         catalog,
-        r: Reader::new(file).while_it(there_is_memory),
+        r: Reader::new(file).guarded_by(there_is_memory),
         tree,
         places,
         lost: Lost::default(),

@@ -549,8 +549,8 @@ fn of_very_many_faults_the_first_are_told() {
 #[test]
 fn a_document_with_very_many_values_ends_where_there_is_no_memory() {
     let text = "[ ".to_string() + &"1, ".repeat(1 << 17) + "]";
-    let read = |goes_on| {
-        let mut r = Reader::new("f").while_it(goes_on);
+    let read = |check| {
+        let mut r = Reader::new("f").guarded_by(check);
         (r.document(&text, "", |_, _| ()).is_some(), r.faults.first().map(ToString::to_string))
     };
     assert_eq!(read(|| Ok(())), (true, None));

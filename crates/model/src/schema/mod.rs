@@ -16,18 +16,18 @@
 //!         .field("log", truth(), |l| l.log, |l, log| l.log = log, "Whether others are logged.")
 //! });
 //!
-//! let (mut reader, mut limit) = (model::yaml::Reader::new("f"), None);
+//! let mut reader = model::yaml::Reader::new("f");
 //! let document = reader.document("{ hops: 3 }", "", |_, _| ()).unwrap();
-//! limit = LIMIT.read(&mut reader, document.at, &document);
-//! assert_eq!(limit, Some(Limit { hops: 3, log: false }));
-//! assert_eq!(LIMIT.line(&limit.unwrap()), "{ hops: 3 }");
+//! let limit = LIMIT.read(&mut reader, document.at, &document).unwrap();
+//! assert_eq!(limit, Limit { hops: 3, log: false });
+//! assert_eq!(LIMIT.line(&limit), "{ hops: 3 }");
 //! ```
 
 mod form;
 #[cfg(test)]
 mod tests;
 
-use crate::yaml::{At as Place, Fields, NOT_YET, Node, Reader, Text};
+use crate::yaml::{At, Fields, NOT_YET, Node, Reader, Text};
 
 pub use form::{
     Form, Inline, Keyed, List, Number, Optional, Parsed, Truth, Words, block, inline, keyed, list, number,
@@ -101,13 +101,14 @@ trait Member<T>: Send + Sync {
     fn examples(&self) -> Vec<Example<T>>;
 }
 
-struct At<T, F: Form> {
+/// A form, and how a record has its value.
+struct Accessor<T, F: Form> {
     form: F,
     get: fn(&T) -> F::Value,
     set: fn(&mut T, F::Value),
 }
 
-impl<T: 'static, F: Form> Member<T> for At<T, F> {
+impl<T: 'static, F: Form> Member<T> for Accessor<T, F> {
     fn read(&self, r: &mut Reader, node: &Node, to: &mut T) {
         if let Some(value) = self.form.read(r, node) {
             (self.set)(to, value);
@@ -159,7 +160,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         set: fn(&mut T, F::Value),
         help: &'static str,
     ) -> Schema<T> {
-        let member = Box::new(At { form, get, set });
+        let member = Box::new(Accessor { form, get, set });
         self.fields.push(Field { name, help, always: false, needed: "", member });
         self
     }
@@ -192,14 +193,14 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     }
 
     /// Reads a record from a map; `None` if there is a fault, which is noted. What is wrong with all of it is noted at this place.
-    pub fn read(&self, r: &mut Reader, at: Place, node: &Node) -> Option<T> {
+    pub fn read(&self, r: &mut Reader, at: At, node: &Node) -> Option<T> {
         let (before, mut value) = (r.found(), self.usual.clone());
         self.read_over(r, at, node, &mut value);
         (r.found() == before).then_some(value)
     }
 
     /// Reads a record from a map. Of a field with a fault, which is noted, it stays as it is.
-    pub fn read_over(&self, r: &mut Reader, at: Place, node: &Node, to: &mut T) {
+    pub fn read_over(&self, r: &mut Reader, at: At, node: &Node, to: &mut T) {
         let (before, mut fields) = (r.found(), r.fields(node));
         self.take(r, at, &mut fields, to);
         if r.found() == before {
@@ -220,13 +221,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     }
 
     /// Reads what the fields say; true if there is one. Returns the names of those that are faulty.
-    fn take(
-        &self,
-        r: &mut Reader,
-        at: Place,
-        fields: &mut Fields<'_>,
-        to: &mut T,
-    ) -> (bool, Vec<&'static str>) {
+    fn take(&self, r: &mut Reader, at: At, fields: &mut Fields<'_>, to: &mut T) -> (bool, Vec<&'static str>) {
         let (mut said, mut faulty) = (false, Vec::new());
         for field in &self.fields {
             let before = r.found();
@@ -245,7 +240,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     }
 
     /// Notes what is wrong with a record whose fields can all be read.
-    fn verify(&self, r: &mut Reader, at: Place, fields: &mut Fields<'_>, value: &T) {
+    fn verify(&self, r: &mut Reader, at: At, fields: &mut Fields<'_>, value: &T) {
         if let Err(bad) = (self.check)(value) {
             let field = self.fields.iter().find(|field| field.name == bad.field);
             let node = field.and_then(|field| fields.take(field.name));

@@ -72,11 +72,11 @@ pub struct Reader {
     /// The faults found so far, but not more than [`MOST_FAULTS`].
     pub faults: Vec<Fault>,
     found: usize,
-    goes_on: fn() -> Result<(), String>,
+    check: fn() -> Result<(), String>,
 }
 
-/// After how many nodes it is asked whether a document is read on: some 10 MB.
-const NODES: usize = 1 << 16;
+/// Events of the parser between two checks whether to read on: some 10 MB of values.
+const EVENTS: usize = 1 << 16;
 
 /// Faults of a file that are told. A file may have as many as it has bytes.
 pub const MOST_FAULTS: usize = 1000;
@@ -153,13 +153,13 @@ fn advice(info: &str) -> String {
 impl Reader {
     /// Reads a file of this name, which messages give.
     pub fn new(file: &str) -> Reader {
-        Reader { file: file.into(), faults: Vec::new(), found: 0, goes_on: || Ok(()) }
+        Reader { file: file.into(), faults: Vec::new(), found: 0, check: || Ok(()) }
     }
 
-    /// Has `goes_on` asked again and again while a document is read, which may be short and yet have very many values: an error ends that.
+    /// Calls `check` every 65,536 events while it reads a document: a short text may have very many values. An error ends the reading.
     #[must_use]
-    pub fn while_it(self, goes_on: fn() -> Result<(), String>) -> Reader {
-        Reader { goes_on, ..self }
+    pub fn guarded_by(self, check: fn() -> Result<(), String>) -> Reader {
+        Reader { check, ..self }
     }
 
     /// The place in this file.
@@ -190,8 +190,8 @@ impl Reader {
     ) -> Option<Node> {
         let (mut open, mut done) = (Vec::new(), None);
         for (n, event) in (1..).zip(Parser::new_from_str(text)) {
-            if n % NODES == 0
-                && let Err(why) = (self.goes_on)()
+            if n % EVENTS == 0
+                && let Err(why) = (self.check)()
             {
                 self.fault(At::START, why);
                 return None;

@@ -47,7 +47,7 @@ impl<C: App, T: Setting, R: Serialize> Rows<C> for Listed<T, R> {
             last = Some(interface.index);
             let value = router.setting::<T>(interface.index);
             if value != T::default() {
-                let counted = router.counted_lately::<T>(interface.index);
+                let counted = router.counted_since_clear::<T>(interface.index);
                 page.extend((self.rows)(&Shown { router, interface, value, counted }));
             }
         }

@@ -50,8 +50,8 @@ impl Router {
     }
 
     /// What a setting's feature has counted at an interface since that was cleared: for shows.
-    pub fn counted_lately<T: Setting>(&self, index: u32) -> Vec<u64> {
-        self.attached::<T>().map(|of| of.counts.lately(index)).unwrap_or_default()
+    pub fn counted_since_clear<T: Setting>(&self, index: u32) -> Vec<u64> {
+        self.attached::<T>().map(|of| of.counts.since_clear(index)).unwrap_or_default()
     }
 
     /// What a setting's feature has counted at an interface since that was made, whatever was cleared: for metrics.
