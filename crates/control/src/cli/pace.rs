@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How many of a user's clients are let in at once, and how many a second from then on. Each costs a thread, and the kernel makes threads
-/// under a lock that workers need, too: 11,000 a second kept packets for most of a second.
+/// Connections of a user that are accepted at once.
 const BURST: u32 = 64;
+/// The time between two of them from then on: 400 a second. Each costs a thread, and the kernel makes threads under a lock that workers
+/// need, too: 11,000 connections a second delayed packets by up to 0.9 s.
 const EVERY: Duration = Duration::from_micros(2500);
 
 /// Users that are remembered at most.

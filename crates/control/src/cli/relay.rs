@@ -94,9 +94,7 @@ impl Relays {
         })?;
         Ok(inner)
     }
-}
 
-impl Relays {
     /// Closes sockets on a thread of their own, which may hang. Where there can be no thread, they stay open.
     pub(super) fn close(&self, clients: Vec<Unclosed>) {
         let entered = Entered::new(&self.0, |counts| &counts.all);

@@ -297,7 +297,9 @@ fn say_away(clients: u64) {
 }
 
 fn say_fast(clients: u64) {
-    tracing::warn!("{clients} CLI client(s) turned away: a user's clients come faster than packets bear");
+    tracing::warn!(
+        "{clients} CLI client(s) turned away: a user who is not root opened more than 400 connections a second"
+    );
 }
 
 fn say_stuck(_: u64) {
