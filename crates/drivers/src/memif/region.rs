@@ -8,6 +8,7 @@
 //! themselves, unlike those of huge pages. Nor may a worker wait until a peer has taken pages away: they are sealed against
 //! that, too (`preparing.rs`).
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -62,20 +63,30 @@ fn holes(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(size.saturating_sub(taken))
 }
 
-/// How much of a file that [is memory](is_memory) has pages, in bytes.
-pub(super) fn allocated(file: BorrowedFd<'_>) -> u64 {
-    sizes(file).map_or(0, |(_, taken)| taken)
+/// Returns the bytes of these files that have pages; of a file that is named several times, once. Each must be [memory](is_memory).
+pub(super) fn allocated<'f>(files: impl Iterator<Item = BorrowedFd<'f>>) -> u64 {
+    let stats = files.filter_map(|file| stat(file).ok());
+    let by_file: BTreeMap<_, _> = stats.map(|s| ((s.st_dev, s.st_ino), taken(&s))).collect();
+    by_file.values().sum()
 }
 
 /// The length of a file, and how much of it has pages, in bytes.
 fn sizes(file: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    stat(file).map(|stat| (stat.st_size.max(0) as u64, taken(&stat)))
+}
+
+/// How much of a file has pages, in bytes.
+fn taken(stat: &libc::stat) -> u64 {
+    stat.st_blocks.max(0) as u64 * 512
+}
+
+fn stat(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     // SAFETY: zeros are a valid record, and the kernel fills it.
-    let stat = unsafe {
+    unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
         sys::check(libc::fstat(file.as_raw_fd(), &mut stat) as isize)?;
-        stat
-    };
-    Ok((stat.st_size.max(0) as u64, stat.st_blocks.max(0) as u64 * 512))
+        Ok(stat)
+    }
 }
 
 /// A peer's file that is shared memory. The kernel asks nobody else about such a file, so it can be looked at without waiting.

@@ -519,6 +519,22 @@ fn memory_that_could_vanish_is_refused() {
     assert!(MemoryFile::new(null).is_err(), "a file that somebody else answers for is asked nothing more");
 }
 
+/// What the kernel frees with files: of one that a peer names several times, once.
+#[test]
+#[cfg(not(miri))]
+fn the_pages_of_a_file_count_once() {
+    let files = [3 << 20, 5 << 20].map(|len| {
+        let file = memfd(libc::MFD_ALLOW_SEALING, 8 << 20, 0);
+        // SAFETY: no memory is involved.
+        assert_eq!(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) }, 0);
+        file
+    });
+    let copy = files[0].try_clone().unwrap();
+    let all = [&files[0], &copy, &files[1], &files[0]].map(|file| file.as_fd());
+    assert_eq!(region::allocated(all.into_iter()), 8 << 20);
+    assert_eq!(region::allocated(std::iter::empty()), 0);
+}
+
 #[test]
 #[cfg(not(miri))]
 fn pages_behind_the_end_of_a_file_hide_no_missing_ones() {

@@ -62,9 +62,9 @@ pub(super) struct Porter {
     pub(super) to_main: SyncSender<Told>,
     /// Tells event descriptors from other files.
     pub(super) signals: Arc<Context>,
-    /// What came as memory.
+    /// The files that are memory, whatever they came with.
     pub(super) memory: RefCell<Vec<RawFd>>,
-    /// Where it is told how much that was.
+    /// Is told how many bytes they have when the thread ends.
     pub(super) freed: Freed,
 }
 
@@ -108,15 +108,10 @@ impl Porter {
                 piece.len > 0
             },
         ) {}
+        let memory = self.memory.borrow();
         // SAFETY: this thread closes nothing, so the descriptors are open.
-        let memory = self
-            .memory
-            .borrow()
-            .iter()
-            .map(|file| unsafe { BorrowedFd::borrow_raw(*file) })
-            .map(region::allocated)
-            .sum();
-        self.freed.add(memory);
+        let files = memory.iter().map(|file| unsafe { BorrowedFd::borrow_raw(*file) });
+        self.freed.add(region::allocated(files));
     }
 
     fn tell(&self, own: &Own, what: Told) {
@@ -218,6 +213,8 @@ impl Porter {
 
     fn deliver(&self, own: &Own, piece: Piece) {
         let Piece { len, bytes, files, files_lost } = piece;
+        let memory = files.iter().filter(|file| region::is_memory(file.as_fd()));
+        self.memory.borrow_mut().extend(memory.map(|file| file.as_raw_fd()));
         let told = match len {
             message::LEN => self.sort(own, Message::parse(&bytes), files, files_lost),
             n => Told::Garbage(format!("a message of {n} bytes, and not of {}", message::LEN)),
@@ -258,7 +255,7 @@ impl Porter {
                     return Told::Garbage(Fault::SlowBell.to_string());
                 }
             }
-            Ok(Message::AddRegion { .. }) => self.memory.borrow_mut().push(file.as_raw_fd()),
+            Ok(Message::AddRegion { .. }) => {}
             _ => return Told::Garbage(format!("{kind} with a file")),
         }
         if let Err(e) = pass::send(own.pass.as_fd(), Some(file.as_fd())) {
@@ -294,14 +291,12 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::kernel::sys;
     use crate::memif::channel::Pass;
     use crate::memif::message::{AddRing, Direction};
     use crate::memif::signal::Signals;
 
-    /// What the main thread is told of a message that comes with these files, or without those that the process had no room
-    /// for, and whether it is given a file.
-    fn sorted(message: Message, files: Vec<OwnedFd>, lost: bool) -> (Told, bool) {
+    /// A thread's side with its files, and the main thread's end of the pass.
+    fn porter() -> (Porter, Own, Pass) {
         let (ours, theirs) = Pass::new().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
         let own = Own {
@@ -318,6 +313,13 @@ mod tests {
             memory: RefCell::default(),
             freed: Freed::default(),
         };
+        (porter, own, ours)
+    }
+
+    /// What the main thread is told of a message that comes with these files, or without those that the process had no room
+    /// for, and whether it is given a file.
+    fn sorted(message: Message, files: Vec<OwnedFd>, lost: bool) -> (Told, bool) {
+        let (porter, own, ours) = porter();
         let files = files.into_iter().map(ManuallyDrop::new).collect();
         let told = porter.sort(&own, Ok(message), files, lost);
         (told, ours.take().is_some())
@@ -328,6 +330,17 @@ mod tests {
             Told::Garbage(why) if !has_file => why,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The kernel frees it all the same.
+    #[test]
+    fn memory_that_comes_with_a_wrong_message_is_remembered() {
+        let (porter, own, _ours) = porter();
+        let files = [sys::memory_file(c"test").unwrap(), sys::eventfd().unwrap()].map(ManuallyDrop::new);
+        let memory = files[0].as_raw_fd();
+        let bytes = [0; message::LEN];
+        porter.deliver(&own, Piece { len: 5, bytes, files: files.into(), files_lost: false });
+        assert_eq!(*porter.memory.borrow(), [memory]);
     }
 
     #[test]
