@@ -20,9 +20,9 @@ use nix::sys::statfs::{self, FsType, fstatfs};
 /// The largest file that is read, in bytes: some millions of routes.
 pub const LARGEST: u64 = 512 << 20;
 
-/// Files of more bytes are read only if there is memory for what becomes of them.
+/// Larger files, in bytes, are read only if enough memory is free.
 const LARGE: u64 = 2 << 20;
-/// Bytes that a byte of a configuration takes until it is understood: measured 2.4.
+/// Bytes of memory that reading a byte of a configuration takes: measured 2.4.
 const PER_BYTE: u64 = 3;
 
 /// Files that are open at the same time, or that somebody waits for. A file system that does not answer keeps the threads

@@ -37,10 +37,11 @@ const LINKS: Duration = Duration::from_secs(3);
 /// How much text is given to the client at once, bytes.
 const CHUNK: usize = 32 << 10;
 
-/// Bytes that a copy of the configuration takes for each object, and what becomes of a change until it is made. Measured with routes.
+/// Bytes of an object in a copy of the configuration, measured with routes.
 const OBJECT: u64 = 256;
+/// Bytes of a change in a plan, with its text and its journal entry, measured with routes.
 const CHANGE: u64 = 1024;
-/// What takes so little is always tried: a router that is short of memory must be able to free some.
+/// A change that takes no more bytes is always tried: a router that is short of memory must be able to free some.
 const LITTLE: u64 = 4 << 20;
 
 /// On what terms a configuration is applied.

@@ -252,7 +252,7 @@ impl Wanted {
         faults.truncate(MOST_FAULTS);
         faults.sort_by(|a, b| a.place.cmp(&b.place));
         if let (true, Some(Place::File { file, .. })) = (more, faults.first().map(|fault| &fault.place)) {
-            let told = format!("there are more faults; the first {} of them are", faults.len());
+            let told = format!("more than {0} faults were found; {0} of them follow", faults.len());
             faults.insert(0, Fault::new(&Place::Whole(Arc::clone(file)), told));
         }
         faults

@@ -541,7 +541,7 @@ fn of_very_many_faults_the_first_are_told() {
     {
         let found = read(&text, "f", &catalog()).faults(&system().abilities);
         assert_eq!(found.len(), 1001);
-        assert_eq!(found[0].to_string(), "f: there are more faults; the first 1000 of them are");
+        assert_eq!(found[0].to_string(), "f: more than 1000 faults were found; 1000 of them follow");
         assert!(found[1].to_string().starts_with("f:2:"), "{}", found[1]);
     }
 }

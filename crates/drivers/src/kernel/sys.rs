@@ -15,11 +15,11 @@ pub(crate) fn check(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Has this thread run behind workers where there are too few processors: what it does for strangers may take the kernel long. It
-/// still gets a tenth of what they get, so that a lock that it has in the kernel is soon free.
+/// Lowers the priority of this thread, whose work for strangers may take the kernel long. Where processors are scarce it gets a tenth of
+/// a worker's time: enough to release a lock of the kernel's soon.
 pub(crate) fn give_way_to_workers() {
     const NICE: c_int = 10;
-    // SAFETY: no memory is involved; 0 is the calling thread. To be less important nobody is refused.
+    // SAFETY: no memory is involved. 0 is the calling thread, and every process may lower its priority.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
 }
 
