@@ -70,7 +70,8 @@ impl Cli {
     pub fn metrics(&self) -> String {
         let mut collection = Collection::new(Duration::ZERO);
         while collection.slice(&self.context) {}
-        let pieces = Format::Prometheus.write(collection.samples());
+        let samples = collection.samples();
+        let pieces = Format::Prometheus.write(&samples);
         pieces.map(|piece| String::from_utf8_lossy(&piece).into_owned()).collect()
     }
 

@@ -1,8 +1,12 @@
 //! HTTP, on a thread of its own: what clients do costs the main thread nothing but the samples.
 //!
-//! A connection is for one request, and for [`LONGEST`] at most. There are [`PLACES`] of them; when all are taken, the
-//! client that has been silent for the longest time gives way to the next one. [`SCRAPES`] of them are given the metrics at once, which are
-//! many megabytes where there is much to count: others wait, and who reads them slowly gives way.
+//! A connection is for one request, and for [`LONGEST`] at most. There are [`PLACES`] of them; when all are taken, one that has asked
+//! for nothing yet gives way to the next one, or else the one that has taken nothing of its answer for the longest time, or the one that
+//! has been reading for the longest time.
+//!
+//! The metrics are many megabytes where there is much to count. Clients that ask while samples are collected share those of the next
+//! round, and there is memory for the samples of [`GENERATIONS`] moments: when as many are being read, those who have read the oldest ones
+//! for [`SLOW`] give way, and until then who asks is given the youngest.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,6 +15,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,19 +28,24 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use infra::mem::Room;
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::text::{Format, Samples};
+use super::text::{Collected, Format, Samples};
 
 /// How many clients are served at once.
-pub(super) const PLACES: usize = 16;
-/// How many clients are given the metrics at once.
-pub(super) const SCRAPES: usize = 4;
-/// How long one of them may read before it gives way to another.
+pub(super) const PLACES: usize = 128;
+/// The samples of how many moments are read at once.
+const GENERATIONS: usize = 4;
+/// How long the same samples may be read before they give way to others.
 const SLOW: Duration = Duration::from_secs(1);
+/// How long a client may take nothing of its answer before it gives way to another.
+const STALLED: Duration = Duration::from_millis(200);
+/// Bytes of an answer that the kernel holds for a client: it would hold megabytes, for each.
+const UNREAD: usize = 256 << 10;
 /// Metrics of more bytes are given only if there is memory for them.
 const LARGE: u64 = 1 << 20;
 /// How long a client may take to say what it wants.
@@ -75,6 +85,8 @@ pub struct Health {
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
+    // What it accepts inherits this.
+    setsockopt(&listener, sockopt::SndBuf, &UNREAD)?;
     Ok(drivers::closed_first(listener.into()).into())
 }
 
@@ -100,22 +112,34 @@ struct Client {
 /// What a client is at.
 #[derive(Default)]
 struct State {
-    /// Whether it has said what it wants, and does not wait for others to have it.
+    /// Whether it has said what it wants.
     asked: Cell<bool>,
-    /// Since when it is given the metrics.
-    scrapes: Cell<Option<Instant>>,
+    /// When it was given its answer.
+    answered: Cell<Option<Instant>>,
+    /// When it last took something of it.
+    moved: Cell<Option<Instant>>,
+    /// The samples that it reads.
+    reads: RefCell<Weak<Collected>>,
+}
+
+/// Samples that are being read, and since when.
+struct Generation {
+    since: Instant,
+    samples: Weak<Collected>,
 }
 
 /// The connections, in the order in which they came.
 #[derive(Default)]
 struct Clients {
     all: RefCell<VecDeque<Client>>,
+    /// Samples that are being read, the oldest first.
+    generations: RefCell<VecDeque<Generation>>,
     /// Bytes of the metrics when they were last asked for.
     size: Cell<u64>,
 }
 
 impl Clients {
-    /// Whether there is room for one more, which there may be because a silent one has to go.
+    /// Whether there is room for one more, which there may be because another one has to go.
     fn make_room(&self) -> bool {
         let mut all = self.all.borrow_mut();
         all.retain(|client| !client.task.is_finished());
@@ -123,41 +147,48 @@ impl Clients {
             return true;
         }
         let silent = all.iter().position(|client| !client.state.asked.get());
-        let Some(client) = silent.and_then(|n| all.remove(n)) else { return false };
-        client.task.abort();
-        true
+        // The one for which it is the longest time since something, if it is long enough.
+        let since = |moment: fn(&State) -> Option<Instant>, least| {
+            let moments = all.iter().enumerate().filter_map(|(n, client)| Some((moment(&client.state)?, n)));
+            moments.min().filter(|(moment, _)| moment.elapsed() >= least).map(|(_, n)| n)
+        };
+        let goes = silent
+            .or_else(|| since(|state| state.moved.get(), STALLED))
+            .or_else(|| since(|state| state.answered.get(), SLOW));
+        goes.and_then(|n| all.remove(n)).inspect(|client| client.task.abort()).is_some()
     }
 
-    /// Waits until one more may be given the metrics. Meanwhile it gives way to who is to be let in, as a silent one does.
-    ///
-    /// # Errors
-    /// There is no memory for them.
-    async fn begin_scrape(&self, state: &State) -> Result<(), String> {
+    /// The samples to be given to whoever asks now, if he cannot have new ones: so many are being read that the memory of more is
+    /// not given. If the oldest ones have been read for long enough, their readers go, and there may be new ones.
+    fn old_samples(&self) -> Option<Samples> {
+        let mut generations = self.generations.borrow_mut();
+        generations.retain(|generation| generation.samples.strong_count() > 0);
+        if generations.len() < GENERATIONS {
+            return None;
+        }
+        if let Some(oldest) = generations.pop_front_if(|oldest| oldest.since.elapsed() >= SLOW) {
+            let reads = |client: &&Client| client.state.reads.borrow().ptr_eq(&oldest.samples);
+            self.all.borrow().iter().filter(reads).for_each(|client| client.task.abort());
+            return None;
+        }
+        generations.back()?.samples.upgrade()
+    }
+
+    /// Samples that were collected for whoever asks now, or with others.
+    async fn samples(&self, main: &mpsc::Sender<Ask>) -> Result<Samples, String> {
+        if let Some(samples) = self.old_samples() {
+            return Ok(samples);
+        }
         if self.size.get() > LARGE {
             Room::now().must_have(2 * self.size.get()).map_err(|e| e.to_string())?;
         }
-        state.asked.set(false);
-        while !self.has_scrape() {
-            sleep(LOOK).await;
+        let samples = ask(main, Ask::Samples).await.ok_or(SILENT_MAIN)?;
+        let weak = Arc::downgrade(&samples);
+        let mut generations = self.generations.borrow_mut();
+        if !generations.iter().any(|generation| generation.samples.ptr_eq(&weak)) {
+            generations.push_back(Generation { since: Instant::now(), samples: weak });
         }
-        state.asked.set(true);
-        state.scrapes.set(Some(Instant::now()));
-        Ok(())
-    }
-
-    /// Whether one more may be given the metrics, for which a slow one may have to go.
-    fn has_scrape(&self) -> bool {
-        let all = self.all.borrow();
-        let at_it = || all.iter().filter(|client| !client.task.is_finished());
-        let at_it = || at_it().filter_map(|client| Some((client.state.scrapes.get()?, client)));
-        if at_it().count() < SCRAPES {
-            return true;
-        }
-        let slow = at_it().filter(|(since, _)| since.elapsed() >= SLOW).min_by_key(|(since, _)| *since);
-        let Some((_, client)) = slow else { return false };
-        client.task.abort();
-        client.state.scrapes.set(None);
-        true
+        Ok(samples)
     }
 }
 
@@ -212,7 +243,14 @@ async fn connection(stream: TcpStream, answerer: Answerer) {
 }
 
 /// The body of an answer: pieces that are sent one by one.
-struct Pieces(VecDeque<Bytes>);
+#[derive(Default)]
+struct Pieces {
+    pieces: VecDeque<Bytes>,
+    /// What they are of, so that it is known what is still read.
+    _samples: Option<Samples>,
+    /// Who takes them.
+    client: Rc<State>,
+}
 
 impl Body for Pieces {
     type Data = Bytes;
@@ -222,37 +260,42 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+        self.client.moved.set(Some(Instant::now()));
+        Poll::Ready(self.pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
+        self.pieces.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+        SizeHint::with_exact(self.pieces.iter().map(|piece| piece.len() as u64).sum())
     }
 }
 
-fn answer(
-    status: StatusCode,
-    kind: &'static str,
-    pieces: impl IntoIterator<Item = Bytes>,
-) -> Response<Pieces> {
-    let mut response = Response::new(Pieces(pieces.into_iter().collect()));
+fn answer(status: StatusCode, kind: &'static str, body: Pieces) -> Response<Pieces> {
+    body.client.answered.set(Some(Instant::now()));
+    body.client.moved.set(body.client.answered.get());
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
-fn say(status: StatusCode, text: impl Into<String>) -> Response<Pieces> {
-    answer(status, "text/plain; charset=utf-8", [Bytes::from(text.into())])
-}
-
 impl Answerer {
+    /// An answer of one piece.
+    fn answer(&self, status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Response<Pieces> {
+        let pieces = VecDeque::from([text.into()]);
+        answer(status, kind, Pieces { pieces, _samples: None, client: self.state.clone() })
+    }
+
+    fn say(&self, status: StatusCode, text: impl Into<Bytes>) -> Response<Pieces> {
+        self.answer(status, "text/plain; charset=utf-8", text)
+    }
+
     async fn respond(&self, request: Request<Incoming>) -> Result<Response<Pieces>, Infallible> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut refused = say(StatusCode::METHOD_NOT_ALLOWED, "there is nothing but GET here\n");
+            let mut refused = self.say(StatusCode::METHOD_NOT_ALLOWED, "there is nothing but GET here\n");
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Ok(refused);
         }
@@ -262,20 +305,20 @@ impl Answerer {
                 self.metrics(Format::wanted(&accept.collect::<Vec<_>>().join(","))).await
             }
             "/health" => self.health().await,
-            _ => say(StatusCode::NOT_FOUND, "there are /metrics and /health\n"),
+            _ => self.say(StatusCode::NOT_FOUND, "there are /metrics and /health\n"),
         })
     }
 
     async fn metrics(&self, format: Format) -> Response<Pieces> {
-        if let Err(why) = self.clients.begin_scrape(&self.state).await {
-            return say(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"));
-        }
-        let Some(samples) = ask(&self.main, Ask::Samples).await else {
-            return say(StatusCode::SERVICE_UNAVAILABLE, format!("{SILENT_MAIN}\n"));
+        let samples = match self.clients.samples(&self.main).await {
+            Ok(samples) => samples,
+            Err(why) => return self.say(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
         };
-        let response = answer(StatusCode::OK, format.content_type(), format.write(samples));
-        self.clients.size.set(response.body().size_hint().lower());
-        response
+        *self.state.reads.borrow_mut() = Arc::downgrade(&samples);
+        let pieces = format.write(&samples).collect();
+        let body = Pieces { pieces, _samples: Some(samples), client: self.state.clone() };
+        self.clients.size.set(body.size_hint().lower());
+        answer(StatusCode::OK, format.content_type(), body)
     }
 
     async fn health(&self) -> Response<Pieces> {
@@ -289,7 +332,7 @@ impl Answerer {
         let faults: Vec<String> = failing.into_iter().chain(degraded).collect();
         let workers = self.health.workers.workers().len();
         let body = serde_json::json!({ "status": status, "workers": workers, "faults": faults });
-        answer(code, "application/json", [Bytes::from(format!("{body}\n"))])
+        self.answer(code, "application/json", format!("{body}\n"))
     }
 }
 

@@ -65,7 +65,7 @@ fn collect(context: &Context) -> Samples {
 }
 
 fn written(format: Format, samples: Samples) -> String {
-    format.write(samples).map(|piece| String::from_utf8(piece.to_vec()).unwrap()).collect()
+    format.write(&samples).map(|piece| String::from_utf8(piece.to_vec()).unwrap()).collect()
 }
 
 /// The value of a sample.
@@ -341,31 +341,64 @@ fn silent_clients_keep_nobody_from_scraping() {
     });
 }
 
-#[test]
-fn slow_readers_take_little_and_keep_nobody_out() {
+/// A router with so many loopback interfaces besides.
+fn large_router(interfaces: usize) -> Context {
     let mut context = router(true);
-    // More than the buffers of the sockets take.
-    for n in 0..12_000 {
+    for n in 0..interfaces {
         context.system.router.add_loopback(&format!("loop{n}"), wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
     }
-    served(context, |address| {
-        let ask = |_| {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: v\r\n\r\n").unwrap();
-            stream
-        };
-        let slow: Vec<TcpStream> = (0..40).map(ask).collect();
-        for _ in 0..20 {
-            assert!(get(address, "/health").0.starts_with("http/1.1 200"));
+    context
+}
+
+/// Asks for the metrics, and reads nothing.
+fn slow_reader(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: v\r\n\r\n").unwrap();
+    stream
+}
+
+/// Fails unless the metrics, of so many bytes at least, and the health are answered whole.
+fn must_be_answered(address: SocketAddr, least: usize) {
+    let (head, body) = get(address, "/metrics");
+    let whole = format!("content-length: {}", body.len());
+    assert!(head.starts_with("http/1.1 200") && head.contains(&whole), "{head}");
+    assert!(body.len() > least, "{} bytes", body.len());
+    assert!(get(address, "/health").0.starts_with("http/1.1 200"));
+}
+
+#[test]
+fn slow_readers_take_little_and_keep_nobody_out() {
+    // More than the buffers of the sockets take.
+    served(large_router(12_000), |address| {
+        // More than there are places.
+        let slow: Vec<TcpStream> = (0..300).map(|_| slow_reader(address)).collect();
+        for _ in 0..5 {
+            must_be_answered(address, 7 << 20);
         }
-        // It waits until the slow ones have had their time.
-        let (head, body) = get(address, "/metrics");
-        assert!(
-            head.starts_with("http/1.1 200") && head.contains(&format!("content-length: {}", body.len())),
-            "{head}"
-        );
-        assert!(body.len() > 7 << 20, "{} bytes", body.len());
         drop(slow);
+    });
+}
+
+#[test]
+fn slow_readers_that_keep_coming_keep_nobody_out() {
+    served(large_router(6_000), |address| {
+        let ends = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let come = scope.spawn(|| {
+                let mut slow = Vec::new();
+                while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                    slow.push(slow_reader(address));
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                slow.len()
+            });
+            for _ in 0..20 {
+                must_be_answered(address, 3 << 20);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            ends.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(come.join().unwrap() > 20);
+        });
     });
 }
 

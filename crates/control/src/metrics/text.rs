@@ -2,17 +2,21 @@
 //! are the same.
 
 use std::iter;
+use std::sync::Arc;
 
 use hyper::body::Bytes;
 use model::metrics::{Kind, Lines, Metric};
 
-/// All samples of a moment, by metric, in pieces; cheap to clone.
-pub type Samples = Vec<(&'static Metric, Vec<Bytes>)>;
+/// All samples of a moment, by metric, in pieces.
+pub type Collected = Vec<(&'static Metric, Vec<Bytes>)>;
+
+/// Samples as they are given out: all who are given the same ones share their memory.
+pub type Samples = Arc<Collected>;
 
 /// What was collected.
 pub fn samples(lines: Lines) -> Samples {
     let bytes = |(metric, pieces): (_, Vec<String>)| (metric, pieces.into_iter().map(Bytes::from).collect());
-    lines.samples().map(bytes).collect()
+    Arc::new(lines.samples().map(bytes).collect())
 }
 
 /// How an answer is written.
@@ -51,8 +55,8 @@ impl Format {
     }
 
     /// Writes an answer, in pieces. A metric without samples is left out.
-    pub fn write(self, samples: Samples) -> impl Iterator<Item = Bytes> {
-        let all = samples.into_iter().flat_map(move |(metric, lines)| {
+    pub fn write(self, samples: &Samples) -> impl Iterator<Item = Bytes> {
+        let all = samples.iter().flat_map(move |(metric, lines)| {
             let (name, kind) = match (self, metric.kind) {
                 // This format knows no such kind.
                 (Format::Prometheus, Kind::Info) => (metric.name, Kind::Gauge.name()),
@@ -62,7 +66,7 @@ impl Format {
                 }
             };
             let head = format!("# HELP {name} {}\n# TYPE {name} {kind}\n", metric.help);
-            iter::once(Bytes::from(head)).chain(lines)
+            iter::once(Bytes::from(head)).chain(lines.iter().cloned())
         });
         all.chain((self == Format::OpenMetrics).then_some(Bytes::from_static(b"# EOF\n")))
     }
