@@ -205,6 +205,30 @@ fn clients_that_never_say_anything_keep_nobody_out() {
 }
 
 #[test]
+fn scripts_that_connect_faster_than_others_may_wait_and_lose_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 }", "");
+    // Many scripts at once, each of which connects anew for each question. Of all who come by TCP nobody knows the user.
+    let scripts = clients(
+        &r,
+        "answers = []\n\
+         def ask():\n\
+         \x20   for _ in range(20):\n\
+         \x20       c = client()\n\
+         \x20       c.sendall(b'show version\\nquit\\n')\n\
+         \x20       answers.append(c.makefile().read())\n\
+         all = [threading.Thread(target=ask) for _ in range(40)]\n\
+         [t.start() for t in all]\n\
+         [t.join() for t in all]\n\
+         print(sum('volley v' in a for a in answers), 'answers', flush=True)",
+    );
+    assert!(scripts.stdout().contains("800 answers"), "{}", scripts.stdout());
+    assert!(!started.router.stderr().contains("turned away"));
+    started.end();
+}
+
+#[test]
 fn where_all_are_busy_others_are_told_and_the_log_does_not_fill() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");

@@ -180,10 +180,12 @@ impl Connection {
         line.push(b'\n');
         match self.stream.get_mut().write_all(&line) {
             // It may have said why it no longer listens.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => match self.receive(&|| false) {
-                Ok(Reply::Closed(why)) => Err(Failure::Closed(why)),
-                _ => Err(lost(&error)),
-            },
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                match self.receive(&|| false) {
+                    Ok(Reply::Closed(why)) => Err(Failure::Closed(why)),
+                    _ => Err(lost(&error)),
+                }
+            }
             written => written.map_err(|error| lost(&error)),
         }
     }

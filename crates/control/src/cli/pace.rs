@@ -1,6 +1,6 @@
-//! How fast strangers are let in.
+//! How fast strangers are let in: who comes too fast waits in line.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// Connections of a user that are accepted at once.
@@ -9,31 +9,96 @@ const BURST: u32 = 64;
 /// need, too: 11,000 connections a second delayed packets by up to 0.9 s.
 const EVERY: Duration = Duration::from_micros(2500);
 
+/// Clients of one user that wait at most.
+const LINE: usize = 256;
+/// Clients of all users that wait at most.
+const LINES: usize = 1024;
 /// Users that are remembered at most.
 const USERS: usize = 1024;
 
-/// The turns of each user, which come back with time. Of those who come by TCP nobody knows the user: they are one.
-#[derive(Default)]
-pub(super) struct Paces(HashMap<Option<u32>, Full>);
+/// The turns of each user, which come back with time, and the clients `C` that wait for one. Of those who come by TCP nobody knows the
+/// user: they are one.
+pub(super) struct Pace<C> {
+    users: HashMap<Option<u32>, User<C>>,
+    /// Clients of all users that wait.
+    waiting: usize,
+}
 
-/// When a user has all turns again.
-type Full = Instant;
+struct User<C> {
+    /// When the user has all turns again.
+    full: Instant,
+    waiting: VecDeque<C>,
+}
 
-impl Paces {
-    /// Takes one of a user's turns, if there is one.
-    pub(super) fn take(&mut self, user: Option<u32>, now: Instant) -> bool {
-        if self.0.len() >= USERS && !self.0.contains_key(&user) {
-            self.0.retain(|_, full| *full > now);
-            if self.0.len() >= USERS {
-                return false;
+/// What becomes of a client that comes.
+#[derive(Debug, PartialEq)]
+pub(super) enum Come<C> {
+    /// It has its turn.
+    In(C),
+    /// It waits until [`Pace::next`] gives it.
+    Waits,
+    /// Too many wait before it.
+    Away(C),
+}
+
+impl<C> Default for Pace<C> {
+    fn default() -> Pace<C> {
+        Pace { users: HashMap::new(), waiting: 0 }
+    }
+}
+
+impl<C> User<C> {
+    /// When the user has the next turn.
+    fn due(&self) -> Option<Instant> {
+        self.full.checked_sub(EVERY * (BURST - 1))
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.due().is_none_or(|due| due <= now)
+    }
+
+    fn take(&mut self, now: Instant) {
+        self.full = self.full.max(now) + EVERY;
+    }
+}
+
+impl<C> Pace<C> {
+    /// A user's client comes.
+    pub(super) fn come(&mut self, user: Option<u32>, client: C, now: Instant) -> Come<C> {
+        if self.users.len() >= USERS && !self.users.contains_key(&user) {
+            self.users.retain(|_, user| user.full > now || !user.waiting.is_empty());
+            if self.users.len() >= USERS {
+                return Come::Away(client);
             }
         }
-        let full = self.0.entry(user).or_insert(now);
-        let there = full.saturating_duration_since(now) <= EVERY * (BURST - 1);
-        if there {
-            *full = (*full).max(now) + EVERY;
+        let user = self.users.entry(user).or_insert_with(|| User { full: now, waiting: VecDeque::new() });
+        if user.waiting.is_empty() && user.is_due(now) {
+            user.take(now);
+            return Come::In(client);
         }
-        there
+        if user.waiting.len() >= LINE || self.waiting >= LINES {
+            return Come::Away(client);
+        }
+        user.waiting.push_back(client);
+        self.waiting += 1;
+        Come::Waits
+    }
+
+    /// When the next of those that wait has its turn.
+    pub(super) fn due(&self) -> Option<Instant> {
+        if self.waiting == 0 {
+            return None;
+        }
+        self.users.values().filter(|user| !user.waiting.is_empty()).filter_map(User::due).min()
+    }
+
+    /// The one that has its turn now.
+    pub(super) fn next(&mut self, now: Instant) -> Option<C> {
+        let waiting = self.users.values_mut().filter(|user| !user.waiting.is_empty() && user.is_due(now));
+        let user = waiting.min_by_key(|user| user.full)?;
+        user.take(now);
+        self.waiting -= 1;
+        user.waiting.pop_front()
     }
 }
 
@@ -43,27 +108,56 @@ mod tests {
 
     #[test]
     fn a_burst_is_let_in_at_once_and_others_one_by_one() {
-        let (mut paces, mut now) = (Paces::default(), Instant::now());
-        let mut burst = |now| (0..BURST + 5).filter(|_| paces.take(Some(7), now)).count() as u32;
-        assert_eq!(burst(now), BURST);
-        for _ in 0..100 {
-            now += EVERY;
-            assert_eq!(burst(now), 1);
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        for n in 0..BURST {
+            assert_eq!(pace.come(Some(7), n, now), Come::In(n));
         }
+        for n in 0..LINE as u32 {
+            assert_eq!(pace.come(Some(7), BURST + n, now), Come::Waits);
+        }
+        assert_eq!(pace.come(Some(7), 9999, now), Come::Away(9999), "the line is full");
+        assert_eq!(pace.come(Some(8), 0, now), Come::In(0), "each user has his own");
+        assert_eq!(pace.come(None, 1, now), Come::In(1));
+        for n in 0..LINE as u32 {
+            assert_eq!(pace.next(now), None);
+            now = pace.due().unwrap();
+            assert_eq!(pace.next(now), Some(BURST + n), "in the order in which they came");
+        }
+        assert_eq!((pace.due(), pace.next(now + EVERY)), (None, None));
         // Who comes after a while finds all turns there.
         now += EVERY * BURST;
-        assert_eq!(burst(now), BURST);
-        assert!(
-            !paces.take(Some(7), now) && paces.take(Some(8), now) && paces.take(None, now),
-            "each has his own"
-        );
+        assert!((0..BURST).all(|n| pace.come(Some(7), n, now) == Come::In(n)));
+        assert_eq!(pace.come(Some(7), 5, now), Come::Waits);
+    }
+
+    #[test]
+    fn nobody_overtakes_one_that_waits() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        assert!((0..BURST).all(|n| pace.come(Some(7), n, now) == Come::In(n)));
+        assert_eq!(pace.come(Some(7), 100, now), Come::Waits);
+        let later = now + 2 * EVERY;
+        assert_eq!(pace.come(Some(7), 101, later), Come::Waits);
+        assert_eq!([pace.next(later), pace.next(later), pace.next(later)], [Some(100), Some(101), None]);
+    }
+
+    #[test]
+    fn the_lines_of_all_users_are_bounded() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        let mut waiting = 0;
+        for user in 0..10 {
+            waiting +=
+                (0..BURST + LINE as u32).filter(|_| pace.come(Some(user), (), now) == Come::Waits).count();
+        }
+        assert_eq!(waiting, LINES);
     }
 
     #[test]
     fn very_many_users_are_not_remembered() {
-        let (mut paces, now) = (Paces::default(), Instant::now());
-        assert!((0..USERS as u32).all(|user| paces.take(Some(user), now)));
-        assert!(!paces.take(None, now) && paces.take(Some(0), now));
-        assert!(paces.take(None, now + EVERY) && paces.0.len() < 3);
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        assert!((0..USERS as u32).all(|user| pace.come(Some(user), (), now) == Come::In(())));
+        assert_eq!(pace.come(None, (), now), Come::Away(()));
+        assert_eq!(pace.come(Some(0), (), now), Come::In(()));
+        assert_eq!(pace.come(None, (), now + EVERY), Come::In(()));
+        assert!(pace.users.len() < 3);
     }
 }

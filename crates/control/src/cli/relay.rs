@@ -78,8 +78,7 @@ impl Relays {
     ///
     /// # Errors
     /// When the process has no descriptor or thread left. The client's socket stays open then: to close it might hang.
-    pub(super) fn stand_in(&self, client: UnixStream) -> io::Result<UnixStream> {
-        let client = std::mem::ManuallyDrop::new(client);
+    pub(super) fn stand_in(&self, client: Unclosed) -> io::Result<UnixStream> {
         let (outer, inner) = UnixStream::pair()?;
         for socket in [&*client, &outer, &inner] {
             socket.set_nonblocking(true)?;
@@ -95,12 +94,17 @@ impl Relays {
         Ok(inner)
     }
 
-    /// Closes sockets on a thread of their own, which may hang. Where there can be no thread, they stay open.
-    pub(super) fn close(&self, clients: Vec<Unclosed>) {
-        let entered = Entered::new(&self.0, |counts| &counts.all);
+    /// Says something to clients and closes their sockets, on a thread of their own, which may hang. Where there can be no thread,
+    /// they stay open.
+    pub(super) fn close(&self, clients: Vec<Unclosed>, words: &Arc<[u8]>) {
+        let (entered, words) = (Entered::new(&self.0, |counts| &counts.all), words.clone());
         // Without a thread the closure is dropped, which closes nothing.
         let _ = thread::Builder::new().name("volley_cli".into()).stack_size(STACK).spawn(move || {
-            clients.into_iter().for_each(|client| drop(std::mem::ManuallyDrop::into_inner(client)));
+            for client in clients {
+                // Nothing was said to it before, so there is room, unless it is gone.
+                let _ = client.set_nonblocking(true).and_then(|()| (&*client).write(&words));
+                drop(std::mem::ManuallyDrop::into_inner(client));
+            }
             drop(entered);
         });
     }
@@ -273,7 +277,7 @@ mod tests {
     }
 
     fn stand_in(relays: &Relays, client: &UnixStream, accepted: UnixStream) -> UnixStream {
-        let inner = relays.stand_in(accepted).unwrap();
+        let inner = relays.stand_in(Unclosed::new(accepted)).unwrap();
         inner.set_nonblocking(false).unwrap();
         for socket in [client, &inner] {
             socket.set_read_timeout(Some(LONG)).unwrap();

@@ -9,16 +9,17 @@
 
 use super::listen::{Listener, Socket};
 use super::names::Names;
-use super::pace::Paces;
+use super::pace::{Come, Pace};
+use super::protocol::Reply;
 use super::relay::{Relays, Unclosed};
 use super::session::{LetGo, ROOT, Seat, Session, Stream};
 use model::cli::{Registry, Values};
 use model::origin::Peer;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io;
-use std::os::unix::net::UnixStream;
+use std::io::{self, Write};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::task::JoinSet;
@@ -83,7 +84,7 @@ impl Acceptor {
             Acceptor::Unix(listener) => {
                 let stream = listener.accept().await?.0;
                 let peer = stream.peer_cred().map(|peer| names.peer(peer.uid())).unwrap_or_default();
-                Stranger { peer, socket: Accepted::Unix(stream.into_std()?) }
+                Stranger { peer, socket: Accepted::Unix(Unclosed::new(stream.into_std()?)) }
             }
             Acceptor::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
@@ -93,24 +94,15 @@ impl Acceptor {
     }
 }
 
-/// Clients that nobody may read from or close on this thread. They stay open until the process ends, or are served after all.
-#[derive(Default)]
-struct Parked(VecDeque<Stranger>);
-
-impl Drop for Parked {
-    fn drop(&mut self) {
-        std::mem::forget(std::mem::take(&mut self.0));
-    }
-}
-
-/// A client that has just come.
+/// A client that has come, and that nobody may read from or close on this thread. One that is not served stays open until the process
+/// ends.
 struct Stranger {
     peer: Peer,
     socket: Accepted,
 }
 
 enum Accepted {
-    Unix(UnixStream),
+    Unix(Unclosed),
     Tcp(TcpStream),
 }
 
@@ -119,11 +111,15 @@ impl Stranger {
         self.peer.uid() == Some(ROOT)
     }
 
-    /// The socket, if somebody else has to close it.
-    fn client(self) -> Option<Unclosed> {
+    /// Sends it away with a word, unless somebody else has to do it, because to close its socket might hang.
+    fn send_away(self, words: &[u8]) -> Option<Unclosed> {
         match self.socket {
-            Accepted::Unix(client) => Some(Unclosed::new(client)),
-            Accepted::Tcp(_) => None,
+            Accepted::Unix(client) => Some(client),
+            Accepted::Tcp(client) => {
+                // Nothing was said to it before, so there is room, unless it is gone.
+                let _ = client.into_std().and_then(|client| (&client).write(words));
+                None
+            }
         }
     }
 
@@ -163,22 +159,27 @@ pub async fn serve<C: Values + 'static>(
         idle.as_secs()
     );
     let (mut gone, mut away, mut stuck) = (Repeated::default(), Repeated::default(), Repeated::default());
-    let (mut paces, mut fast, mut turned) = (Paces::default(), Repeated::default(), Vec::new());
+    let too_fast = too_fast()?;
+    let (mut pace, mut fast, mut turned) = (Pace::default(), Repeated::default(), Vec::new());
     let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
     let mut seats: Vec<Rc<Seat>> = Vec::new();
-    let (relays, mut parked, mut names) = (Relays::default(), Parked::default(), Names::default());
+    let (relays, mut parked, mut names) = (Relays::default(), VecDeque::<Stranger>::new(), Names::default());
     loop {
         let crowded = relays.hanging(clients.len() + refused.len()) >= MOST_HANGING;
-        let room_to_wait = parked.0.len() < MOST_PARKED;
-        let accepted = tokio::select! {
+        let room_to_wait = parked.len() < MOST_PARKED;
+        let (accepted, has_turn) = tokio::select! {
             // One after the other, so that it is seen whether they hang.
-            () = time::sleep(RECOVERY), if !crowded && !parked.0.is_empty() => match parked.0.pop_front() {
-                Some(stranger) => Ok(stranger),
+            () = time::sleep(RECOVERY), if !crowded && !parked.is_empty() => match parked.pop_front() {
+                Some(stranger) => (Ok(stranger), true),
                 None => continue,
             },
-            accepted = acceptor.accept(&mut names), if room_to_wait => accepted,
+            () = until(pace.due()) => match pace.next(Instant::now().into_std()) {
+                Some(stranger) => (Ok(stranger), true),
+                None => continue,
+            },
+            accepted = acceptor.accept(&mut names), if room_to_wait => (accepted, false),
             () = time::sleep(RECOVERY), if !turned.is_empty() => {
-                relays.close(std::mem::take(&mut turned));
+                relays.close(std::mem::take(&mut turned), &too_fast);
                 continue;
             }
             Some(ended) = clients.join_next() => {
@@ -211,20 +212,24 @@ pub async fn serve<C: Values + 'static>(
             stuck.happened(say_stuck);
             // To close one that can have no files is safe.
             if !listener.refuses_files {
-                parked.0.extend(accepted);
+                parked.extend(accepted);
             }
             continue;
         }
         let accepted = match accepted {
-            Ok(stranger)
-                if !stranger.is_root() && !paces.take(stranger.peer.uid(), std::time::Instant::now()) =>
-            {
-                fast.happened(say_fast);
-                turned.extend(stranger.client());
-                if turned.len() >= AT_ONCE {
-                    relays.close(std::mem::take(&mut turned));
+            Ok(stranger) if !has_turn && !stranger.is_root() => {
+                match pace.come(stranger.peer.uid(), stranger, std::time::Instant::now()) {
+                    Come::In(stranger) => Ok(stranger),
+                    Come::Waits => continue,
+                    Come::Away(stranger) => {
+                        fast.happened(say_fast);
+                        turned.extend(stranger.send_away(&too_fast));
+                        if turned.len() >= AT_ONCE {
+                            relays.close(std::mem::take(&mut turned), &too_fast);
+                        }
+                        continue;
+                    }
                 }
-                continue;
             }
             accepted => accepted,
         };
@@ -298,8 +303,26 @@ fn say_away(clients: u64) {
 
 fn say_fast(clients: u64) {
     tracing::warn!(
-        "{clients} CLI client(s) turned away: a user who is not root opened more than 400 connections a second"
+        "{clients} CLI client(s) turned away: users who are not root open more than 400 connections a second, and too many of \
+         these wait"
     );
+}
+
+/// What those are told that came too fast.
+fn too_fast() -> io::Result<Arc<[u8]>> {
+    let why = "400 connections a second are accepted from a user who is not root, and too many wait: run many commands over one \
+               connection (volley ctl -), or try again later";
+    let mut line = serde_json::to_vec(&Reply::Closed(why.into()))?;
+    line.push(b'\n');
+    Ok(line.into())
+}
+
+/// Waits for a moment, if there is one.
+async fn until(moment: Option<std::time::Instant>) {
+    match moment {
+        Some(moment) => time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn say_stuck(_: u64) {
@@ -332,9 +355,6 @@ impl Repeated {
 
     /// Waits until there is something to tell.
     async fn due(&self) {
-        match self.silent_until.filter(|_| self.times > 0) {
-            Some(end) => time::sleep_until(end).await,
-            None => std::future::pending().await,
-        }
+        until(self.silent_until.filter(|_| self.times > 0).map(Instant::into_std)).await;
     }
 }

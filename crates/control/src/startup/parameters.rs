@@ -159,7 +159,7 @@ const UNIX: &[Parameter] = &[
          who may change things, and nobody keeps root out. When there is no room for another, one that never said a whole line gives \
          way, or else the one that was idle for the longest time, if that is at least so long. `volley ctl` connects again by \
          itself. A user who is not root may open 64 connections at \
-         once, and 400 a second: more are closed.",
+         once, and 400 a second: others wait, at most 256 of a user.",
     ),
     Parameter::sets("cli-prompt", "<text>", |s, c| {
         s.unix.cli_prompt = c.text("the prompt's text")?;
