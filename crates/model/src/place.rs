@@ -41,10 +41,19 @@ pub struct Fault {
     pub message: String,
 }
 
+/// How many bytes a message may have: it may repeat what a file has, which may be anything.
+const LONGEST_MESSAGE: usize = 2048;
+
 impl Fault {
-    /// A fault at `place`.
+    /// A fault at `place`. The rest of a very long message is left out.
     pub fn new(place: &Place, message: impl Into<String>) -> Self {
-        Self { place: place.clone(), message: visible(&message.into()).into_owned() }
+        let message = message.into();
+        let end = message.floor_char_boundary(LONGEST_MESSAGE);
+        let shown = match message.get(..end).filter(|_| end < message.len()) {
+            Some(begin) => format!("{} ...", visible(begin)),
+            None => visible(&message).into_owned(),
+        };
+        Self { place: place.clone(), message: shown }
     }
 }
 
@@ -56,8 +65,14 @@ impl fmt::Display for Fault {
 
 impl Error for Fault {}
 
+/// How many bytes a word may have for which a name is looked for: no name has as many.
+const LONGEST_WORD: usize = 256;
+
 /// The name that was probably meant by `word`, if one is near.
 pub fn closest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > LONGEST_WORD {
+        return None;
+    }
     let near = |name: &&str| strsim::osa_distance(word, name);
     names.min_by_key(near).filter(|name| near(name) <= (name.chars().count() / 3).max(1))
 }

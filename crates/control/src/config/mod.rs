@@ -162,11 +162,8 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
     let document = reading.r.document(text, "routes", |r, node| {
         routes.extend(route::read(r, node).map(|(key, value)| (node.at, key, value)));
     });
-    let says_nothing = |document: &Node| matches!(&document.content, Content::Text(text) if text.is_empty());
-    if document.as_ref().is_none_or(says_nothing) && reading.r.faults.is_empty() {
-        // A file that was cut off, or the wrong one, must not remove everything.
-        reading.r.fault(At::START, "the file says nothing; a configuration without anything is \"{}\"");
-    }
+    let nothing_is_meant =
+        document.as_ref().is_some_and(|node| matches!(&node.content, Content::Map(map) if map.is_empty()));
     if let Some(document) = document {
         let before = reading.r.found();
         let mut fields = reading.r.fields(&document);
@@ -205,6 +202,10 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
             // A section that was not read may have had anything.
             reading.lost = Lost { interfaces: true, tables: true, others: true };
         }
+    }
+    if reading.tree.is_empty() && reading.r.found() == 0 && !nothing_is_meant {
+        // A file that was cut off, or the wrong one, must not remove everything.
+        reading.r.fault(At::START, "the file says nothing; a configuration without anything is \"{}\"");
     }
     let Reading { r, tree, places, lost, .. } = reading;
     Wanted { tree: Snapshot::of(tree), places, found: r.found(), faults: r.faults, lost, foreign }

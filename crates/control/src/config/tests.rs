@@ -380,10 +380,8 @@ fn what_is_no_configuration() {
     // What is empty by mistake does not remove everything.
     assert_eq!(faults("# interfaces:\n").len(), 1);
     assert!(faults("")[0].contains("1:1: the file says nothing"));
-    for text in ["{}", "interfaces:\nroutes: ~\n"] {
-        let read = read(text, "f", &catalog());
-        assert!(read.tree.tree().is_empty() && read.faults.is_empty());
-    }
+    let read = read("{}", "f", &catalog());
+    assert!(read.tree.tree().is_empty() && read.faults.is_empty());
 }
 
 #[test]
@@ -522,11 +520,25 @@ fn all_that_fields_say_is_read_as_it_is_written() {
 
 #[test]
 fn a_file_that_says_nothing_removes_nothing() {
-    for text in ["", "\n# nothing\n", "~", "null", "\"\"", "---", "|", ">"] {
+    let cut_off = ["interfaces:", "interfaces: {}", "routes: []", "routes:\ntables:\n"];
+    for text in ["", "\n# nothing\n", "~", "null", "\"\"", "---", "|", ">"].into_iter().chain(cut_off) {
         let found = faults(text);
         assert!(found.len() == 1 && found[0].contains("the file says nothing"), "{text:?}: {found:?}");
     }
     wrong("{}", &[]);
+}
+
+/// A file that nobody wrote may have names of any length, and as many faults.
+#[test]
+fn of_a_very_long_name_the_beginning_is_told() {
+    let name = "ä".repeat(32 << 10);
+    let found = faults(&format!(
+        "? {name}\n: 1\ninterfaces: {{ pg0: {{ mtu: {name} }} }}\nroutes:\n  - {{ prefix: {name}, via: drop }}\n"
+    ));
+    assert_eq!(found.len(), 3);
+    for fault in found {
+        assert!(fault.len() < 3000 && fault.contains("ä") && fault.ends_with(" ..."), "{fault}");
+    }
 }
 
 /// What is kept of a file's faults is bounded: of those of the form, and of those of the meaning.
