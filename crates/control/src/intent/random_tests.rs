@@ -28,7 +28,7 @@ use crate::testing::{catalog, registry};
 
 /// Everything there is to see of a router; what has an index that nobody asks for, by names.
 pub(crate) fn state(s: &mut System) -> Vec<String> {
-    while s.router.settle_routes() {}
+    while s.router.settle_routes() || s.router.waits_for_workers() {}
     let r = &s.router;
     let named = |index: u32| r.interface(index).map_or("nothing", |i| &i.name);
     let mut lines = Vec::new();

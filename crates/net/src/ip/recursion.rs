@@ -301,6 +301,11 @@ impl<A: Ip> Routes<A> {
         ways.into_iter().chain(held).for_each(|object| by.release(object));
     }
 
+    /// Whether paths hold something until workers have passed.
+    pub fn waits_for_workers(&self) -> bool {
+        !self.given_way.is_empty()
+    }
+
     /// Lets go of what paths held whose routes have given way, when no worker can be between a leaf and its object. Returns whether
     /// there may be more.
     pub(super) fn let_go_passed(&mut self, by: &mut impl Resolver) -> bool {

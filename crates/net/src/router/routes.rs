@@ -229,6 +229,11 @@ impl Router {
         }
     }
 
+    /// Whether paths hold adjacencies until workers have passed that may be about to use them.
+    pub fn waits_for_workers(&self) -> bool {
+        self.ip4.routes.waits_for_workers() || self.ip6.routes.waits_for_workers()
+    }
+
     /// Lets routes follow what their paths mean now, and adjacencies what their interfaces are, for a slice of time. Returns
     /// whether there is more to do. Part of every [`poll`](Self::poll).
     pub fn settle_routes(&mut self) -> bool {
