@@ -92,7 +92,7 @@ macro_rules! reasons {
 }
 
 /// For a node without edges of its own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoNext {}
 impl Edges for NoNext {
     const NAMES: &'static [&'static str] = &[];

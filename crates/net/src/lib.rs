@@ -22,6 +22,7 @@ pub mod neighbor;
 pub mod objects;
 pub mod pcap;
 pub mod pieces;
+pub mod registry;
 pub mod router;
 pub mod setting;
 pub mod tables;

@@ -13,6 +13,7 @@ use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
 use crate::ip::{Forwarding, ForwardingWriters, Reassembly, UtcClock};
 use crate::neighbor::Budget;
 use crate::pcap::Captures;
+use crate::registry::Registry;
 
 /// Interfaces (devices, sub-interfaces, loopbacks) at most.
 pub const MAX_INTERFACES: u32 = 1 << 16;
@@ -30,6 +31,8 @@ pub struct Tables {
     pub ports: SlotReader<TxPort>,
     /// Receive queues, and who polls them.
     pub placement: Placement,
+    /// Who takes frames of which Ethernet type; the node finds the packet behind the Ethernet header, with its VRF.
+    pub ethertypes: Registry,
     /// Which worker has the flows of which shard.
     pub shards: Reader<Shards>,
     /// Adjacencies by index.
@@ -91,6 +94,7 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         counters: InterfaceCounters::new(MAX_INTERFACES),
         ports,
         placement: Placement::default(),
+        ethertypes: Registry::new("ethernet-input", 1 << 16),
         shards,
         adjacencies,
         adjacency_counters: AdjacencyCounters::new("/adjacency", MAX_ADJACENCIES),

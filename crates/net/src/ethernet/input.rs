@@ -1,9 +1,9 @@
-//! `ethernet-input`: the MAC filter, VLAN tags, and the way to the network layer.
+//! `ethernet-input`: the MAC filter, VLAN tags, and the way to the protocol of the frame's Ethernet type.
 
 use std::io;
 
 use buf::{Flags, Frame, Packet};
-use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use graph::{Cx, FrameNode, NoNext, Out, Verdict, reasons};
 use infra::class_a::SlotReader;
 use infra::counters::Lane;
 use infra::quiesce::Guard;
@@ -12,8 +12,8 @@ use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
 use super::{HEADER, TAG, Tags};
 use crate::Tables;
 use crate::interface::Interface;
+use crate::registry::Registry;
 
-edges! { pub enum Next { Ip4 = "ip4-input", Arp = "arp-input", Ip6 = "ip6-input" } }
 reasons! {
     pub enum Reason {
         Runt = "runt", Error, "the frame is shorter than an Ethernet header";
@@ -26,6 +26,7 @@ reasons! {
 }
 
 pub struct EthernetInput {
+    ethertypes: Registry,
     interfaces: SlotReader<Interface>,
     /// Counts what comes in by sub-interfaces; devices are counted by their input nodes.
     sub_rx: Lane<2>,
@@ -42,7 +43,8 @@ struct Port {
 
 impl EthernetInput {
     pub fn new(t: &Tables, worker: usize) -> io::Result<EthernetInput> {
-        Ok(EthernetInput { interfaces: t.interfaces.clone(), sub_rx: t.counters.rx.lane(worker)? })
+        let (ethertypes, interfaces) = (t.ethertypes.clone(), t.interfaces.clone());
+        Ok(EthernetInput { ethertypes, interfaces, sub_rx: t.counters.rx.lane(worker)? })
     }
 
     fn port(&self, guard: &Guard, interface: u32) -> Port {
@@ -54,7 +56,7 @@ impl EthernetInput {
 
     /// A packet with VLAN tags: finds its sub-interface and skips the tags.
     #[cold]
-    fn tagged(&mut self, guard: &Guard, p: &mut Packet<'_>, outer: u16) -> Verdict<Next, Reason> {
+    fn tagged(&mut self, guard: &Guard, p: &mut Packet<'_>, outer: u16) -> Verdict<NoNext, Reason> {
         let device = p.rx_if();
         let bytes = p.total_len();
         if p.len() < HEADER + TAG {
@@ -64,7 +66,7 @@ impl EthernetInput {
         if tag.vid() == 0 && !ethertype::is_vlan(tag.ethertype()) {
             // The tag carries a priority only (802.1Q clause 6.9): the frame belongs to no VLAN.
             let port = self.port(guard, device);
-            return filter(p, port, tag.ethertype(), HEADER + TAG);
+            return self.filter(p, port, tag.ethertype(), HEADER + TAG);
         }
         let mut tags = Tags { outer_service: outer != ethertype::VLAN, outer: tag.vid(), inner: None };
         let (mut inner_type, mut header) = (tag.ethertype(), HEADER + TAG);
@@ -81,58 +83,68 @@ impl EthernetInput {
         }
         p.set_rx_if(sub);
         self.sub_rx.add(sub, [1, bytes as u64]);
-        filter(p, port, inner_type, header)
+        self.filter(p, port, inner_type, header)
     }
-}
 
-/// Marks groups, drops what is for other stations, and sends the rest to its protocol.
-#[cold]
-fn filter(p: &mut Packet<'_>, port: Port, ethertype: u16, header: usize) -> Verdict<Next, Reason> {
-    let h = p.peek::<EthernetHeader>();
-    if h.dst_word() != port.mac {
-        let dst = h.dst();
-        if !dst.is_multicast() {
-            return Verdict::Drop(Reason::NotForUs);
+    /// Marks groups, drops what is for other stations, and sends the rest to its protocol.
+    #[cold]
+    fn filter(
+        &self,
+        p: &mut Packet<'_>,
+        port: Port,
+        ethertype: u16,
+        header: usize,
+    ) -> Verdict<NoNext, Reason> {
+        let h = p.peek::<EthernetHeader>();
+        if h.dst_word() != port.mac {
+            let dst = h.dst();
+            if !dst.is_multicast() {
+                return Verdict::Drop(Reason::NotForUs);
+            }
+            let flag = if dst.is_broadcast() { Flags::L2_BROADCAST } else { Flags::L2_MULTICAST };
+            p.set_flags(p.flags() | flag);
         }
-        let flag = if dst.is_broadcast() { Flags::L2_BROADCAST } else { Flags::L2_MULTICAST };
-        p.set_flags(p.flags() | flag);
+        match self.ethertypes.get(ethertype) {
+            Some(edge) if accept(p, port, header) => Verdict::Edge(edge),
+            Some(_) => Verdict::Drop(Reason::Runt),
+            // What stations and bridges tell all that may understand it.
+            None if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) => {
+                Verdict::Ignore(Reason::GroupType)
+            }
+            None => Verdict::Drop(Reason::UnknownType),
+        }
     }
-    match ethertype {
-        ethertype::IPV4 => accept(p, port, Next::Ip4, header),
-        ethertype::ARP => accept(p, port, Next::Arp, header),
-        ethertype::IPV6 => accept(p, port, Next::Ip6, header),
-        // What stations and bridges tell all that may understand it.
-        _ if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) => Verdict::Ignore(Reason::GroupType),
-        _ => Verdict::Drop(Reason::UnknownType),
+
+    /// What becomes of most packets of a frame whose first has this Ethernet type: those of the other types are exceptions, which cost
+    /// more.
+    fn usual(&self, first: u16) -> (u16, Verdict<NoNext, Reason>) {
+        let of = |kind| self.ethertypes.get(kind).map(|edge| (kind, Verdict::Edge(edge)));
+        of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((first, Verdict::Drop(Reason::UnknownType)))
     }
 }
 
-/// Sends a packet on to its protocol.
+/// Sends a packet on to its protocol; false if it is too short for its header.
 #[inline(always)]
-fn accept(p: &mut Packet<'_>, port: Port, next: Next, header: usize) -> Verdict<Next, Reason> {
+fn accept(p: &mut Packet<'_>, port: Port, header: usize) -> bool {
     if !p.advance(header) {
-        return Verdict::Drop(Reason::Runt);
+        return false;
     }
     p.mark_l3(header as u8);
     p.set_fib(port.fib);
-    Verdict::Next(next)
+    true
 }
 
 impl FrameNode for EthernetInput {
     const NAME: &'static str = "ethernet-input";
-    type Next = Next;
+    type Next = NoNext;
     type Drop = Reason;
     const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
 
-    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let Some(mut first) = frame.get(0) else { return };
         let mut port = self.port(cx.guard, first.rx_if());
-        // Most frames are of one family; packets of the other are exceptions, which cost more.
-        let (usual_kind, next) = match first.peek::<EthernetHeader>().ethertype() {
-            ethertype::IPV6 => (ethertype::IPV6, Next::Ip6),
-            _ => (ethertype::IPV4, Next::Ip4),
-        };
-        let usual = Verdict::Next(next);
+        let (usual_kind, usual) = self.usual(first.peek::<EthernetHeader>().ethertype());
+        let taken = matches!(usual, Verdict::Edge(_));
         let mut vlans = false;
         out.mostly(usual, frame, |_, p| {
             if p.rx_if() != port.interface {
@@ -143,13 +155,14 @@ impl FrameNode for EthernetInput {
             }
             let Some(header) = p.head::<EthernetHeader>() else { return Some(Verdict::Drop(Reason::Runt)) };
             let (kind, dst) = (header.ethertype(), header.dst_word());
-            let verdict = if kind == usual_kind && dst == port.mac {
-                accept(p, port, next, HEADER)
-            } else if ethertype::is_vlan(kind) {
+            if kind == usual_kind && dst == port.mac && taken {
+                return (!accept(p, port, HEADER)).then_some(Verdict::Drop(Reason::Runt));
+            }
+            let verdict = if ethertype::is_vlan(kind) {
                 vlans = true;
                 self.tagged(cx.guard, p, kind)
             } else {
-                filter(p, port, kind, HEADER)
+                self.filter(p, port, kind, HEADER)
             };
             (verdict != usual).then_some(verdict)
         });

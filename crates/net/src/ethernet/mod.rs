@@ -1,12 +1,13 @@
 //! Ethernet: which packets are for this router, and for which of its interfaces.
 //!
 //! Packets with VLAN tags belong to the device's sub-interface that matches them ([`Vlans`]), others to the device's
-//! own interface.
+//! own interface. Which node has the packets of which Ethernet type is said by whoever takes them ([`Tables::ethertypes`]).
 
 mod input;
 mod vlan;
 
 use graph::Builder;
+use wire::ethernet::ethertype;
 
 pub use vlan::{Tags, Vlans};
 
@@ -21,6 +22,9 @@ pub const TAG: usize = 4;
 pub fn install(b: &mut Builder, t: &Tables) {
     let tables = t.clone();
     b.frame(move |s| input::EthernetInput::new(&tables, s.worker));
+    for tag in [ethertype::VLAN, ethertype::QINQ, ethertype::QINQ_LEGACY] {
+        t.ethertypes.keep(tag);
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ const DOUBLE: u32 = 3;
 const SUB_DOWN: u32 = 4;
 const DOWN: u32 = 5;
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
+/// The type of a protocol that a feature may have.
+const OTHER: u16 = 0x88b5;
 const GROUP: Mac = Mac([1, 0, 0x5e, 0, 0, 5]);
 
 fn mac(interface: u32) -> Mac {
@@ -52,7 +54,19 @@ fn bench() -> (Bench, Harness) {
         };
         bench.writers.interfaces.set(index, record).unwrap();
     }
-    let harness = bench.harness(|b, t, _| super::install(b, t));
+    let harness = bench.harness(|b, t, _| {
+        super::install(b, t);
+        for (kind, node) in [
+            (ethertype::IPV4, "ip4-input"),
+            (ethertype::ARP, "arp-input"),
+            (ethertype::IPV6, "ip6-input"),
+            (OTHER, "other-input"),
+        ] {
+            t.ethertypes.register(b, kind, node).unwrap();
+        }
+        let kept = t.ethertypes.register(b, ethertype::QINQ, "bridge").unwrap_err().to_string();
+        assert!(kept.contains("takes 34984 itself"), "{kept}");
+    });
     (bench, harness)
 }
 
@@ -94,6 +108,8 @@ fn protocols_have_their_nodes() {
     taken(&send(&mut h, DEVICE, &frame), &frame, "arp-input", DEVICE, HEADER);
     frame[12..14].copy_from_slice(&ethertype::IPV6.to_be_bytes());
     taken(&send(&mut h, DEVICE, &frame), &frame, "ip6-input", DEVICE, HEADER);
+    frame[12..14].copy_from_slice(&OTHER.to_be_bytes());
+    taken(&send(&mut h, DEVICE, &frame), &frame, "other-input", DEVICE, HEADER);
     for unknown in [0u16, 60, 0x05dc, 0x88cc, 0xffff] {
         frame[12..14].copy_from_slice(&unknown.to_be_bytes());
         assert_eq!(dropped(&mut h, DEVICE, &frame), "unknown-ethertype", "{unknown:#x}");
@@ -254,19 +270,26 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
-    /// Whichever family begins a vector, each packet goes to the node of its own.
+    /// Whichever protocol begins a vector, each packet goes to the node of its own.
     #[test]
-    fn families_in_one_vector(families in prop::collection::vec(any::<bool>(), 1..300)) {
+    fn protocols_in_one_vector(kinds in prop::collection::vec(0..4usize, 1..300)) {
+        const KINDS: [(u16, &str); 4] = [
+            (ethertype::IPV4, "ip4-input"), (ethertype::IPV6, "ip6-input"), (OTHER, "other-input"), (0x88cc, "ethernet-input"),
+        ];
         let (_bench, mut h) = bench();
-        let v4 = frame(mac(DEVICE), &[]);
-        let b = PacketBuilder::ipv6([0xfd; 16].into(), [0xfe; 16].into());
-        let v6 = b.ethernet(HOST, mac(DEVICE)).udp(1, 2).build();
-        let frames: Vec<&[u8]> = families.iter().map(|six| if *six { &v6[..] } else { &v4 }).collect();
+        let frames: Vec<Vec<u8>> = kinds.iter().map(|kind| {
+            let mut frame = frame(mac(DEVICE), &[]);
+            frame[12..14].copy_from_slice(&KINDS[*kind].0.to_be_bytes());
+            frame
+        }).collect();
         let out = h.send("ethernet-input", &frames, |_, p| p.set_rx_if(DEVICE));
         prop_assert_eq!(out.len(), frames.len());
         for o in out {
             let at = o.from.unwrap();
-            taken(&o, frames[at], if families[at] { "ip6-input" } else { "ip4-input" }, DEVICE, HEADER);
+            match KINDS[kinds[at]].1 {
+                "ethernet-input" => prop_assert_eq!(o.reason, Some("unknown-ethertype")),
+                node => taken(&o, &frames[at], node, DEVICE, HEADER),
+            }
         }
     }
 }

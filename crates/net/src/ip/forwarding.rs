@@ -11,8 +11,8 @@ use super::balance::Buckets;
 use super::lookup::Fibs;
 use super::own::OwnAddresses;
 use super::packet::Packets;
-use super::registry::Registry;
 use crate::neighbor::{Budget, Queues};
+use crate::registry::Registry;
 
 /// Forwarding objects at most.
 const MAX_OBJECTS: u32 = 1 << 22;

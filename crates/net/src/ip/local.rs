@@ -9,10 +9,10 @@ use buf::{Cache, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use wire::ipv4::Ipv4Header;
 
-use super::Registry;
 use super::packet::is_to_many;
 use crate::Tables;
 use crate::icmp::Cause;
+use crate::registry::Registry;
 
 edges! { pub enum Next { Report = "ip4-icmp-error", Reassemble = "ip4-full-reassembly" } }
 reasons! {

@@ -15,10 +15,11 @@ use wire::extension::{
 use wire::icmpv6::kind;
 use wire::{Ipv6Header, ipv6, protocol};
 
+use super::options6;
 use super::packet::is_to_many;
-use super::{Registry, options6};
 use crate::Tables;
 use crate::icmp::Cause;
+use crate::registry::Registry;
 
 edges! { pub enum Next { Report = "ip6-icmp-error", Reassemble = "ip6-full-reassembly" } }
 reasons! {

@@ -42,7 +42,6 @@ mod prefix;
 mod query;
 pub mod reassembly;
 mod recursion;
-mod registry;
 mod rewrite;
 mod rib;
 mod slab;
@@ -51,6 +50,7 @@ mod table;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use graph::{ArcKey, Builder, GraphError};
+use wire::ethernet::ethertype;
 
 pub use address::Address;
 pub use balance::{Buckets, Layout, MAX_WAYS};
@@ -67,7 +67,6 @@ pub use prefix::{IpPrefix, Prefix, Prefix4, Prefix6};
 pub use query::Sources;
 pub use reassembly::{Reassembly, SHALLOW};
 pub use recursion::{Lost, Trail};
-pub use registry::Registry;
 pub use table::{Resolver, RouteError, Routes, Source};
 
 use crate::Tables;
@@ -89,6 +88,8 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     b.frame(move |_| Ok(input6::Ip6Input::new(&tables)));
     let tables = t.clone();
     b.frame(move |_| Ok(local6::Ip6Local::new(&tables)));
+    t.ethertypes.register(b, ethertype::IPV4, "ip4-input")?;
+    t.ethertypes.register(b, ethertype::IPV6, "ip6-input")?;
     let tables = t.clone();
     b.packet(move |_| Ok(options6::Ip6HopByHop::new(&tables)));
     b.packet(|_| Ok(multicast6::Ip6Multicast));

@@ -8,9 +8,9 @@ use graph::{Cx, PacketNode, Verdict, edges, reasons};
 use wire::extension::{Chain, ExtensionError, Extensions, OptionFault, check_options};
 use wire::{Ipv6Header, ipv6};
 
-use super::Registry;
 use crate::Tables;
 use crate::icmp::Cause;
+use crate::registry::Registry;
 
 edges! { pub enum Next { Lookup = "ip6-unicast", Multicast = "ip6-multicast", Report = "ip6-icmp-error" } }
 reasons! {

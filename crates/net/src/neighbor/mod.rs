@@ -29,6 +29,7 @@ mod table;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use graph::{Builder, GraphError};
+use wire::ethernet::ethertype;
 
 pub use config::Config;
 pub use entries::{Entries, Entry, Key, State};
@@ -60,6 +61,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     };
     let tables = t.clone();
     b.packet(move |_| Ok(input::ArpInput::new(&tables, punts)));
+    t.ethertypes.register(b, ethertype::ARP, "arp-input")?;
     waiting::<Ipv4Addr>(b, t, hooks, Router::punted_ask::<Ipv4Addr>)?;
     waiting::<Ipv6Addr>(b, t, hooks, Router::punted_ask::<Ipv6Addr>)?;
     hooks.inject(b, "interface-output")

@@ -26,7 +26,10 @@ fn harness() -> (Bench, Harness) {
     bench.own(&[(3, OWN)]);
     let via = Adjacency { rewrite: None, interface: 5, mtu: 1500, next_hop: PEER.into() };
     assert_eq!(bench.writers.adjacencies.insert(via), Ok(0));
-    let harness = bench.harness(|b, t, hooks| super::install(b, t, hooks).unwrap());
+    let harness = bench.harness(|b, t, hooks| {
+        crate::ethernet::install(b, t);
+        super::install(b, t, hooks).unwrap();
+    });
     (bench, harness)
 }
 

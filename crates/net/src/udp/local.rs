@@ -10,8 +10,9 @@ use wire::{PseudoHeader, UdpHeader, protocol};
 use crate::Tables;
 use crate::checksum::sum;
 use crate::icmp::Cause;
+use crate::ip::Packets;
 use crate::ip::packet::is_to_many;
-use crate::ip::{Packets, Registry};
+use crate::registry::Registry;
 
 edges! {
     /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].

@@ -1,4 +1,4 @@
-//! Who takes packets that are for this router: by IP protocol, by UDP port.
+//! Who takes packets: by Ethernet type, by IP protocol, by UDP port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,6 +7,8 @@ use graph::{Builder, EdgeId, GraphError};
 
 /// What stands for "nobody"; edges have lower numbers.
 const NOBODY: u8 = u8::MAX;
+/// What stands for the registry's own node, which does not ask for such a number.
+const KEPT: u8 = u8::MAX - 1;
 
 /// An edge of one node for each of a range of numbers. Filled while the graph is built; copies share it.
 #[derive(Clone)]
@@ -33,17 +35,29 @@ impl Registry {
                 "\"{to}\" is registered at \"{node}\" for {number}, which is too large"
             )));
         };
-        let edge = b.edge(node, to)?;
-        if slot.swap(edge.to_raw(), Ordering::Relaxed) != NOBODY {
-            return Err(GraphError(format!("\"{to}\" is the second node at \"{node}\" for {number}")));
+        match slot.load(Ordering::Relaxed) {
+            NOBODY => {}
+            KEPT => return Err(GraphError(format!("\"{node}\" takes {number} itself, and \"{to}\" cannot"))),
+            _ => {
+                let message = format!("\"{to}\" is the second node at \"{node}\" for {number}");
+                return Err(GraphError(message));
+            }
         }
+        slot.store(b.edge(node, to)?.to_raw(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Keeps a number for the registry's own node: nobody can register for it.
+    pub fn keep(&self, number: u16) {
+        if let Some(slot) = self.edges.get(usize::from(number)) {
+            slot.store(KEPT, Ordering::Relaxed);
+        }
     }
 
     /// The edge for this number.
     #[inline(always)]
     pub fn get(&self, number: u16) -> Option<EdgeId> {
         let raw = self.edges.get(usize::from(number))?.load(Ordering::Relaxed);
-        (raw != NOBODY).then(|| EdgeId::from_raw(raw))
+        (raw < KEPT).then(|| EdgeId::from_raw(raw))
     }
 }
