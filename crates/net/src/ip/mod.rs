@@ -45,6 +45,7 @@ mod recursion;
 mod rewrite;
 mod rib;
 mod slab;
+mod source;
 mod table;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -67,7 +68,8 @@ pub use prefix::{IpPrefix, Prefix, Prefix4, Prefix6};
 pub use query::Sources;
 pub use reassembly::{Reassembly, SHALLOW};
 pub use recursion::{Lost, Trail};
-pub use table::{Resolver, RouteError, Routes, Source};
+pub use source::{Source, SourceNames};
+pub use table::{Resolver, RouteError, Routes};
 
 use crate::Tables;
 use crate::router::Hooks;

@@ -7,7 +7,8 @@ use super::path::PathState;
 use super::prefix::Prefix;
 use super::rib::{OfPrefix, Rib};
 use super::slab::NONE;
-use super::table::{Routes, Source, Vrf};
+use super::source::Source;
+use super::table::{Routes, Vrf};
 
 /// What the sources say of one prefix, the best first.
 #[derive(Clone)]

@@ -6,7 +6,8 @@ use super::family::Ip;
 use super::path::{PathState, Paths};
 use super::prefix::Prefix;
 use super::slab::{NONE, Slab};
-use super::table::{RouteError, Source, no_memory};
+use super::source::Source;
+use super::table::{RouteError, no_memory};
 
 /// A route: what one source says of a prefix.
 pub(super) struct Route<A: Ip> {

@@ -34,34 +34,10 @@ use super::prefix::Prefix;
 use super::recursion::{self, Following};
 use super::rib::Rib;
 use super::slab::NONE;
+use super::source::Source;
 
 /// Objects that are given back, or let go of, in one turn: about a tenth of a millisecond's worth.
 pub(super) const AT_ONCE: usize = 2048;
-
-/// Who a route is from, the most preferred first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
-    /// Follows from an interface's address.
-    Interface,
-    /// The operator's.
-    Static,
-    /// Follows from a neighbour on a connected network.
-    Neighbor,
-    /// What every table has from the start, and anyone may override: destinations that are nobody's.
-    Special,
-}
-
-impl Source {
-    /// As `show ip fib` has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Source::Interface => "interface",
-            Source::Neighbor => "adjacency",
-            Source::Static => "CLI",
-            Source::Special => "special",
-        }
-    }
-}
 
 /// Why a route could not be added or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,9 +194,9 @@ impl<A: Ip> Routes<A> {
         let prefixes: Vec<(Prefix<A>, Path)> =
             A::SPECIAL.iter().map(|(address, len, path)| (Prefix::new(*address, *len), *path)).collect();
         for (n, (prefix, path)) in prefixes.iter().copied().enumerate() {
-            if let Err(e) = self.add(fib, prefix, Source::Special, path.into(), &mut NoNeighbors) {
+            if let Err(e) = self.add(fib, prefix, Source::SPECIAL, path.into(), &mut NoNeighbors) {
                 for (prefix, _) in &prefixes[..n] {
-                    let _ = self.remove(fib, *prefix, Source::Special, &mut NoNeighbors);
+                    let _ = self.remove(fib, *prefix, Source::SPECIAL, &mut NoNeighbors);
                 }
                 self.vrfs.remove(&fib);
                 return Err(match e {
@@ -264,7 +240,7 @@ impl<A: Ip> Routes<A> {
         if fib == 0 {
             return in_use("it is always there".into());
         }
-        let asked = self.iter(fib).find(|(_, sources)| sources.clone().any(|s| s.0 != Source::Special));
+        let asked = self.iter(fib).find(|(_, sources)| sources.clone().any(|s| s.0 != Source::SPECIAL));
         if let Some(prefix) = asked.map(|(prefix, _)| prefix) {
             return in_use(format!("the route {prefix} is in it"));
         }

@@ -133,7 +133,7 @@ impl<A: Small> Lab<A> {
             objects: object_reader,
             balances: balance_reader,
             model: special
-                .map(|(a, len, path)| ((Prefix::new(*a, *len), Source::Special), (*path).into()))
+                .map(|(a, len, path)| ((Prefix::new(*a, *len), Source::SPECIAL), (*path).into()))
                 .collect(),
         }
     }
@@ -294,7 +294,7 @@ fn prefix<A: Small>() -> impl Strategy<Value = Prefix<A>> {
 }
 
 fn op<A: Small>() -> impl Strategy<Value = Op<A>> {
-    let source = || prop::sample::select(vec![Source::Interface, Source::Neighbor, Source::Static]);
+    let source = || prop::sample::select(vec![Source::INTERFACE, Source::NEIGHBOR, Source::STATIC]);
     prop_oneof![
         6 => (prefix(), source(), list::<A>()).prop_map(|(p, s, list)| Op::Add(p, s, list)),
         2 => (prefix(), source()).prop_map(|(p, s)| Op::Remove(p, s)),
@@ -374,10 +374,10 @@ fn what_was_so_for_a_moment_only_is_looked_at_again() {
         |hop: [u8; 4]| PathList::from(Path::Via { next_hop: Ipv4Addr::from(hop).into(), interface: None });
     let prefix = |a: [u8; 4], len| Prefix::new(Ipv4Addr::from(a), len);
     let ops = [
-        Op::Add(prefix([240, 0, 0, 0], 4), Source::Interface, via([10, 0, 0, 1])),
-        Op::Add(prefix([0; 4], 1), Source::Interface, via([10, 0, 0, 1])),
+        Op::Add(prefix([240, 0, 0, 0], 4), Source::INTERFACE, via([10, 0, 0, 1])),
+        Op::Add(prefix([0; 4], 1), Source::INTERFACE, via([10, 0, 0, 1])),
         Op::Network(0, Some(prefix([10, 0, 0, 0], 16))),
-        Op::Add(prefix([0; 4], 1), Source::Interface, via([240, 0, 0, 1])),
+        Op::Add(prefix([0; 4], 1), Source::INTERFACE, via([240, 0, 0, 1])),
         Op::Network(0, None),
     ];
     compare(&ops).unwrap();
@@ -412,7 +412,7 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
     };
     let add = |lab: &mut Lab<Ipv4Addr>, n: u32, path| {
         let prefix = Prefix::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
-        lab.routes.add(0, prefix, Source::Static, PathList::from(path), &mut lab.links).unwrap();
+        lab.routes.add(0, prefix, Source::STATIC, PathList::from(path), &mut lab.links).unwrap();
     };
     for n in 0..2000 {
         add(&mut lab, n, hop(0, n % 10, None));
@@ -420,7 +420,7 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
         add(&mut lab, 4000 + n, hop(2, n, Some(2)));
     }
     let covering = Prefix::new(Ipv4Addr::new(20, 0, 0, 0), 8);
-    lab.routes.add(0, covering, Source::Static, hop(1, 0, None).into(), &mut lab.links).unwrap();
+    lab.routes.add(0, covering, Source::STATIC, hop(1, 0, None).into(), &mut lab.links).unwrap();
     while lab.routes.settle(1, &mut lab.links) {}
     lab.links.asked = 0;
     lab.interface(0, |links| {
@@ -456,7 +456,7 @@ fn the_paths_of_an_interface_are_asked_some_at_a_time() {
         // Every other one names the interface: it is met with by that, and by its next hop.
         let interface = (n % 2 == 0).then_some(0);
         let path = Path::Via { next_hop: Ipv4Addr::from_bits(0x0a00_0001 + n).into(), interface };
-        lab.routes.add(0, prefix, Source::Static, path.into(), &mut lab.links).unwrap();
+        lab.routes.add(0, prefix, Source::STATIC, path.into(), &mut lab.links).unwrap();
     }
     lab.links.asked = 0;
     let to: Vec<Ipv4Addr> = (0..HOPS).map(|n| Ipv4Addr::from_bits(0x1400_0001 + (n << 8))).collect();

@@ -154,13 +154,13 @@ impl Router {
         let (side, near) = A::side_mut(self);
         let had = std::mem::take(side.connected.entry(index).or_default());
         for (fib, prefix, _) in had.iter().filter(|h| !wanted.iter().any(|w| w.0 == h.0 && w.1 == h.1)) {
-            side.routes.remove(*fib, *prefix, Source::Interface, near)?;
+            side.routes.remove(*fib, *prefix, Source::INTERFACE, near)?;
         }
         let mut done = Vec::new();
         let mut result = Ok(());
         for (fib, prefix, path) in wanted {
             if result.is_ok() {
-                result = side.routes.add(fib, prefix, Source::Interface, path.into(), near);
+                result = side.routes.add(fib, prefix, Source::INTERFACE, path.into(), near);
             }
             if result.is_ok() || had.contains(&(fib, prefix, path)) {
                 done.push((fib, prefix, path));

@@ -71,7 +71,7 @@ impl Lab {
     }
 
     fn host_route6(&self, address: Ipv6Addr) -> bool {
-        self.router.routes::<Ipv6Addr>().exact(0, Prefix6::host(address)).any(|r| r.0 == Source::Neighbor)
+        self.router.routes::<Ipv6Addr>().exact(0, Prefix6::host(address)).any(|r| r.0 == Source::NEIGHBOR)
     }
 
     fn stands(&self, interface: u32, address: Ipv6Addr) -> Option<Standing> {
@@ -390,7 +390,7 @@ fn what_is_refused_leaves_the_router_advertising_itself() {
     let (network, address) = (Prefix6::new(own(0), 64), Address::new(own(0), 64));
     let spoil = |lab: &mut Lab| {
         let Router { ip6, near, .. } = &mut lab.router;
-        ip6.routes.remove(0, network, crate::ip::Source::Interface, near).unwrap();
+        ip6.routes.remove(0, network, crate::ip::Source::INTERFACE, near).unwrap();
     };
     spoil(&mut lab);
     lab.router.remove_address(0, address).unwrap_err();
@@ -408,7 +408,7 @@ fn what_is_refused_leaves_the_router_advertising_itself() {
     lab.sent(0);
     let scoped = lab.router.ip6.connected[&0].iter().find(|(_, prefix, _)| prefix.len() == 64).unwrap().1;
     let Router { ip6, near, .. } = &mut lab.router;
-    ip6.routes.remove(0, scoped, crate::ip::Source::Interface, near).unwrap();
+    ip6.routes.remove(0, scoped, crate::ip::Source::INTERFACE, near).unwrap();
     lab.router.set_ip6(0, false).unwrap_err();
     assert!(lab.router.interface(0).unwrap().ip6);
     lab.pass(20_000);

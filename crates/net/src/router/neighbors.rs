@@ -164,10 +164,10 @@ impl Router {
         };
         let wanted = on_link || known && attached();
         let present =
-            routes.exact(fib, prefix).any(|(source, to)| source == Source::Neighbor && to.list == path);
+            routes.exact(fib, prefix).any(|(source, to)| source == Source::NEIGHBOR && to.list == path);
         let done = match (present, wanted) {
-            (false, true) => routes.add(fib, prefix, Source::Neighbor, path, near),
-            (true, false) => routes.remove(fib, prefix, Source::Neighbor, near).map(|_| ()),
+            (false, true) => routes.add(fib, prefix, Source::NEIGHBOR, path, near),
+            (true, false) => routes.remove(fib, prefix, Source::NEIGHBOR, near).map(|_| ()),
             _ => Ok(()),
         };
         if let Err(e) = done {
@@ -192,8 +192,8 @@ impl Router {
         for (_, address) in keys {
             let (prefix, path) = host_route(interface, address);
             let mut there = side.routes.exact(fib, prefix);
-            if there.any(|(source, to)| source == Source::Neighbor && to.list == path)
-                && let Err(e) = side.routes.remove(fib, prefix, Source::Neighbor, near)
+            if there.any(|(source, to)| source == Source::NEIGHBOR && to.list == path)
+                && let Err(e) = side.routes.remove(fib, prefix, Source::NEIGHBOR, near)
             {
                 tracing::warn!("the route to neighbour {address}: {e}");
             }

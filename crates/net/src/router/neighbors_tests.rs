@@ -41,7 +41,7 @@ impl Lab {
     }
 
     fn host_route(&self, address: Ipv4Addr) -> bool {
-        self.router.routes::<Ipv4Addr>().exact(0, Prefix4::host(address)).any(|r| r.0 == Source::Neighbor)
+        self.router.routes::<Ipv4Addr>().exact(0, Prefix4::host(address)).any(|r| r.0 == Source::NEIGHBOR)
     }
 
     fn states(&self) -> Vec<(String, &'static str)> {

@@ -10,6 +10,7 @@ use infra::quiesce::Domain;
 use super::Router;
 use super::state::States;
 use crate::Unused;
+use crate::ip::{Source, SourceNames};
 use crate::setting::{Attached, Setting, Settings};
 
 /// Punted packets handled in one turn, so that commands are not kept waiting.
@@ -27,6 +28,7 @@ pub struct Hooks {
     inject: HashMap<&'static str, EdgeId>,
     pub(crate) settings: Settings,
     pub(super) states: States,
+    pub(super) sources: SourceNames,
     pub(super) domain: Domain,
 }
 
@@ -38,6 +40,7 @@ impl Hooks {
             inject: HashMap::new(),
             settings: Settings::new(domain),
             states: States::default(),
+            sources: SourceNames::default(),
             domain: domain.clone(),
         }
     }
@@ -61,6 +64,15 @@ impl Hooks {
         let reason = b.punt_reason(name, rate);
         self.handlers.insert(reason, handler);
         reason
+    }
+
+    /// Declares a source of routes, with its distance (1 to 253): see [`Source`]. Who keeps it adds routes with
+    /// [`Router::add_route_from`].
+    ///
+    /// # Errors
+    /// When the name is taken, the distance is the router's own, or there are too many.
+    pub fn source(&mut self, name: &'static str, distance: u8) -> Result<Source, GraphError> {
+        self.sources.register(name, distance)
     }
 
     /// Lets the main thread send packets to `node` (see [`Router::send`]).

@@ -108,14 +108,34 @@ impl Router {
         prefix: impl Into<IpPrefix>,
         list: impl Into<PathList>,
     ) -> Result<(), RouterError> {
+        self.add_route_from(Source::STATIC, fib, prefix, list)
+    }
+
+    /// Adds a route of a source, or changes its paths.
+    ///
+    /// # Errors
+    /// As [`add_route`](Self::add_route).
+    pub fn add_route_from(
+        &mut self,
+        source: Source,
+        fib: u16,
+        prefix: impl Into<IpPrefix>,
+        list: impl Into<PathList>,
+    ) -> Result<(), RouterError> {
         match prefix.into() {
-            IpPrefix::V4(prefix) => self.add_route_of(fib, prefix, list.into()),
-            IpPrefix::V6(prefix) => self.add_route_of(fib, prefix, list.into()),
+            IpPrefix::V4(prefix) => self.add_route_of(source, fib, prefix, list.into()),
+            IpPrefix::V6(prefix) => self.add_route_of(source, fib, prefix, list.into()),
         }
+    }
+
+    /// What `show ip fib` calls a source of routes.
+    pub fn source_name(&self, source: Source) -> &'static str {
+        self.hooks.sources.name(source)
     }
 
     fn add_route_of<A: Routed>(
         &mut self,
+        source: Source,
         fib: u16,
         prefix: Prefix<A>,
         list: PathList,
@@ -139,11 +159,11 @@ impl Router {
             false => list,
         };
         let mut sources = A::side(self).routes.exact(fib, prefix);
-        if !sources.any(|(source, _)| source == Source::Static) {
+        if !sources.any(|(other, _)| other == source) {
             self.admit_route(list.ways())?;
         }
         let (side, near) = A::side_mut(self);
-        if let Err(e) = side.routes.add(fib, prefix, Source::Static, list, near) {
+        if let Err(e) = side.routes.add(fib, prefix, source, list, near) {
             if matches!(e, RouteError::NoMemory(_)) {
                 self.budget.count_no_memory();
             }
@@ -159,15 +179,33 @@ impl Router {
     /// # Errors
     /// When there is none.
     pub fn remove_route(&mut self, fib: u16, prefix: impl Into<IpPrefix>) -> Result<PathList, RouterError> {
+        self.remove_route_from(Source::STATIC, fib, prefix)
+    }
+
+    /// Removes a source's route; returns the paths that it had.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn remove_route_from(
+        &mut self,
+        source: Source,
+        fib: u16,
+        prefix: impl Into<IpPrefix>,
+    ) -> Result<PathList, RouterError> {
         match prefix.into() {
-            IpPrefix::V4(prefix) => self.remove_route_of(fib, prefix),
-            IpPrefix::V6(prefix) => self.remove_route_of(fib, prefix),
+            IpPrefix::V4(prefix) => self.remove_route_of(source, fib, prefix),
+            IpPrefix::V6(prefix) => self.remove_route_of(source, fib, prefix),
         }
     }
 
-    fn remove_route_of<A: Routed>(&mut self, fib: u16, prefix: Prefix<A>) -> Result<PathList, RouterError> {
+    fn remove_route_of<A: Routed>(
+        &mut self,
+        source: Source,
+        fib: u16,
+        prefix: Prefix<A>,
+    ) -> Result<PathList, RouterError> {
         let (side, near) = A::side_mut(self);
-        let list = side.routes.remove(fib, prefix, Source::Static, near)?;
+        let list = side.routes.remove(fib, prefix, source, near)?;
         self.sync_off_link(prefix);
         self.follow_first::<A>();
         Ok(list)

@@ -4,12 +4,13 @@ use std::net::Ipv4Addr;
 
 use drivers::pktgen::{self, Stream, Template};
 use infra::lpm::LpmLookup;
+use proptest::prelude::*;
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::install;
-use crate::ip::{Address, Ip, IpPrefix, Lost, Object, Path, PathList, Prefix4, Weighted};
+use crate::ip::{Address, Ip, IpPrefix, Lost, Object, Path, PathList, Prefix4, Source, Weighted};
+use crate::{Tables, install};
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 
@@ -62,6 +63,76 @@ fn a_route_that_changes_loses_no_packet() {
     let dropped: Vec<_> = router.graph().stats().dropped().into_iter().filter(|d| d.packets > 0).collect();
     assert_eq!(dropped, []);
     assert!(sinks[1].packets() > 0 && sinks[2].packets() > 0, "both ways were taken");
+}
+
+/// What two routing protocols of a feature say of routes.
+struct Protocols {
+    bgp: Source,
+    ospf: Source,
+}
+
+/// A router with a loopback interface on 10.1.0.1/16, and its sources: the operator, and those of the feature.
+fn with_protocols() -> (Router, [Source; 3]) {
+    let install = |b: &mut graph::Builder, t: &Tables, hooks: &mut Hooks| {
+        install(b, t, hooks)?;
+        let protocols = Protocols { ospf: hooks.source("ospf", 110)?, bgp: hooks.source("bgp", 20)? };
+        hooks.state(|_| Ok(protocols)).map(|_| ())
+    };
+    let Parts { mut router, .. } = Router::build(install, &Sizes { buffers: 256, workers: 1 }).unwrap();
+    let loopback = router.add_loopback("loop0", PEER).unwrap();
+    router.set_admin(loopback, true).unwrap();
+    router.add_address(loopback, Address::new(Ipv4Addr::new(10, 1, 0, 1), 16)).unwrap();
+    let Protocols { bgp, ospf } = *router.state::<Protocols>().unwrap();
+    (router, [Source::STATIC, bgp, ospf])
+}
+
+#[test]
+fn routes_of_a_feature_are_named_and_bounded_as_others() {
+    let (mut router, [_, bgp, _]) = with_protocols();
+    assert_eq!((router.source_name(bgp), bgp.distance()), ("bgp", 20));
+    let prefix: Prefix4 = "10.9.0.0/16".parse().unwrap();
+    assert!(router.remove_route_from(bgp, 0, prefix).is_err());
+    router.set_route_memory(1);
+    assert!(router.add_route_from(bgp, 0, prefix, Path::Drop).is_err(), "there is a limit");
+    router.set_route_memory(u64::MAX);
+    router.add_route_from(bgp, 0, prefix, Path::Drop).unwrap();
+    assert!(router.remove_route(0, prefix).is_err(), "it is not the operator's");
+    assert_eq!(router.remove_route_from(bgp, 0, prefix), Ok(Path::Drop.into()));
+    let other: IpPrefix = "2001:db8::/32".parse().unwrap();
+    assert!(router.add_route_from(bgp, 0, other, via(1)).is_err(), "of the other family");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whoever says what of a prefix, in whatever order: the nearest source whose path leads somewhere is taken.
+    #[test]
+    fn the_nearest_source_with_a_way_is_taken(
+        changes in prop::collection::vec((0..3usize, 0..2u8, prop::option::of(0..3u8)), 1..60),
+    ) {
+        let (mut router, sources) = with_protocols();
+        let mut said = std::collections::BTreeMap::new();
+        for (source, prefix, path) in changes {
+            let source = sources[source];
+            let of = Prefix4::new(Ipv4Addr::new(10, 9, prefix, 0), 24);
+            match path {
+                Some(path) => {
+                    // The last of them leads nowhere: no network has its next hop.
+                    let path = [Path::Drop, via(1), via(7)][usize::from(path)];
+                    router.add_route_from(source, 0, of, path).unwrap();
+                    said.insert((of, source), path);
+                }
+                None => {
+                    let removed = router.remove_route_from(source, 0, of).ok();
+                    prop_assert_eq!(removed, said.remove(&(of, source)).map(PathList::from));
+                }
+            }
+            let found = router.routes::<Ipv4Addr>().lookup(0, of.address());
+            let found = found.filter(|(prefix, ..)| *prefix == of).map(|(_, source, to)| (source, to.list.clone()));
+            let leads = said.iter().filter(|((prefix, _), path)| *prefix == of && **path != via(7));
+            let nearest = leads.min_by_key(|((_, source), _)| source.distance());
+            prop_assert_eq!(found, nearest.map(|((_, source), path)| (*source, PathList::from(*path))));
+        }
+    }
 }
 
 #[test]

@@ -86,18 +86,18 @@ fn the_preferred_source_counts() {
     let mut r = router(2);
     let net = prefix("10.0.0.0/24");
     r.add_route(0, net, via("10.0.1.2", None)).unwrap();
-    assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::Interface, Path::Attached(0)));
+    assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::INTERFACE, Path::Attached(0)));
     r.remove_address(0, address("10.0.0.1/24")).unwrap();
-    assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::Static, via("10.0.1.2", None)));
+    assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::STATIC, via("10.0.1.2", None)));
     // The operator's route is better than that of a neighbour, whether there before or behind.
     let host = prefix("10.0.1.7/32");
     r.add_neighbor(1, ip("10.0.1.7"), HOST, true).unwrap();
-    assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::Neighbor, via("10.0.1.7", Some(1))));
+    assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::NEIGHBOR, via("10.0.1.7", Some(1))));
     r.add_route(0, host, Path::Drop).unwrap();
-    assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::Static, Path::Drop));
+    assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::STATIC, Path::Drop));
     r.remove_neighbor(1, ip("10.0.1.7")).unwrap();
     r.add_neighbor(1, ip("10.0.1.7"), HOST, true).unwrap();
-    assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::Static, Path::Drop));
+    assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::STATIC, Path::Drop));
     r.remove_neighbor(1, ip("10.0.1.7")).unwrap();
     // The operator's own change replaces what was.
     r.add_route(0, host, Path::Prohibit).unwrap();
@@ -313,7 +313,7 @@ fn routes_that_name_an_interface_go_with_it() {
     assert_eq!(index, 0);
     r.set_admin(index, true).unwrap();
     let asked = |r: &Router, fib| -> Vec<Prefix4> {
-        let by_hand = |s: (Source, &PathState)| s.0 == Source::Static;
+        let by_hand = |s: (Source, &PathState)| s.0 == Source::STATIC;
         r.routes::<Ipv4Addr>().iter(fib).filter(|(_, s)| s.clone().any(by_hand)).map(|r| r.0).collect()
     };
     assert_eq!((asked(&r, 0), asked(&r, 1)), (vec![prefix("10.4.0.0/16")], vec![]));

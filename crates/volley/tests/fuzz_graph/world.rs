@@ -465,8 +465,8 @@ impl World {
                 .collect();
             for (prefix, source, list) in left {
                 match source {
-                    Source::Static => assert_eq!(self.router.remove_route(fib, prefix), Ok(list)),
-                    Source::Special => {}
+                    Source::STATIC => assert_eq!(self.router.remove_route(fib, prefix), Ok(list)),
+                    Source::SPECIAL => {}
                     _ => panic!("{prefix} in table {fib} follows from nothing: {source:?} {list:?}"),
                 }
             }

@@ -194,8 +194,12 @@ impl<A: OfFamily> Reader<'_, A> {
     /// What the sources say of a prefix; `None` when none says anything.
     fn route(&mut self, prefix: Prefix<A>) -> Option<Route> {
         let sources = self.context.system.router.routes::<A>().exact(self.table, prefix);
-        let sources: Vec<RouteSource> =
-            sources.map(|(source, to)| RouteSource { source: source.name(), ..self.paths(to) }).collect();
+        let sources: Vec<RouteSource> = sources
+            .map(|(source, to)| RouteSource {
+                source: self.context.system.router.source_name(source),
+                ..self.paths(to)
+            })
+            .collect();
         let installed = sources.iter().any(|s| s.resolved);
         let (prefix, link) = on_link(prefix);
         let link = link.map(|index| interface_name(self.context, index));
