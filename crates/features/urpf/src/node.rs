@@ -265,7 +265,7 @@ impl<A: Checked> FrameNode for UrpfLoose<A> {
             if Object::adjacency(reverse.word(i)).is_some() {
                 return None;
             }
-            let leads = |end| matches!(end, Object::Adjacency(_) | Object::Glean(_));
+            let leads = |end| matches!(end, Object::Adjacency(_) | Object::Glean(_) | Object::Feature(..));
             if reverse.ends(cx.guard, fibs, i).any(leads) { None } else { reverse.fail(p, Loose::NoRoute) }
         });
     }

@@ -8,6 +8,7 @@ use infra::class_a::{
 use infra::quiesce::Domain;
 
 use super::balance::Buckets;
+use super::kind;
 use super::lookup::Fibs;
 use super::own::OwnAddresses;
 use super::packet::Packets;
@@ -36,6 +37,8 @@ pub struct Forwarding<A: Packets> {
     pub protocols: Registry,
     /// Who takes datagrams for this router, by UDP port.
     pub udp_ports: Registry,
+    /// Who forwards packets of a feature's kind.
+    pub(crate) kinds: Registry,
     /// Who looks at packets with a router alert (RFC 2113, RFC 2711), by IP protocol.
     pub router_alerts: Registry,
 }
@@ -71,8 +74,18 @@ impl<A: Packets> Forwarding<A> {
         let protocols = Registry::new(A::NODES.local, 1 << 8);
         let router_alerts = Registry::new(A::NODES.options, 1 << 8);
         let udp_ports = Registry::new(A::NODES.udp, 1 << 16);
-        let tables =
-            Forwarding { fibs, objects, balances, own, unresolved, protocols, udp_ports, router_alerts };
+        let kinds = Registry::new(A::NODES.lookup, kind::MOST);
+        let tables = Forwarding {
+            fibs,
+            objects,
+            balances,
+            own,
+            unresolved,
+            protocols,
+            udp_ports,
+            kinds,
+            router_alerts,
+        };
         Ok((writers, tables))
     }
 }

@@ -166,6 +166,14 @@ impl<A: Packets> Lookup<A> {
             Object::Local => Verdict::Next(Next::Local),
             Object::Drop => Verdict::Drop(Reason::Blackhole),
             Object::Unresolved => Verdict::Drop(Reason::Unresolved),
+            Object::Feature(kind, index) => {
+                p.set_fwd(index);
+                match self.tables.kinds.get(kind.to_raw().into()) {
+                    Some(edge) => Verdict::Edge(edge),
+                    // No route is taken that leads there.
+                    None => Verdict::Drop(Reason::Unresolved),
+                }
+            }
             Object::Report(cause) => {
                 p.set_fwd(cause.to_raw());
                 Verdict::Next(Next::Report)

@@ -11,7 +11,7 @@ use wire::builder::PacketBuilder;
 use wire::flow::five_tuple;
 
 use super::lookup::{Fibs, Lookup};
-use super::{Layout, Object, Path, Prefix4};
+use super::{ForwardingKind, Layout, Object, Path, Prefix4};
 use crate::adjacency::GLEAN;
 use crate::icmp::Cause;
 use crate::testing::Bench;
@@ -39,9 +39,15 @@ fn harness(tables: &Tables) -> (Bench, Harness) {
     let h = bench.harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |_| Ok(Lookup::<Ipv4Addr>::new(&tables)));
+        for (kind, node) in KINDS {
+            t.ip4.kinds.register(b, kind.into(), node).unwrap();
+        }
     });
     (bench, h)
 }
+
+/// Kinds of forwarding that features have, and their nodes.
+const KINDS: [(u8, &str); 2] = [(0, "tunnel"), (239, "translation")];
 
 /// What the ways of the one route with several mean.
 const WAYS: [Object; 4] =
@@ -72,7 +78,7 @@ fn fate(out: &Out) -> Fate {
     let node = out.reason.unwrap_or(&out.node).to_string();
     let r = &out.record;
     match node.as_str() {
-        "ip4-rewrite" | "ip4-icmp-error" => (node, Some(r.fwd), None),
+        "ip4-rewrite" | "ip4-icmp-error" | "tunnel" | "translation" => (node, Some(r.fwd), None),
         "ip4-arp" => (node, Some(r.fwd), Some(r.tx_if)),
         _ => (node, None, None),
     }
@@ -107,6 +113,12 @@ fn plain(naive: &BTreeMap<u16, (NaiveLpm<u32>, Vec<Object>)>, fib: u16, dst: Ipv
             Object::Drop => drop("blackhole"),
             Object::LinkLocal => unreachable!("IPv4 has no such routes"),
             Object::Unresolved | Object::Balance(_) => drop("unresolved"),
+            Object::Feature(kind, index) => {
+                match KINDS.iter().find(|(raw, _)| ForwardingKind::from_raw(*raw) == kind) {
+                    Some((_, node)) => (node.to_string(), Some(index), None),
+                    None => drop("unresolved"),
+                }
+            }
             Object::Report(cause) => ("ip4-icmp-error".into(), Some(cause.to_raw()), None),
             Object::Table(next) => {
                 table = next;
@@ -133,6 +145,8 @@ fn object() -> impl Strategy<Value = Object> {
         1 => Just(Object::Drop),
         1 => Just(Object::Unresolved),
         2 => (0u32..2).prop_map(Object::Balance),
+        2 => (prop_oneof![Just(0), Just(5), Just(239)], any::<u32>())
+            .prop_map(|(kind, index)| Object::Feature(ForwardingKind::from_raw(kind), index)),
         1 => prop_oneof![Just(Cause::HostUnreachable), Just(Cause::Prohibited)].prop_map(Object::Report),
         // VRF 1 never has a table.
         2 => prop_oneof![Just(0u16), Just(1), Just(2), Just(700)].prop_map(Object::Table),

@@ -1,5 +1,6 @@
 //! Forwarding objects: what the leaf of a lookup stands for.
 
+use super::kind::{ForwardingKind, MOST};
 use crate::icmp::Cause;
 
 /// What to do with packets to a destination. One word in the table of objects, so that it is replaced in one store.
@@ -21,6 +22,8 @@ pub enum Object {
     Table(u16),
     /// Send by whichever of several ways these [`Buckets`](super::balance::Buckets) have for the packet's flow.
     Balance(u32),
+    /// As a feature forwards: the entry at this index of its table.
+    Feature(ForwardingKind, u32),
     /// Drop: the path has just lost its interface, and its routes are about to give way to others.
     Unresolved,
 }
@@ -34,6 +37,9 @@ const TABLE: u64 = 6;
 const UNRESOLVED: u64 = 7;
 const BALANCE: u64 = 8;
 const LINK_LOCAL: u64 = 9;
+/// The first of the features' kinds.
+const FEATURE: u64 = 16;
+const _: () = assert!(FEATURE + MOST as u64 <= 1 << 8);
 
 impl Object {
     /// The word: kind in the low byte, value in the high half.
@@ -49,6 +55,7 @@ impl Object {
             Object::Unresolved => (UNRESOLVED, 0),
             Object::LinkLocal => (LINK_LOCAL, 0),
             Object::Balance(buckets) => (BALANCE, buckets),
+            Object::Feature(kind, index) => (FEATURE + u64::from(kind.to_raw()), index),
         };
         kind | u64::from(value) << 32
     }
@@ -79,6 +86,7 @@ impl Object {
             UNRESOLVED => Object::Unresolved,
             LINK_LOCAL => Object::LinkLocal,
             BALANCE => Object::Balance(value),
+            kind @ FEATURE.. => Object::Feature(ForwardingKind::from_raw((kind - FEATURE) as u8), value),
             _ => Object::Report(Cause::NoRoute),
         }
     }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::{Bound, RangeInclusive};
 
 use super::balance::Layout;
+use super::kind::ForwardingKind;
 use super::object::Object;
 use super::path_list::PathList;
 use super::prefix::IpPrefix;
@@ -38,6 +39,8 @@ pub enum Path {
     LinkLocal,
     /// To wherever another VRF says.
     Table(u16),
+    /// To the entry at this index of a feature's table.
+    Feature(ForwardingKind, u32),
 }
 
 impl Path {
@@ -50,6 +53,7 @@ impl Path {
             Path::Prohibit => Some(Object::Report(Cause::Prohibited)),
             Path::LinkLocal => Some(Object::LinkLocal),
             Path::Table(t) => Some(Object::Table(t)),
+            Path::Feature(kind, index) => Some(Object::Feature(kind, index)),
             Path::Via { .. } | Path::Attached(_) => None,
         }
     }

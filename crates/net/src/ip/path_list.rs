@@ -9,7 +9,7 @@ use super::path::Path;
 /// One of several paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weighted {
-    /// Where its packets go: to a neighbour or a link.
+    /// Where its packets go: to a neighbour, a link, or an entry of a feature's.
     pub path: Path,
     /// How many of the flows it has in comparison to the others, 1 to 255.
     pub weight: u8,
@@ -26,7 +26,7 @@ pub enum BadPaths {
     NoWeight,
     /// A path is there twice.
     Twice,
-    /// One leads neither to a neighbour nor to a link, so that it shares its flows with no other.
+    /// One leads neither to a neighbour, a link, nor an entry of a feature's, so that it shares its flows with no other.
     Alone,
 }
 
@@ -73,7 +73,10 @@ impl PathList {
             [one] => Ok(PathList::One(one.path)),
             _ if paths.len() > MAX_WAYS => Err(BadPaths::TooMany),
             _ if paths.windows(2).any(|two| two[0].path == two[1].path) => Err(BadPaths::Twice),
-            _ if !paths.iter().all(|p| matches!(p.path, Path::Via { .. } | Path::Attached(_))) => {
+            _ if !paths
+                .iter()
+                .all(|p| matches!(p.path, Path::Via { .. } | Path::Attached(_) | Path::Feature(..))) =>
+            {
                 Err(BadPaths::Alone)
             }
             _ => Ok(PathList::Several(paths.into())),

@@ -224,6 +224,12 @@ impl Router {
                 Path::Drop => Err(refused(&format!("the route {prefix} drops packets"))),
                 Path::Unreachable => Err(refused(&format!("the route {prefix} says unreachable"))),
                 Path::Prohibit => Err(refused(&format!("the route {prefix} says prohibit"))),
+                Path::Feature(kind, index) => {
+                    let what = self.forwarding_text(kind, index);
+                    Err(refused(&format!(
+                        "the route {prefix} leads to {what}, not to an interface: name one"
+                    )))
+                }
                 Path::LinkLocal => Err(refused("it is on one link only, and the interface is not said")),
                 Path::Table(next) => {
                     table = next;

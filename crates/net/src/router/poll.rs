@@ -10,7 +10,7 @@ use infra::quiesce::Domain;
 use super::Router;
 use super::state::States;
 use crate::Unused;
-use crate::ip::{Source, SourceNames};
+use crate::ip::{KindInfo, Source, SourceNames};
 use crate::setting::{Attached, Setting, Settings};
 
 /// Punted packets handled in one turn, so that commands are not kept waiting.
@@ -29,6 +29,7 @@ pub struct Hooks {
     pub(crate) settings: Settings,
     pub(super) states: States,
     pub(super) sources: SourceNames,
+    pub(crate) kinds: Vec<KindInfo>,
     pub(super) domain: Domain,
 }
 
@@ -41,6 +42,7 @@ impl Hooks {
             settings: Settings::new(domain),
             states: States::default(),
             sources: SourceNames::default(),
+            kinds: Vec::new(),
             domain: domain.clone(),
         }
     }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use infra::lpm::Address as _;
 
 use super::{Neighborhood, Routed, Router, RouterError};
-use crate::ip::{Affected, IpPrefix, Object, Path, PathList, Prefix, Resolver, RouteError, Source};
+use crate::ip::{
+    Affected, ForwardingKind, IpPrefix, Object, Path, PathList, Prefix, Resolver, RouteError, Source,
+};
 
 /// Routes that follow an interface's change before the change is complete: a few hundred microseconds' worth.
 const VISITS_AT_ONCE: usize = 1024;
@@ -133,6 +135,11 @@ impl Router {
         self.hooks.sources.name(source)
     }
 
+    /// What `show ip fib` says of an entry of a feature's kind of forwarding.
+    pub fn forwarding_text(&self, kind: ForwardingKind, index: u32) -> String {
+        self.hooks.kind(kind).map_or_else(String::new, |info| (info.show)(self, index))
+    }
+
     fn add_route_of<A: Routed>(
         &mut self,
         source: Source,
@@ -141,6 +148,12 @@ impl Router {
         list: PathList,
     ) -> Result<(), RouterError> {
         for path in list.paths() {
+            if let Path::Feature(kind, index) = path
+                && !kind.takes::<A>(&self.tables)
+            {
+                let what = self.forwarding_text(kind, index);
+                return Err(RouterError(format!("{prefix} cannot lead to {what}: it takes no {}", A::NAME)));
+            }
             if let Path::Via { next_hop, .. } = path
                 && A::of(next_hop).is_none()
             {

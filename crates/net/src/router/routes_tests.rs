@@ -9,13 +9,21 @@ use wire::Mac;
 use wire::builder::PacketBuilder;
 
 use super::*;
-use crate::ip::{Address, Ip, IpPrefix, Lost, Object, Path, PathList, Prefix4, Source, Weighted};
+use crate::ip::{
+    Address, ForwardingKind, Ip, IpPrefix, KindInfo, Lost, Object, Path, PathList, Prefix4, Source, Weighted,
+};
 use crate::{Tables, install};
 
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 
 /// A router with a generator on pg0 that sends to 10.9.0.1 and .2, and sinks on pg1 and pg2.
 fn router() -> (Router, Vec<graph::Worker>, Vec<pktgen::Sink>) {
+    router_of(install)
+}
+
+fn router_of(
+    install: impl FnOnce(&mut graph::Builder, &Tables, &mut Hooks) -> Result<(), graph::GraphError>,
+) -> (Router, Vec<graph::Worker>, Vec<pktgen::Sink>) {
     let Parts { mut router, workers } = Router::build(install, &Sizes { buffers: 2048, workers: 1 }).unwrap();
     let mut sinks = Vec::new();
     for n in 0..3u8 {
@@ -133,6 +141,66 @@ proptest! {
             prop_assert_eq!(found, nearest.map(|((_, source), path)| (*source, PathList::from(*path))));
         }
     }
+}
+
+/// A node of a feature: counts what comes by the entry that it comes for.
+struct Tunnel;
+
+graph::reasons! {
+    enum Came {
+        First = "first-tunnel", Info, "the packet came for entry 0";
+        Second = "second-tunnel", Info, "the packet came for entry 1";
+    }
+}
+
+impl graph::PacketNode for Tunnel {
+    const NAME: &'static str = "tunnel";
+    type Next = graph::NoNext;
+    type Drop = Came;
+
+    fn one(&mut self, _: &graph::Cx<'_>, p: &mut buf::Packet<'_>) -> graph::Verdict<graph::NoNext, Came> {
+        graph::Verdict::Drop(if p.fwd() == 0 { Came::First } else { Came::Second })
+    }
+}
+
+struct Tunnels(ForwardingKind);
+
+fn tunnels(b: &mut graph::Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), graph::GraphError> {
+    install(b, t, hooks)?;
+    b.packet(|_| Ok(Tunnel));
+    let info =
+        |name| KindInfo { name, ip4: Some("tunnel"), ip6: None, show: |_, index| format!("tunnel {index}") };
+    let kind = hooks.forwarding_kind(b, t, info("tunnel"))?;
+    let second = hooks.forwarding_kind(b, t, info("tunnel")).unwrap_err().0;
+    assert!(second.contains("\"tunnel\": another kind"), "{second}");
+    hooks.state(|_| Ok(Tunnels(kind))).map(|_| ())
+}
+
+#[test]
+fn routes_lead_to_a_node_of_a_feature_beside_others() {
+    let (mut router, mut workers, sinks) = router_of(tunnels);
+    let Tunnels(kind) = *router.state().unwrap();
+    let [first, second] = ["10.9.0.1/32", "10.9.0.2/32"].map(|prefix| prefix.parse::<Prefix4>().unwrap());
+    router.add_route(0, first, Path::Feature(kind, 0)).unwrap();
+    let ways = [Weighted { path: via(1), weight: 1 }, Weighted { path: Path::Feature(kind, 1), weight: 1 }];
+    router.add_route(0, second, PathList::new(ways.to_vec()).unwrap()).unwrap();
+    assert_eq!(router.forwarding_text(kind, 7), "tunnel 7");
+    let other = router.add_route(0, "2001:db8::/32".parse::<IpPrefix>().unwrap(), Path::Feature(kind, 0));
+    let other = other.unwrap_err().0;
+    assert!(other.contains("cannot lead to tunnel 0: it takes no IPv6"), "{other}");
+    for _ in 0..20 {
+        crate::testing::turn(&router, &mut workers[0]);
+    }
+    let dropped = |reason| router.graph().stats().dropped_for("tunnel", reason).unwrap_or(0);
+    assert!(dropped("first-tunnel") > 0);
+    // The flow of the other goes one of both ways.
+    assert!((dropped("second-tunnel") > 0) != (sinks[1].packets() > 0));
+    router.remove_route(0, second).unwrap();
+    router.add_route(0, second, Path::Feature(kind, 1)).unwrap();
+    for _ in 0..20 {
+        crate::testing::turn(&router, &mut workers[0]);
+    }
+    assert!(router.graph().stats().dropped_for("tunnel", "second-tunnel").unwrap_or(0) > 0);
 }
 
 #[test]

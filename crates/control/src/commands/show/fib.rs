@@ -110,6 +110,7 @@ fn target_text<A: OfFamily>(c: &Context, path: Path) -> String {
         Path::Drop => format!("dpo-drop {word}"),
         Path::Unreachable => "unreachable".into(),
         Path::Prohibit => "prohibit".into(),
+        Path::Feature(kind, index) => c.system.router.forwarding_text(kind, index),
         Path::LinkLocal => format!("{word}-link-local: what the routes of the packet's link say"),
         Path::Table(t) => format!("lookup in {word} table {t}"),
     }
