@@ -428,4 +428,8 @@ mod list_tests;
 #[cfg(test)]
 mod removal_tests;
 #[cfg(test)]
+mod rollback_tests;
+#[cfg(test)]
+mod route_tests;
+#[cfg(test)]
 pub(crate) mod tests;

@@ -5,13 +5,6 @@ use crate::cli::{Call, Step};
 use crate::testing::Cli;
 
 #[test]
-fn a_route_without_a_way_and_one_that_is_not_there_are_marked() {
-    let mut cli = Cli::new();
-    cli.refused("ip route add 10.9.0.0/16", "10.9.0.0/16");
-    cli.refused("show ip fib 10.9.0.0/16", "10.9.0.0/16");
-}
-
-#[test]
 fn a_ping_as_json_is_one_object() {
     let mut cli = Cli::new();
     let call = Call { json: true, ..Call::default() };
@@ -34,289 +27,6 @@ fn a_ping_as_json_is_one_object() {
         "{text}"
     );
     assert_eq!(all["loss_percent"].as_f64(), all["received"].as_f64().map(|n| 100.0 - 50.0 * n), "{text}");
-}
-
-#[test]
-fn a_prefix_with_bits_behind_its_length_is_no_route() {
-    let mut cli = Cli::new();
-    for (said, meant) in [("10.12.0.1/16", "10.12.0.0/16"), ("2001:db8::1/64", "2001:db8::/64")] {
-        let told = cli.refused(&format!("ip route add {said} via drop"), said);
-        assert!(told.contains(&format!("{meant} is meant, or another length")), "{told}");
-    }
-    cli.ok("ip route add 10.12.0.1 via drop");
-}
-
-#[test]
-fn a_count_of_routes_is_checked_before_the_first() {
-    let mut cli = Cli::new();
-    let message = cli.refused("ip route add 255.255.255.0/24 count 5 via 10.0.0.2", "5");
-    assert!(message.contains("is 1 to 1: there are no more prefixes of 24 bits"), "{message}");
-    cli.refused("ip route add 10.1.0.0/16 via 10.0.0.2 count 0", "0");
-    cli.refused("ip route add 0.0.0.0/0 via 10.0.0.2 count 2", "2");
-    cli.refused("ip route del 255.255.255.254 count 3", "3");
-    cli.ok("ip route add 255.255.252.0/24 count 4 via 10.0.0.2");
-    assert_eq!(cli.ok("show config").matches("ip route add 255.255.25").count(), 4);
-    cli.ok("ip route del 255.255.252.0/24 count 4");
-    assert!(!cli.ok("show config").contains("ip route"));
-}
-
-#[test]
-fn a_next_hop_that_is_the_router_itself_is_refused() {
-    let mut cli = Cli::new();
-    let message = cli.refused("ip route add 0.0.0.0/0 via 10.0.0.1", "10.0.0.1");
-    assert!(message.contains("own address on pg0"), "{message}");
-    cli.ok("ip route add 0.0.0.0/0 via 10.0.0.2");
-    cli.ok("ip route add 1.2.3.4 via 10.0.0.3");
-    assert!(cli.ok("show config").contains("ip route add 1.2.3.4/32 via 10.0.0.3\n"));
-    assert!(cli.ok("show ip fib 1.2.3.4").contains("1.2.3.4/32"));
-    assert!(cli.ok("show ip fib 9.9.9.9").contains("0.0.0.0/0"));
-    assert!(cli.ok("show interface address").contains("10.0.0.1/24"));
-    cli.refused("set interface ip address pg1 10.1.0.1", "10.1.0.1");
-}
-
-#[test]
-fn paths_are_added_to_a_route_replaced_and_removed() {
-    let mut cli = Cli::new();
-    let routes = |cli: &mut Cli| -> Vec<String> {
-        let config = cli.ok("show config");
-        config
-            .lines()
-            .filter_map(|l| l.strip_prefix("ip route add 10.1.0.0/16 "))
-            .map(str::to_string)
-            .collect()
-    };
-    assert_eq!(cli.ok("ip route add 10.1.0.0/16 via 10.0.0.2"), "");
-    assert_eq!(cli.ok("ip route add 10.1.0.0/16 via 10.0.0.2"), "");
-    let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3 weight 3");
-    assert_eq!(
-        told,
-        "10.1.0.0/16 has 2 paths now, which share its flows: via 10.0.0.2 and via 10.0.0.3 weight 3\n"
-    );
-    assert_eq!(routes(&mut cli), ["via 10.0.0.2 via 10.0.0.3 weight 3"]);
-    let shown = cli.json("show ip fib 10.1.0.0/16");
-    let ways = &shown[0]["sources"][0]["ways"];
-    assert_eq!((&ways[0]["parts"], &ways[1]["parts"]), (&64.into(), &192.into()));
-    let text = cli.ok("show ip fib 10.1.0.0/16");
-    assert!(text.contains("[CLI] via 10.0.0.2 and via 10.0.0.3 weight 3\n"), "{text}");
-    assert!(text.contains("    192 of 256 parts of the flows: via 10.0.0.3 [adj"), "{text}");
-    let yaml = "  - { prefix: 10.1.0.0/16, paths: [ { via: 10.0.0.2 }, { via: 10.0.0.3, weight: 3 } ] }\n";
-    let whole = cli.ok("show config yaml");
-    assert!(whole.contains(yaml), "{whole}");
-    // A weight changes; a path goes; the last one takes the route with it.
-    cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3");
-    assert_eq!(routes(&mut cli), ["via 10.0.0.2 via 10.0.0.3"]);
-    let refused = cli.refused("ip route del 10.1.0.0/16 via 10.0.0.4", "10.0.0.4");
-    assert!(refused.contains("goes via 10.0.0.2 and via 10.0.0.3; nothing was removed"), "{refused}");
-    cli.ok("ip route del 10.1.0.0/16 via 10.0.0.2");
-    assert_eq!(routes(&mut cli), ["via 10.0.0.3"]);
-    assert_eq!(cli.ok("ip route replace 10.1.0.0/16 via 10.0.0.4"), "");
-    assert_eq!(routes(&mut cli), ["via 10.0.0.4"]);
-    // What shares nothing takes the place of what shares.
-    let told = cli.ok("ip route add 10.1.0.0/16 via drop");
-    assert_eq!(told, "10.1.0.0/16 goes via drop now, and no longer via 10.0.0.4\n");
-    let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3 count 3");
-    assert_eq!(told, "1 of them had other paths\n");
-    cli.ok("ip route del 10.1.0.0/16 via 10.0.0.3 count 3");
-    assert_eq!(routes(&mut cli), [""; 0]);
-    cli.refused("ip route add 10.1.0.0/16 via 10.0.0.3 weight 256", "256");
-    cli.refused("ip route add 10.1.0.0/16 via 10.0.0.3 weight 0", "0");
-}
-
-#[test]
-fn several_paths_are_one_command() {
-    let mut cli = Cli::new();
-    let routes = |cli: &mut Cli, prefix: &str| -> Vec<String> {
-        let (config, begin) = (cli.ok("show config"), format!("ip route add {prefix} "));
-        config.lines().filter_map(|l| l.strip_prefix(&begin)).map(str::to_string).collect()
-    };
-    let all = "via 10.0.0.2 weight 3 via 10.0.0.3 pg0 via pg1 weight 7";
-    let told = cli.ok(&format!("ip route add 10.1.0.0/16 {all}"));
-    assert_eq!((told.as_str(), routes(&mut cli, "10.1.0.0/16")), ("", vec![all.to_string()]));
-    // In another order it is the same.
-    assert_eq!(
-        cli.ok("ip route add 10.1.0.0/16 via pg1 weight 7 via 10.0.0.3 pg0 via 10.0.0.2 weight 3"),
-        ""
-    );
-    let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.4 via 10.0.0.2");
-    assert!(told.starts_with("10.1.0.0/16 has 4 paths now"), "{told}");
-    cli.ok("ip route del 10.1.0.0/16 via 10.0.0.4 via pg1");
-    assert_eq!(routes(&mut cli, "10.1.0.0/16"), ["via 10.0.0.2 via 10.0.0.3 pg0"]);
-    // All or nothing: it has one of them only.
-    let told = cli.refused("ip route del 10.1.0.0/16 via 10.0.0.2 via 10.0.0.9", "10.0.0.9");
-    assert!(told.contains("nothing was removed"), "{told}");
-    cli.ok("ip route replace 10.1.0.0/16 via 10.0.0.5 via 10.0.0.6");
-    assert_eq!(routes(&mut cli, "10.1.0.0/16"), ["via 10.0.0.5 via 10.0.0.6"]);
-    cli.ok("ip route del 10.1.0.0/16 via 10.0.0.5 via 10.0.0.6");
-    assert_eq!(routes(&mut cli, "10.1.0.0/16"), [""; 0]);
-    cli.ok("ip route add 10.1.0.0/16 via drop");
-    cli.ok("ip route add 10.1.0.0/16 via 10.0.0.5 via 10.0.0.6");
-    assert_eq!(routes(&mut cli, "10.1.0.0/16"), ["via 10.0.0.5 via 10.0.0.6"]);
-    cli.ok("ip route add 2001:db8:1::/48 via fe80::2 pg0 via fe80::2 pg1 weight 2");
-    assert_eq!(routes(&mut cli, "2001:db8:1::/48"), ["via fe80::2 pg0 via fe80::2 pg1 weight 2"]);
-    // As VPP has it, and as it was here.
-    cli.ok("ip route add count 2 20.0.0.0/24 via 10.0.0.2 via 10.0.0.3");
-    cli.ok("ip route add 20.0.2.0/24 via 10.0.0.2 via 10.0.0.3 count 2");
-    for n in 0..4 {
-        assert_eq!(routes(&mut cli, &format!("20.0.{n}.0/24")), ["via 10.0.0.2 via 10.0.0.3"]);
-    }
-    cli.ok("ip route del count 4 20.0.0.0/24 via 10.0.0.2");
-    assert_eq!(routes(&mut cli, "20.0.3.0/24"), ["via 10.0.0.3"]);
-}
-
-#[test]
-fn of_several_paths_the_one_at_fault_is_marked() {
-    let mut cli = Cli::new();
-    for (paths, place, why) in [
-        ("via 10.0.0.2 drop", "drop", "only next hops and interfaces can share"),
-        ("prohibit via 10.0.0.2", "10.0.0.2", "only next hops and interfaces can share"),
-        ("via pg0 via ip4-lookup-in-table 7", "7", "only next hops and interfaces can share"),
-        ("via 10.0.0.2 weight 2 via 10.0.0.2", "10.0.0.2", "a path is there twice"),
-        ("via pg0 weight 2 via pg1 weight 0", "0", "1 to 255"),
-        ("via 10.0.0.2 via 10.0.0.1 via 10.0.0.3", "10.0.0.1", "the router's own address"),
-        ("via 10.0.0.2 via 2001:db8::1", "2001:db8::1", "it is no IPv4 address"),
-        ("via 10.0.0.2 via pg9", "pg9", "'pg9' does not fit here"),
-        ("table 9 via 10.0.0.2 via 10.0.0.3", "9", "no table 9"),
-    ] {
-        let told = cli.refused(&format!("ip route add 20.1.0.0/16 {paths}"), place);
-        assert!(told.contains(why), "{paths}: {told}");
-    }
-    let told = cli.refused("ip route add count 2 20.1.0.0/24 via 10.0.0.2 count 3", "3");
-    assert!(told.contains("said twice"), "{told}");
-    let paths = |n: u32| (0..n).map(|n| format!(" via 10.0.0.{}", n + 2)).collect::<String>();
-    // Of a long line the end is shown.
-    let told = cli.run(&format!("ip route add 20.1.0.0/16{}", paths(65))).unwrap_err().render();
-    assert!(
-        told.contains("via 10.0.0.66\n") && told.ends_with("^^^^^^^^^\na route has 64 paths at most"),
-        "{told}"
-    );
-    cli.ok(&format!("ip route add 20.1.0.0/16{}", paths(64)));
-    let told = cli.refused("ip route add 20.1.0.0/16 via 10.0.0.99", "20.1.0.0/16");
-    assert!(told.contains("64 paths at most"), "{told}");
-}
-
-#[test]
-fn a_count_of_routes_that_is_cut_off_is_taken_back() {
-    let mut cli = Cli::new();
-    cli.ok("ip route add 20.0.9.0/24 via 10.0.0.3");
-    cli.ok("ip route add 20.0.10.0/24 count 20 via 10.0.0.2");
-    let before = cli.ok("show config");
-    for line in [
-        "ip route add 20.0.0.0/24 count 200000 via 10.0.0.2",
-        "ip route del 20.0.9.0/24 count 200000",
-        "ip route del 20.0.10.0/24 count 20 via 10.0.0.2",
-    ] {
-        // After the first route, and after a slice, unless that is all of it.
-        for slices in 0..2 {
-            let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
-            let mut job = answer.job.unwrap();
-            assert_ne!(cli.ok("show config"), before);
-            let last = (0..slices).map(|_| job.step(&mut cli.context, &mut String::new())).last();
-            drop(job);
-            if matches!(last, Some(Step::Done)) {
-                cli.ok("ip route add 20.0.10.0/24 count 20 via 10.0.0.2");
-            }
-            while cli.context.tidy().is_some() {}
-            assert_eq!(cli.ok("show config"), before, "{line}");
-        }
-    }
-    // Nothing else is changed before: what comes next finds the routes as they were.
-    let long = "ip route add 20.0.0.0/24 count 200000 via 10.0.0.2";
-    for (next, gone) in
-        [("ip route del 20.0.9.0/24", "20.0.9.0"), ("ip route del 20.0.10.0/24 count 20", "20.0.10.0")]
-    {
-        let answer = cli.registry.run(&mut cli.context, long, Call::default()).unwrap();
-        let mut job = answer.job.unwrap();
-        for _ in 0..5 {
-            job.step(&mut cli.context, &mut String::new());
-        }
-        drop(job);
-        cli.ok(next);
-        assert!(cli.context.tidy().is_none());
-        let now = cli.ok("show config");
-        assert!(now.len() < before.len() && !now.contains(gone) && !now.contains("20.0.8.0"), "{now}");
-    }
-}
-
-#[test]
-fn changes_of_routes_are_taken_back_one_by_one_and_together() {
-    let mut cli = Cli::new();
-    let mut states = vec![cli.ok("show config")];
-    for line in [
-        "ip route add 20.0.0.0/24 via 10.0.0.2",
-        "ip route add 20.0.0.0/24 count 3000 via 10.0.0.3",
-        "ip route del 20.0.9.0/24 count 2000",
-        "ip route add 20.0.0.0/24 via drop",
-    ] {
-        cli.ok(line);
-        // A count that is cut off or fails is no change.
-        let cut = "ip route add 30.0.0.0/24 count 9 via drop";
-        drop(cli.registry.run(&mut cli.context, cut, Call::default()));
-        cli.run("ip route del 20.0.8.0/24 count 9999").unwrap_err();
-        states.push(cli.ok("show config"));
-    }
-    // One rollback goes on where the last one stopped.
-    for state in states.iter().rev().skip(1) {
-        cli.ok("config rollback");
-        assert_eq!(cli.ok("show config"), *state);
-    }
-}
-
-#[test]
-fn a_count_of_routes_that_fails_halfway_is_taken_back() {
-    let mut cli = Cli::new();
-    cli.ok("ip route add 20.0.0.0/24 count 300 via 10.0.0.2");
-    cli.ok("ip route add 20.1.4.0/24 via drop");
-    let before = cli.ok("show config");
-    for (line, why) in [
-        ("ip route del 20.0.0.0/24 count 400", "nothing to remove"),
-        ("ip route del 20.0.250.0/24 count 20 via 10.0.0.2", "goes via drop"),
-    ] {
-        let error = cli.run(line).unwrap_err().to_string();
-        assert!(error.contains(why) && error.ends_with("which are taken back)"), "{error}");
-        assert_eq!(cli.ok("show config"), before, "{line}");
-    }
-    // What another one changed since is theirs.
-    let line = "ip route add 20.0.0.0/24 count 200000 via 10.0.0.3";
-    let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
-    cli.ok("ip route add 20.0.0.0/24 via prohibit");
-    drop(answer.job);
-    while cli.context.tidy().is_some() {}
-    let after =
-        before.replace("ip route add 20.0.0.0/24 via 10.0.0.2", "ip route add 20.0.0.0/24 via prohibit");
-    assert_eq!(cli.ok("show config"), after);
-}
-
-#[test]
-fn where_a_next_hop_leads_is_shown() {
-    let mut cli = Cli::new();
-    cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:02 static");
-    for route in [
-        "20.0.0.0/24 via 10.9.9.9",
-        "21.0.0.0/24 via 20.0.0.1",
-        "22.0.0.0/24 via 22.0.0.1",
-        "23.0.0.0/24 via 30.0.0.1",
-        "10.9.9.0/24 via 10.0.0.2",
-        "30.0.0.0/24 via pg1",
-    ] {
-        cli.ok(&format!("ip route add {route}"));
-    }
-    let mut shown = |prefix: &str| cli.ok(&format!("show ip fib {prefix}"));
-    assert!(shown("20.0.0.0/24").contains("[CLI] via 10.9.9.9 → 10.0.0.2 pg0 [adj "));
-    assert!(shown("21.0.0.0/24").contains("[CLI] via 20.0.0.1 → 10.9.9.9 → 10.0.0.2 pg0 [adj "));
-    let circle = " (unresolved: the routes lead in a circle, back to 22.0.0.1)\n";
-    assert!(shown("22.0.0.0/24").ends_with(&format!("[CLI] via 22.0.0.1{circle}")));
-    assert!(shown("23.0.0.0/24").contains("[CLI] via 30.0.0.1 → pg1 [adj "));
-    let json = cli.ok("show ip fib 21.0.0.0/24 --json");
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json[0]["sources"][0]["through"], serde_json::json!(["10.9.9.9", "10.0.0.2"]));
-    cli.ok("ip route add 10.9.9.0/24 via drop");
-    assert!(cli.ok("show ip fib 21.0.0.0/24").ends_with("[CLI] via 20.0.0.1 → 10.9.9.9 → dpo-drop ip4\n"));
-    cli.ok("ip route del 10.9.9.0/24");
-    let text = cli.ok("show ip fib 21.0.0.0/24");
-    assert!(
-        text.ends_with("[CLI] via 20.0.0.1 → 10.9.9.9 (unresolved: no route leads to 10.9.9.9)\n"),
-        "{text}"
-    );
 }
 
 #[test]
@@ -798,4 +508,32 @@ fn a_capture_has_bounds_that_make_sense() {
         assert_eq!(cli.ok(&line(bounds)), format!("capturing {said} into {file}\n"));
         cli.ok("pcap trace off");
     }
+}
+
+#[test]
+fn a_description_comes_and_goes() {
+    let mut cli = Cli::new();
+    let before = cli.ok("show config");
+    cli.ok("set interface description pg0 uplink");
+    assert!(cli.ok("show config").contains("set interface description pg0 uplink\n"));
+    assert!(cli.ok("show config yaml").contains("    description: \"uplink\"\n"));
+    let told =
+        cli.run(&format!("set interface description pg0 {}", "x".repeat(256))).unwrap_err().to_string();
+    assert!(told.contains("at most 255 characters"), "{told}");
+    cli.refused("set interface description pg0 \"\"", "\"\"");
+    cli.ok("config rollback");
+    assert_eq!(cli.ok("show config"), before);
+    cli.ok("set interface description pg0 uplink");
+    // What has a meaning of its own at the end of a command is none there.
+    for text in ["?", "--json", "-j", "what?"] {
+        let line = format!("set interface description pg0 \"{text}\"");
+        cli.ok(&line);
+        let config = cli.ok("show config");
+        let shown = config.lines().find(|l| l.starts_with("set interface description")).unwrap();
+        cli.ok("set interface description del pg0");
+        cli.ok(shown);
+        assert_eq!(cli.ok("show config"), config, "{text}");
+    }
+    cli.ok("set interface description del pg0");
+    assert_eq!(cli.ok("show config"), before);
 }

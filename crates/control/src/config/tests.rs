@@ -462,7 +462,7 @@ proptest::proptest! {
 
     /// What is written is read again.
     #[test]
-    fn what_is_written_is_read_again(tree in crate::intent::random_tests::tree_of_any_objects()) {
+    fn what_is_written_is_read_again(tree in crate::intent::random::tree_of_any_objects()) {
         let text = write(&tree, &catalog());
         let read = read(&text, "f", &catalog());
         proptest::prop_assert!(read.faults.is_empty(), "{:#?}\n{text}", read.faults);

@@ -128,6 +128,8 @@ fn list(value: Option<&Value>) -> &[Address] {
 pub const HIDDEN: &str = "<hidden>";
 
 #[cfg(test)]
+pub(crate) mod random;
+#[cfg(test)]
 pub(crate) mod random_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -124,7 +124,7 @@ pub fn read(written: &Written, catalog: &Catalog) -> Result<Vec<Edit>, Refused> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intent::{Snapshot, Spec, random_tests};
+    use crate::intent::{Snapshot, Spec, random};
     use crate::testing::catalog;
     use model::store::Detail;
     use proptest::prelude::*;
@@ -135,8 +135,8 @@ mod tests {
         /// Of any change, all that it did is written, and nothing else.
         #[test]
         fn what_is_written_of_a_change_is_read_again(
-            before in random_tests::tree_of_any_objects(),
-            after in random_tests::tree_of_any_objects(),
+            before in random::tree_of_any_objects(),
+            after in random::tree_of_any_objects(),
             kept in any::<u64>(),
         ) {
             // Some objects stay as they were, with the interfaces that they need.

@@ -344,6 +344,8 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod books_tests;
 #[cfg(test)]
+mod device_tests;
+#[cfg(test)]
 mod ip6_tests;
 #[cfg(test)]
 mod lab;

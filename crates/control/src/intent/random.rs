@@ -1,0 +1,300 @@
+//! Objects as an operator may ask for them, at random.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use drivers::memif;
+use model::key::Need;
+use net::ethernet::Tags;
+use net::feature::Attached;
+use net::ip::reassembly::Kind;
+use net::ip::{Address, IpPrefix, Prefix6};
+use net::nd::advertiser::Interval;
+use net::nd::{Advertisement, PrefixAdvice};
+use net::objects;
+use net::router::{Receive, ReceiveQueue};
+use proptest::prelude::*;
+use wire::Mac;
+
+use super::*;
+use crate::testing::catalog;
+
+pub(super) fn name_of(n: u16) -> String {
+    ["pg0", "pg1", "pg2", "loop0", "pg0.5", "pg0.6", "pg1.5"][usize::from(n)].into()
+}
+
+/// The number of an interface that stands on its own, and of any.
+pub(super) const DEVICES: std::ops::Range<u16> = 0..4;
+
+pub(super) const ALL: std::ops::Range<u16> = 0..7;
+
+pub(super) fn mac() -> impl Strategy<Value = Mac> {
+    (0u8..4).prop_map(|n| Mac([2, 0, 0, 0, 7, n]))
+}
+
+pub(super) fn receive() -> impl Strategy<Value = Receive> {
+    let mode = || prop::option::weighted(0.2, prop::sample::select(MODES.map(|(mode, _)| mode).to_vec()));
+    let queue =
+        (mode(), prop::option::of(0usize..3)).prop_map(|(mode, worker)| ReceiveQueue { mode, worker });
+    let queue = queue.prop_filter("says something", |q| *q != ReceiveQueue::default());
+    let handoff = prop::sample::select(HANDOFFS.map(|(said, _)| said).to_vec());
+    let queues =
+        prop_oneof![3 => Just(Default::default()), 1 => prop::collection::btree_map(0usize..3, queue, 0..3)];
+    (mode(), handoff, queues).prop_map(|(mode, handoff, queues)| Receive {
+        mode: mode.unwrap_or_default(),
+        handoff,
+        queues,
+    })
+}
+
+pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
+    let tags = (any::<bool>(), 1u16..4, prop::option::of(1u16..3));
+    let table = prop_oneof![3 => Just(0u16), 1 => 1u16..3];
+    let up = prop::bool::weighted(0.8);
+    let index = prop::option::weighted(0.1, 0u32..9);
+    let description = prop::option::weighted(0.3, "[ -~é]{1,9}");
+    let nothing = || Just(Attached::default());
+    let attached = catalog()
+        .examples()
+        .into_iter()
+        .map(|all| prop_oneof![2 => nothing(), 1 => prop::sample::select(all)]);
+    let attached: Vec<_> = attached.collect();
+    let attached = attached.prop_map(|all| all.into_iter().fold(Attached::default(), Attached::and));
+    let advertisement = prop::option::weighted(0.2, (advertisement(), any::<bool>()));
+    let rare = || prop::bool::weighted(0.2);
+    let receive = (receive(), attached, (rare(), rare(), advertisement));
+    let set =
+        (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
+    (ALL, tags, any::<bool>(), set).prop_map(
+        |(
+            n,
+            (outer_service, outer, inner),
+            plain,
+            (up, mtu, mac, table, index, description, (receive, attached, rest)),
+        )| {
+            let name = name_of(n);
+            let spec = match name.split_once('.') {
+                None if name == "loop0" => Spec::Loopback(0),
+                None => Spec::Generator(n),
+                Some((parent, id)) => {
+                    let id = id.parse().unwrap();
+                    let tags = match plain {
+                        true => Tags { outer_service: false, outer: id as u16, inner: None },
+                        false => Tags { outer_service, outer, inner },
+                    };
+                    Spec::Sub { parent: parent.into(), id, tags }
+                }
+            };
+            let queues = matches!(spec, Spec::Generator(_));
+            let receive = if queues { receive } else { Receive::default() };
+            let key = if DEVICES.contains(&n) { Interface::key(&name) } else { Interface::sub_key(&name) };
+            let (ip6, proxy, advertisement) = rest;
+            let (advertisement, ra_suppressed) = advertisement.map_or((None, false), |(a, s)| (Some(a), s));
+            let interface = Interface {
+                up,
+                mtu,
+                mac,
+                table,
+                index,
+                description,
+                receive,
+                attached,
+                ip6,
+                proxy,
+                advertisement,
+                ra_suppressed,
+                ..Interface::new(spec)
+            };
+            (key, interface.into())
+        },
+    )
+}
+
+/// A client: servers would listen.
+pub(super) fn memif() -> impl Strategy<Value = (Key, Value)> {
+    let set = (any::<bool>(), prop::option::of("[a-z \"#]{1,8}"), prop::sample::select(vec![64u16, 1024]));
+    (0u32..3, 0u32..2, 1usize..3, any::<bool>(), set).prop_map(
+        |(socket, id, queues, up, (trusted, secret, size))| {
+            let config = memif::Config {
+                rx_queues: queues,
+                ring_size: size,
+                secret: secret.map(|s| memif::Secret::new(s).unwrap()),
+                trusted,
+                ..memif::Config::new(socket, id, memif::Role::Client)
+            };
+            let name = config.name();
+            let interface = Interface { up, ..Interface::new(Spec::Memif(config)) };
+            (Interface::key(&name), interface.into())
+        },
+    )
+}
+
+pub(super) fn family_of_two() -> impl Strategy<Value = Family> {
+    prop::sample::select(Family::ALL.to_vec())
+}
+
+/// A host on one of few networks.
+pub(super) fn host() -> impl Strategy<Value = IpAddr> {
+    family_of_two().prop_flat_map(host_of)
+}
+
+pub(super) fn host_of(family: Family) -> impl Strategy<Value = IpAddr> {
+    (0u8..4, 1u8..5).prop_map(move |(net, host)| match family {
+        Family::V4 => Ipv4Addr::new(10, 0, net, host).into(),
+        // One of the networks is every link's.
+        Family::V6 if net == 3 => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, host.into()).into(),
+        Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 0, net.into(), 0, 0, 0, host.into()).into(),
+    })
+}
+
+/// A way for routes of a family; now and then to a next hop of the other one.
+pub(super) fn via(family: Family) -> impl Strategy<Value = Via> {
+    prop_oneof![
+        3 => (prop_oneof![9 => Just(family), 1 => family_of_two()].prop_flat_map(host_of), prop::option::of(ALL)).prop_map(|(ip, i)| Via::NextHop(ip, i.map(name_of))),
+        1 => ALL.prop_map(|i| Via::Attached(name_of(i))),
+        1 => prop::sample::select(vec![Via::Drop, Via::Unreachable, Via::Prohibit]),
+        1 => (0u16..3).prop_map(move |t| Via::Table(family, t)),
+    ]
+}
+
+/// What hosts are told.
+pub(super) fn advertisement() -> impl Strategy<Value = Box<Advertisement>> {
+    let interval = prop::option::of((3u64..5, 7u64..9))
+        .prop_map(|times| times.map_or(Interval::default(), |(min, max)| Interval::new(min, max).unwrap()));
+    let preference = prop::sample::select(PREFERENCES.map(|(preference, _)| preference).to_vec());
+    let dns = prop::sample::subsequence(
+        vec![Ipv6Addr::LOCALHOST, Ipv6Addr::from_bits(0x2001_0db8 << 96 | 0x53)],
+        0..3,
+    );
+    let flags = (any::<bool>(), any::<bool>(), 0u16..9);
+    (interval, preference, dns, flags, advice()).prop_map(
+        |(interval, preference, dns, (managed, other, lifetime), prefixes)| {
+            Box::new(Advertisement { interval, lifetime, managed, other, preference, dns, prefixes })
+        },
+    )
+}
+
+/// What hosts are told of prefixes, some of which interfaces have.
+fn advice() -> impl Strategy<Value = BTreeMap<Prefix6, PrefixAdvice>> {
+    let prefix = (0u128..4, prop::sample::select(vec![48, 64]));
+    let prefix =
+        prefix.prop_map(|(n, len)| Prefix6::new(Ipv6Addr::from_bits(0x2001_0db8 << 96 | n << 64), len));
+    let lifetime = || prop::sample::select(vec![0, 1, 600_000, PrefixAdvice::INFINITE]);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let advice = (flags, lifetime(), lifetime());
+    let advice = advice.prop_map(|((advertised, on_link, autonomous), one, other)| PrefixAdvice {
+        advertised,
+        on_link,
+        autonomous,
+        valid: one.max(other),
+        preferred: one.min(other),
+    });
+    prop::collection::btree_map(prefix, advice, 0..3)
+}
+
+/// One path, or several, which may not go together.
+pub(super) fn route(family: Family) -> impl Strategy<Value = Route> {
+    let branch = (via(family), 1u8..4).prop_map(|(via, weight)| Branch { via, weight });
+    prop::collection::vec(branch, 1..4).prop_map(|branches| {
+        let mut branches: Vec<Branch> = branches;
+        branches.sort_by(|a, b| a.via.cmp(&b.via));
+        branches.dedup_by(|a, b| a.via == b.via);
+        Route::new(branches).unwrap()
+    })
+}
+
+/// An object of a small world, in which many clash.
+pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
+    let address = (host(), 0usize..5).prop_map(|(host, n)| {
+        let len = if host.is_ipv4() { [24, 24, 25, 30, 32] } else { [64, 64, 65, 126, 128] };
+        Address::new(host, len[n])
+    });
+    let prefix = prop_oneof![
+        (host(), 0usize..4).prop_map(|(host, n)| {
+            let len = if host.is_ipv4() { [16, 24, 26, 32] } else { [48, 64, 122, 128] };
+            IpPrefix::new(host, len[n])
+        }),
+        (family_of_two(), 0u8..3, 14u8..18).prop_map(|(family, n, len)| match family {
+            Family::V4 => IpPrefix::new(Ipv4Addr::new(20, n, 0, 0).into(), len),
+            Family::V6 => IpPrefix::new(Ipv6Addr::new(0x2000, n.into(), 0, 0, 0, 0, 0, 0).into(), len + 16),
+        }),
+        family_of_two().prop_map(|family| match family {
+            Family::V4 => IpPrefix::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+            Family::V6 => IpPrefix::new(Ipv6Addr::UNSPECIFIED.into(), 0),
+        }),
+    ];
+    prop_oneof![
+        1 => (1u16..3).prop_map(|t| (Table::key(t), Table.into())),
+        1 => (family_of_two(), prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(family, limit, age)| {
+            (NeighborBounds::key(family), NeighborBounds { limit, age }.into())
+        }),
+        1 => (prop::sample::select(&Kind::ALL[..]), prop::array::uniform4(prop::option::of(1u32..99))).prop_map(|(kind, [timeout, datagrams, fragments, buffers])| {
+            let bounds = Reassembly { timeout, datagrams, fragments, buffers };
+            (Reassembly::key(kind), bounds.into())
+        }),
+        1 => (0usize..3, 1u32..3).prop_map(|(n, rate)| {
+            let reason = ["arp-request", "nd-router", "nonsense"][n];
+            (PuntRate::key(reason), PuntRate(rate * 100).into())
+        }),
+        4 => interface(),
+        1 => (1u32..3, 0u8..2).prop_map(|(n, path)| {
+            (MemifSocket::key(n), MemifSocket(format!("m{n}-{path}.sock").into()).into())
+        }),
+        1 => memif(),
+        1 => ALL.prop_map(|n| {
+            (FeatureOn::key(&name_of(n), "ip4-unicast", "ip4-count"), FeatureOn.into())
+        }),
+        1 => (ALL, ALL)
+            .prop_map(|(n, lender)| (Unnumbered::key(&name_of(n)), Unnumbered(name_of(lender)).into())),
+        6 => (ALL, prop::collection::vec(address, 1..4))
+            .prop_map(|(n, list)| (Addresses::key(&name_of(n)), Addresses(list).into())),
+        2 => (ALL, host(), mac()).prop_map(|(n, host, mac)| {
+            (Neighbor::key(&name_of(n), host), Neighbor { mac }.into())
+        }),
+        6 => (0u16..3, prefix.prop_flat_map(|p| (Just(p), route(Family::of(p.address()))))).prop_map(|(t, (p, route))| {
+            (Route::key(t, p), route.into())
+        }),
+    ]
+}
+
+/// Objects of all types that a file can ask for, though not all together: sub-interfaces lie within their devices,
+/// and nothing lies on what is not there.
+pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
+    (prop::collection::vec(object(), 0..80), any::<bool>()).prop_map(|(objects, numbered)| {
+        let mut tree: Tree = objects.into_iter().collect();
+        // All have an index, or none: it goes without saying.
+        for (n, value) in (0..).zip(tree.values_mut()) {
+            if let Some(i) = value.get_mut::<Interface>() {
+                i.index = numbered.then_some(100 - n);
+            }
+        }
+        let there = tree.clone();
+        let roles: BTreeSet<Need> = there.keys().filter_map(Key::role).collect();
+        tree.retain(|key, value| {
+            let is_whole = |of: &Key| there.get(of).is_some_and(|value| has_all(of, value, &roles));
+            let whole = has_all(key, value, &roles)
+                && !value.needs_any(key, |need| match need.id().get::<String>() {
+                    Some(name) if need.is(&objects::INTERFACE) => {
+                        !is_whole(&Interface::key(&name)) && !is_whole(&Interface::sub_key(&name))
+                    }
+                    _ => false,
+                });
+            if let Some(i) = value.get_mut::<Interface>()
+                && let Spec::Sub { parent, .. } = &i.spec
+                && let Some(over) =
+                    there.get(&Interface::key(parent)).and_then(|value| value.get::<Interface>())
+            {
+                (i.mtu, i.up) = (None, i.up && over.up);
+            }
+            let says_something = value.get() != Some(&NeighborBounds::default())
+                && value.get() != Some(&Reassembly::default());
+            whole && says_something
+        });
+        tree
+    })
+}
+
+/// Whether a tree in which there are these has all that an object needs; VRFs are not asked about.
+pub(super) fn has_all(key: &Key, value: &Value, roles: &BTreeSet<Need>) -> bool {
+    !value.needs_any(key, |need| !need.is(&objects::TABLE) && !roles.contains(need))
+}
