@@ -5,8 +5,8 @@
 //! has been reading for the longest time.
 //!
 //! The metrics are many megabytes where there is much to count. Clients that ask while samples are collected share those of the next
-//! round, and there is memory for the samples of [`GENERATIONS`] moments: when as many are being read, those who have read the oldest ones
-//! for [`SLOW`] give way, and until then who asks is given the youngest.
+//! round, and there is memory for the samples of [`GENERATIONS`] moments: when as many are being read, who asks is given the youngest.
+//! When these have been read for [`SLOW`], those who read the oldest give way to new ones.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ use super::text::{Collected, Format, Samples};
 pub(super) const PLACES: usize = 128;
 /// The samples of how many moments are read at once.
 const GENERATIONS: usize = 4;
-/// How long the same samples may be read before they give way to others.
+/// How long the same samples are given out at most, and an answer is read before its client may give way to another.
 const SLOW: Duration = Duration::from_secs(1);
 /// How long a client may take nothing of its answer before it gives way to another.
 const STALLED: Duration = Duration::from_millis(200);
@@ -158,20 +158,22 @@ impl Clients {
         goes.and_then(|n| all.remove(n)).inspect(|client| client.task.abort()).is_some()
     }
 
-    /// The samples to be given to whoever asks now, if he cannot have new ones: so many are being read that the memory of more is
-    /// not given. If the oldest ones have been read for long enough, their readers go, and there may be new ones.
+    /// The samples to be given to whoever asks now, if there are to be no new ones yet: those of so many moments are being read that
+    /// there is no memory for more. When the youngest are old, the readers of the oldest go, and there are new ones.
     fn old_samples(&self) -> Option<Samples> {
         let mut generations = self.generations.borrow_mut();
         generations.retain(|generation| generation.samples.strong_count() > 0);
         if generations.len() < GENERATIONS {
             return None;
         }
-        if let Some(oldest) = generations.pop_front_if(|oldest| oldest.since.elapsed() >= SLOW) {
-            let reads = |client: &&Client| client.state.reads.borrow().ptr_eq(&oldest.samples);
-            self.all.borrow().iter().filter(reads).for_each(|client| client.task.abort());
-            return None;
+        let youngest = generations.back()?;
+        if youngest.since.elapsed() < SLOW {
+            return youngest.samples.upgrade();
         }
-        generations.back()?.samples.upgrade()
+        let oldest = generations.pop_front()?;
+        let reads = |client: &&Client| client.state.reads.borrow().ptr_eq(&oldest.samples);
+        self.all.borrow().iter().filter(reads).for_each(|client| client.task.abort());
+        None
     }
 
     /// Samples that were collected for whoever asks now, or with others.
