@@ -110,8 +110,9 @@ struct Client {
 }
 
 /// What a client is at.
-#[derive(Default)]
 struct State {
+    /// When it came.
+    came: Instant,
     /// Whether it has said what it wants.
     asked: Cell<bool>,
     /// When it was given its answer.
@@ -120,6 +121,23 @@ struct State {
     moved: Cell<Option<Instant>>,
     /// The samples that it reads.
     reads: RefCell<Weak<Collected>>,
+}
+
+impl State {
+    fn new() -> State {
+        State {
+            came: Instant::now(),
+            asked: Cell::default(),
+            answered: Cell::default(),
+            moved: Cell::default(),
+            reads: RefCell::default(),
+        }
+    }
+
+    /// Since when it has said nothing.
+    fn silent(&self) -> Option<Instant> {
+        (!self.asked.get()).then_some(self.came)
+    }
 }
 
 /// Samples that are being read, and since when.
@@ -146,16 +164,29 @@ impl Clients {
         if all.len() < PLACES {
             return true;
         }
-        let silent = all.iter().position(|client| !client.state.asked.get());
         // The one for which it is the longest time since something, if it is long enough.
         let since = |moment: fn(&State) -> Option<Instant>, least| {
             let moments = all.iter().enumerate().filter_map(|(n, client)| Some((moment(&client.state)?, n)));
             moments.min().filter(|(moment, _)| moment.elapsed() >= least).map(|(_, n)| n)
         };
-        let goes = silent
+        // One that has just come may have asked already: what it says was not read yet.
+        let goes = since(State::silent, STALLED)
             .or_else(|| since(|state| state.moved.get(), STALLED))
+            .or_else(|| since(State::silent, Duration::ZERO))
             .or_else(|| since(|state| state.answered.get(), SLOW));
         goes.and_then(|n| all.remove(n)).inspect(|client| client.task.abort()).is_some()
+    }
+
+    /// Waits a moment for room for one more: whoever has just been answered ends soon, or stalls.
+    async fn has_room(&self) -> bool {
+        let start = Instant::now();
+        while !self.make_room() {
+            if start.elapsed() >= 2 * STALLED {
+                return false;
+            }
+            sleep(LOOK).await;
+        }
+        true
     }
 
     /// The samples to be given to whoever asks now, if there are to be no new ones yet: those of so many moments are being read that
@@ -201,8 +232,8 @@ async fn accept(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) 
         tokio::select! {
             () = main.closed() => return Ok(()),
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if clients.make_room() => {
-                    let state = Rc::new(State::default());
+                Ok((stream, _)) if clients.has_room().await => {
+                    let state = Rc::new(State::new());
                     let answerer = Answerer { state: state.clone(), clients: clients.clone(), health: health.clone(), main: main.clone() };
                     let task = tokio::task::spawn_local(connection(stream, answerer));
                     clients.all.borrow_mut().push_back(Client { task, state });
@@ -245,7 +276,6 @@ async fn connection(stream: TcpStream, answerer: Answerer) {
 }
 
 /// The body of an answer: pieces that are sent one by one.
-#[derive(Default)]
 struct Pieces {
     pieces: VecDeque<Bytes>,
     /// What they are of, so that it is known what is still read.
