@@ -7,7 +7,6 @@ use model::object::{Refused, World};
 use model::tuple::{Part, Push, Rest, Tuple};
 
 use crate::ip::IpPrefix;
-use crate::ip::reassembly;
 use crate::router::{Router, RouterError};
 
 /// A VRF, by its number.
@@ -32,8 +31,14 @@ pub fn interface(name: &str) -> Need {
     Need::new(&INTERFACE, name)
 }
 
+/// What a router has from its start to its end, as far as features ask when they validate, on any thread.
+pub trait Ability {
+    /// Packet buffers that there were at the start. What holds with those that were added must hold at the next start, too.
+    fn buffers(&self) -> usize;
+}
+
 /// What features apply their objects to: a program with a router.
-pub trait Host: World {
+pub trait Host: World<Abilities: Ability> {
     /// The router.
     fn router(&mut self) -> &mut Router;
 
@@ -60,17 +65,5 @@ impl Part for IpPrefix {
     fn pull(from: &mut Rest<'_>) -> Option<IpPrefix> {
         let (address, len) = <(IpAddr, u8)>::pull(from)?;
         Some(IpPrefix::new(address, len))
-    }
-}
-
-impl Push for reassembly::Kind {
-    fn push(&self, to: &mut Tuple) {
-        let place = reassembly::Kind::ALL.iter().position(|kind| kind == self);
-        (place.unwrap_or_default() as u8).push(to);
-    }
-}
-impl Part for reassembly::Kind {
-    fn pull(from: &mut Rest<'_>) -> Option<reassembly::Kind> {
-        reassembly::Kind::ALL.get(usize::from(u8::pull(from)?)).copied()
     }
 }

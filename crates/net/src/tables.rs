@@ -10,7 +10,7 @@ use infra::quiesce::Domain;
 use crate::adjacency::{Adjacency, AdjacencyCounters};
 use crate::handoff::Shards;
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
-use crate::ip::{Forwarding, ForwardingWriters, Reassembly, UtcClock};
+use crate::ip::{Forwarding, ForwardingWriters, UtcClock};
 use crate::neighbor::Budget;
 use crate::pcap::Captures;
 use crate::registry::Registry;
@@ -45,8 +45,6 @@ pub struct Tables {
     pub ip6: Forwarding<Ipv6Addr>,
     /// What the feature `ip4-count` counts: packets and bytes by interface.
     pub ip4_count: CounterSet<2>,
-    /// Datagrams of which not all fragments have come.
-    pub reassembly: Reassembly,
     /// Universal time, for timestamp options.
     pub utc: UtcClock,
     /// Copies of packets for captures.
@@ -101,7 +99,6 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         ip4,
         ip6,
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
-        reassembly: Reassembly::default(),
         utc: UtcClock::default(),
         captures: Captures::new(domain),
     };

@@ -1,5 +1,6 @@
 //! What the tests of several features share.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,6 +11,8 @@ use wire::Mac;
 
 use crate::ethernet::Vlans;
 use crate::interface::{Interface, Kind};
+use crate::ip::local::Ip4Local;
+use crate::ip::local6::Ip6Local;
 use crate::ip::{Address, OwnAddresses};
 use crate::router::{Hooks, Parts, Router, Sizes};
 use crate::setting::Setting;
@@ -51,7 +54,7 @@ impl Default for Bench {
     fn default() -> Bench {
         let domain = Domain::new();
         let (writers, tables) = tables(&domain).unwrap();
-        let hooks = RefCell::new(Hooks::new(&domain));
+        let hooks = RefCell::new(Hooks::new(&domain, Sizes::default().buffers));
         Bench { domain, writers, tables, hooks }
     }
 }
@@ -102,6 +105,11 @@ impl Bench {
         self.hooks.borrow_mut().settings.column_mut().unwrap().put(index, value).unwrap();
     }
 
+    /// What a feature of the harness keeps for the main thread.
+    pub fn state<T: Any + Send, R>(&self, with: impl FnOnce(&mut T) -> R) -> R {
+        with(self.hooks.borrow_mut().state(|_| panic!("no feature declared it")).unwrap())
+    }
+
     /// What a setting's feature counted.
     pub fn counts<T: Setting>(&self) -> T::Counts {
         self.hooks.borrow_mut().setting::<T>().unwrap().counts
@@ -111,6 +119,13 @@ impl Bench {
     pub fn harness(&self, install: impl FnOnce(&mut Builder, &Tables, &mut Hooks)) -> Harness {
         Harness::in_domain(&self.domain, |b| install(b, &self.tables, &mut self.hooks.borrow_mut()))
     }
+}
+
+/// Adds the nodes that take what is for the router.
+pub fn local_nodes(b: &mut Builder, t: &Tables) {
+    let (for4, for6) = (t.clone(), t.clone());
+    b.frame(move |_| Ok(Ip4Local::new(&for4)));
+    b.frame(move |_| Ok(Ip6Local::new(&for6)));
 }
 
 /// A router with one worker, which is turned by hand.

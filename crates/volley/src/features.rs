@@ -15,6 +15,9 @@ pub const ALL: &[&Feature] = &[
     &urpf::Feature,
     #[cfg(feature = "policer")]
     &policer::Feature,
+    // Before all that looks at ports.
+    #[cfg(feature = "reassembly")]
+    &reassembly::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
 ];

@@ -17,7 +17,6 @@ mod neighbor;
 mod ping;
 mod punt;
 pub mod rates;
-mod reassembly;
 mod route;
 mod show;
 mod trace;
@@ -394,7 +393,6 @@ fn own() -> Registry<Context> {
     monitor::register(&mut r);
     logging::register(&mut r);
     capture::register(&mut r);
-    reassembly::register(&mut r);
     punt::register(&mut r);
     workers::register(&mut r);
     buffers::register(&mut r);

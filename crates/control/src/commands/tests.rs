@@ -143,15 +143,10 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
     let defaults = cli.ok("show ip4-full-reassembly");
     assert!(defaults.contains("timeout 30 s") && defaults.contains("buffers 0 of 8"), "{defaults}");
     cli.ok("set ip4-full-reassembly timeout 15 max-buffers 10");
-    cli.ok("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9");
     cli.ok("set ip4-full-reassembly max-reassembly-length 7");
     let config = cli.ok("show config");
     assert!(
         config.contains("set ip4-full-reassembly timeout 15 max-reassembly-length 7 max-buffers 10\n"),
-        "{config}"
-    );
-    assert!(
-        config.contains("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9\n"),
         "{config}"
     );
     let text = cli.ok("show ip4-full-reassembly details");
@@ -159,7 +154,6 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
         text.contains("fragments 0 (7 of one datagram at most), buffers 0 of 10\ntimeout 15 s"),
         "{text}"
     );
-    assert!(cli.ok("show ip4-sv-reassembly --json").contains("\"max_datagrams\": 100"));
     assert!(cli.ok("show ip6-full-reassembly").contains("timeout 60 s"));
     cli.ok("set ip6-full-reassembly timeout 9 max-reassemblies 5");
     assert!(cli.ok("show config").contains("set ip6-full-reassembly timeout 9 max-reassemblies 5\n"));
@@ -171,8 +165,8 @@ fn the_bounds_of_reassembly_are_set_and_saved() {
         ("set ip4-full-reassembly timeout 0", "0"),
         ("set ip4-full-reassembly timeout 601", "601"),
         ("set ip4-full-reassembly timeout 20 max-reassemblies 99999999", "99999999"),
-        ("set ip4-sv-reassembly max-reassembly-length 257 timeout 9", "257"),
-        ("set ip4-sv-reassembly max-buffers 11", "11"),
+        ("set ip6-full-reassembly max-reassembly-length 257 timeout 9", "257"),
+        ("set ip6-full-reassembly max-buffers 11", "11"),
     ] {
         let message = cli.refused(line, place);
         assert!(message.contains(": 1 to "), "{message}");

@@ -17,7 +17,7 @@ pub fn reference(catalog: &Catalog) -> String {
     table(&mut text, "`memif`", ports::memif().rows(""));
     table(&mut text, "`pcap`", ports::files().rows(""));
     table(&mut text, "`host` of `taps`", ports::tap_host().rows(""));
-    table(&mut text, "`settings`", settings::rows());
+    table(&mut text, "`settings`", settings::rows(catalog));
     for section in catalog.sections() {
         table(&mut text, &format!("`{}`, by name", section.name), (section.rows)());
     }

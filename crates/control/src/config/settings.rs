@@ -4,10 +4,9 @@ use std::sync::LazyLock;
 
 use model::schema::{Row, Schema, number, optional};
 use model::yaml::{Node, Text};
-use net::ip::reassembly::Kind;
 
 use super::Reading;
-use crate::intent::{Family, Key, NeighborBounds, PUNT_RATES, PuntRate, Reassembly, Tree};
+use crate::intent::{Catalog, Family, Key, NeighborBounds, PUNT_RATES, PuntRate, Tree};
 
 /// `settings`: bounds that are not the router's own.
 pub(super) fn read(reading: &mut Reading<'_>, node: &Node) {
@@ -27,19 +26,20 @@ pub(super) fn read(reading: &mut Reading<'_>, node: &Node) {
             }
         }
     }
-    for kind in Kind::ALL {
-        if let Some(node) = fields.take(kind.name()) {
-            let bounds = reassembly().read(&mut reading.r, node.at, node).unwrap_or_default();
-            if bounds != Reassembly::default() {
-                reading.set(node.at, Reassembly::key(kind), bounds);
-            }
+    let catalog = reading.catalog;
+    for entry in catalog.entries() {
+        if let Some(node) = fields.take(entry.name) {
+            (entry.read)(reading, node);
         }
+    }
+    for (name, why) in catalog.entries_left_out() {
+        fields.refuse(&mut reading.r, name, why);
     }
     fields.end(&mut reading.r);
 }
 
 /// Writes what [`read`] reads.
-pub(super) fn write(t: &mut Text<'_>, tree: &Tree) {
+pub(super) fn write(t: &mut Text<'_>, tree: &Tree, catalog: &Catalog) {
     for family in Family::ALL {
         if let Some(bounds) = tree.get(&NeighborBounds::key(family)).and_then(|value| value.get()) {
             t.map(neighbors_name(family), |t| neighbors().write(t, bounds));
@@ -52,15 +52,11 @@ pub(super) fn write(t: &mut Text<'_>, tree: &Tree) {
             }
         }
     });
-    for kind in Kind::ALL {
-        if let Some(bounds) = tree.get(&Reassembly::key(kind)).and_then(|value| value.get()) {
-            t.map(kind.name(), |t| reassembly().write(t, bounds));
-        }
-    }
+    catalog.entries().iter().for_each(|entry| (entry.write)(t, tree));
 }
 
 /// The reference of the section.
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows(catalog: &Catalog) -> Vec<Row> {
     let map =
         |name: &str, help| Row { name: name.into(), values: "a map".into(), usual: String::new(), help };
     let mut rows = Vec::new();
@@ -72,10 +68,7 @@ pub(super) fn rows() -> Vec<Row> {
     let values = format!("by reason, {} to {} packets a second", PUNT_RATES.start(), PUNT_RATES.end());
     let help = "Packets that each worker lets through to the main thread (`show punt`).";
     rows.push(Row { name: PUNT.into(), values, usual: String::new(), help });
-    for kind in Kind::ALL {
-        rows.push(map(kind.name(), "Bounds of reassembly (`show ip4-full-reassembly` and the like)."));
-        rows.extend(reassembly().rows(&format!("{}.", kind.name())));
-    }
+    rows.extend(catalog.entries().iter().flat_map(|entry| entry.rows.clone()));
     rows
 }
 
@@ -105,42 +98,6 @@ fn neighbors() -> &'static Schema<NeighborBounds> {
                 |b| b.age,
                 |b, n| b.age = n,
                 "How long one is kept that nobody uses.",
-            )
-    });
-    &SCHEMA
-}
-
-fn reassembly() -> &'static Schema<Reassembly> {
-    static SCHEMA: LazyLock<Schema<Reassembly>> = LazyLock::new(|| {
-        let most = || optional(number(1..=u32::MAX));
-        Schema::new(Reassembly::default())
-            .field(
-                "timeout-seconds",
-                optional(number(1..=u32::MAX).unit("seconds")),
-                |b| b.timeout,
-                |b, n| b.timeout = n,
-                "How long fragments wait for the others of their datagram.",
-            )
-            .field(
-                "max-reassemblies",
-                most(),
-                |b| b.datagrams,
-                |b, n| b.datagrams = n,
-                "Datagrams that are put together at once.",
-            )
-            .field(
-                "max-reassembly-length",
-                most(),
-                |b| b.fragments,
-                |b, n| b.fragments = n,
-                "Fragments of a datagram.",
-            )
-            .field(
-                "max-buffers",
-                most(),
-                |b| b.buffers,
-                |b, n| b.buffers = n,
-                "Buffers with fragments; a sixth of all at most.",
             )
     });
     &SCHEMA

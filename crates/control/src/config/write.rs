@@ -105,7 +105,7 @@ impl Writer {
             }
             Section::Routes => (Section::Settings, self.routes(tree, &mut t)),
             Section::Settings => {
-                t.map("settings", |t| settings::write(t, tree));
+                t.map("settings", |t| settings::write(t, tree, &self.catalog));
                 (Section::Feature(0), false)
             }
             Section::Feature(n) => match self.catalog.clone().sections().get(n) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use graph::ArcError;
-use net::ip::reassembly::{Kind, Limits};
-use net::router::{Router, RouterError, check_reassembly, reassembly_defaults};
+use net::objects::Ability;
+use net::router::Router;
 
 use super::Catalog;
 
@@ -68,17 +68,10 @@ impl Abilities {
             self.buffers
         ))
     }
+}
 
-    /// The limits of a kind of reassembly as long as nobody says otherwise.
-    pub fn reassembly_defaults(&self, kind: Kind) -> Limits {
-        reassembly_defaults(kind, self.buffers)
-    }
-
-    /// Whether a kind of reassembly can have these limits.
-    ///
-    /// # Errors
-    /// When one is out of range.
-    pub fn check_reassembly(&self, limits: Limits) -> Result<(), RouterError> {
-        check_reassembly(limits, self.buffers)
+impl Ability for Abilities {
+    fn buffers(&self) -> usize {
+        self.buffers
     }
 }

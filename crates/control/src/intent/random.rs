@@ -7,7 +7,6 @@ use drivers::memif;
 use model::key::Need;
 use net::ethernet::Tags;
 use net::feature::Attached;
-use net::ip::reassembly::Kind;
 use net::ip::{Address, IpPrefix, Prefix6};
 use net::nd::advertiser::Interval;
 use net::nd::{Advertisement, PrefixAdvice};
@@ -228,10 +227,7 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
         1 => (family_of_two(), prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(family, limit, age)| {
             (NeighborBounds::key(family), NeighborBounds { limit, age }.into())
         }),
-        1 => (prop::sample::select(&Kind::ALL[..]), prop::array::uniform4(prop::option::of(1u32..99))).prop_map(|(kind, [timeout, datagrams, fragments, buffers])| {
-            let bounds = Reassembly { timeout, datagrams, fragments, buffers };
-            (Reassembly::key(kind), bounds.into())
-        }),
+        1 => prop::sample::select(catalog().entries().iter().flat_map(|entry| (entry.examples)()).collect::<Vec<_>>()),
         1 => (0usize..3, 1u32..3).prop_map(|(n, rate)| {
             let reason = ["arp-request", "nd-router", "nonsense"][n];
             (PuntRate::key(reason), PuntRate(rate * 100).into())
@@ -286,8 +282,7 @@ pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
             {
                 (i.mtu, i.up) = (None, i.up && over.up);
             }
-            let says_something = value.get() != Some(&NeighborBounds::default())
-                && value.get() != Some(&Reassembly::default());
+            let says_something = value.get() != Some(&NeighborBounds::default());
             whole && says_something
         });
         tree

@@ -8,7 +8,6 @@ use std::rc::Rc;
 use drivers::{af_packet, af_xdp, pcap, tap};
 use infra::lpm::LpmLookup;
 use model::key::Need;
-use net::ip::reassembly::Kind;
 use net::ip::{Address, Object, Path};
 use net::router::Router;
 use proptest::prelude::*;
@@ -52,7 +51,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         r.adjacencies().iter().map(|(_, a, _)| format!("adjacency {} {}", a.next_hop, named(a.interface))),
     );
     lines.extend(r.graph().punt_reasons().iter().map(|reason| format!("{} {}", reason.name, reason.rate())));
-    lines.extend(Kind::ALL.map(|kind| format!("{:?}", r.tables().reassembly.limits(kind))));
+    lines.extend(r.variations().iter().map(|variation| (variation.state)(r)));
     lines.sort();
     lines
 }

@@ -15,7 +15,7 @@ use infra::counters::{CounterSet, Lane};
 use wire::extension::{Chain, is_extension};
 use wire::{Ipv4Header, Ipv6Header, protocol, tcp};
 
-use net::ip::{Packets, PerFamily, SHALLOW};
+use net::ip::{Packets, PerFamily};
 use net::router::Hooks;
 use net::setting::{Attached, Setting, Switch};
 
@@ -27,8 +27,6 @@ pub trait Clamped: Packets {
     const OUT: &'static str;
     /// The family in commands.
     const WORD: &'static str;
-    /// Features that come before the first.
-    const BEHIND: &'static [&'static str];
     /// What a lowered segment adds to the counters.
     const LOWERED: [u64; 2];
 
@@ -40,8 +38,6 @@ impl Clamped for Ipv4Addr {
     const IN: &'static str = "tcp-mss-clamping-ip4-in";
     const OUT: &'static str = "tcp-mss-clamping-ip4-out";
     const WORD: &'static str = "ip4";
-    // Fragments have been put in order, as far as anybody asked for that.
-    const BEHIND: &'static [&'static str] = &[SHALLOW];
     const LOWERED: [u64; 2] = [1, 0];
 
     #[inline(always)]
@@ -55,7 +51,6 @@ impl Clamped for Ipv6Addr {
     const IN: &'static str = "tcp-mss-clamping-ip6-in";
     const OUT: &'static str = "tcp-mss-clamping-ip6-out";
     const WORD: &'static str = "ip6";
-    const BEHIND: &'static [&'static str] = &[];
     const LOWERED: [u64; 2] = [0, 1];
 
     #[inline(always)]
@@ -170,7 +165,7 @@ pub fn install<A: Clamped>(b: &mut Builder, hooks: &mut Hooks) -> Result<(), Gra
     let again = limits.clone();
     b.frame(move |s| TcpMssClamp::<A, false>::new(&limits, s.worker));
     b.frame(move |s| TcpMssClamp::<A, true>::new(&again, s.worker));
-    b.feature(A::NODES.unicast, A::IN, A::BEHIND, &[]);
+    b.feature(A::NODES.unicast, A::IN, &[], &[]);
     b.feature(A::NODES.output, A::OUT, &[], &[]);
     Ok(())
 }

@@ -79,7 +79,7 @@ const SITES: [Site; 5] = [
         feature: "policer-input-ip4",
         outward: false,
         after: &[],
-        before: &["ip4-sv-reassembly", "ip4-count"],
+        before: &["ip4-count"],
         trace: net::trace::ip4,
         network: |_| Some((0, false)),
     },

@@ -20,7 +20,7 @@ use infra::quiesce::Guard;
 
 use net::Tables;
 use net::adjacency::Adjacency;
-use net::ip::{Buckets, Fibs, Forwarding, Leaves, Object, Packets, PerFamily, SHALLOW, through_tables};
+use net::ip::{Buckets, Fibs, Forwarding, Leaves, Object, Packets, PerFamily, through_tables};
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
@@ -37,7 +37,7 @@ pub trait Checked: Packets {
 impl Checked for Ipv4Addr {
     const STRICT: &'static str = "ip4-rx-urpf-strict";
     const LOOSE: &'static str = "ip4-rx-urpf-loose";
-    const BEFORE: &'static [&'static str] = &[SHALLOW, "ip4-count"];
+    const BEFORE: &'static [&'static str] = &["ip4-count"];
 }
 
 impl Checked for Ipv6Addr {

@@ -79,6 +79,8 @@ pub struct Registry<C> {
     commands: Vec<Command<C>>,
     /// Kinds of objects, whose names are types of arguments.
     objects: Vec<&'static str>,
+    /// Commands of features that are in each report, behind those that it names.
+    supports: Vec<String>,
     /// Commands that this program could have, and why it has not.
     left_out: Vec<(Registry<C>, String)>,
 }
@@ -92,7 +94,12 @@ impl<C: Values + 'static> Default for Registry<C> {
 impl<C: Values + 'static> Registry<C> {
     /// A registry with `help`.
     pub fn new() -> Registry<C> {
-        let mut registry = Registry { commands: Vec::new(), objects: Vec::new(), left_out: Vec::new() };
+        let mut registry = Registry {
+            commands: Vec::new(),
+            objects: Vec::new(),
+            supports: Vec::new(),
+            left_out: Vec::new(),
+        };
         registry.insert(
             "help [<command:text>]",
             "List the commands, or those that begin like this.",
@@ -133,6 +140,11 @@ impl<C: Values + 'static> Registry<C> {
     /// As [`add`](Self::add).
     pub fn add_own(&mut self, syntax: &str, help: &str, handler: OwnHandler<C>) {
         self.insert(syntax, help, false, Run::Own(handler));
+    }
+
+    /// Adds a command that changes nothing to each report, behind those that it names.
+    pub fn supports(&mut self, command: String) {
+        self.supports.push(command);
     }
 
     /// Declares a command that shows what several others show, one after the other, each under a heading.
@@ -194,6 +206,8 @@ impl<C: Values + 'static> Registry<C> {
             Some(Run::Help) => self.help(cx, &args),
             Some(Run::Own(handler)) => handler(self, &args),
             Some(Run::Report(commands)) => {
+                let commands = commands.iter().map(|command| command.to_string());
+                let commands = commands.chain(self.supports.iter().cloned()).collect();
                 Ok(Output::job(Report::new(Rc::clone(self), commands, &args.call)))
             }
             None => Ok(Output::none()),

@@ -3,13 +3,13 @@
 use super::output::{Answer, Job, Step};
 use super::registry::{Call, Registry, Values};
 use std::rc::Rc;
-use std::slice;
+use std::vec;
 
 /// Commands that are carried out one after the other, each in its own slices. What one of them says goes under a heading; as
 /// JSON all are one object, in which each has a name. One that fails says why, and the next goes on.
 pub(super) struct Report<C> {
     registry: Rc<Registry<C>>,
-    commands: slice::Iter<'static, &'static str>,
+    commands: vec::IntoIter<String>,
     call: Call,
     /// The command that is being carried out.
     job: Option<Box<dyn Job<C>>>,
@@ -21,13 +21,9 @@ pub(super) struct Report<C> {
 
 impl<C: Values + 'static> Report<C> {
     /// A report of these commands, none of which changes anything.
-    pub(super) fn new(
-        registry: Rc<Registry<C>>,
-        commands: &'static [&'static str],
-        call: &Call,
-    ) -> Report<C> {
+    pub(super) fn new(registry: Rc<Registry<C>>, commands: Vec<String>, call: &Call) -> Report<C> {
         let call = Call { read_only: true, ..call.clone() };
-        Report { registry, commands: commands.iter(), call, job: None, begun: false, said: false }
+        Report { registry, commands: commands.into_iter(), call, job: None, begun: false, said: false }
     }
 
     fn begin(&mut self, command: &str, cx: &mut C, out: &mut String) {
@@ -95,7 +91,7 @@ impl<C: Values + 'static> Job<C> for Report<C> {
                 }
             }
         } else if let Some(command) = self.commands.next() {
-            self.begin(command, cx, out);
+            self.begin(&command, cx, out);
         } else {
             out.push_str(match (self.call.json, self.begun) {
                 (true, true) => "\n}\n",
@@ -142,7 +138,8 @@ mod tests {
         r.add("show none", "", |_, _| Ok(Output::none()));
         r.add("show three", "", |_, a| Ok(Output::rows(Three, a.json())));
         r.add("clear all", "", |_, _| Ok(Output::text("cleared")));
-        r.report("show all", "", &["show one", "show none", "clear all", "show three"]);
+        r.report("show all", "", &["show one", "show none", "clear all"]);
+        r.supports("show three".into());
         let answer = Rc::new(r).run(&mut Nothing, "show all", Call { json, ..Call::default() }).unwrap();
         let (mut out, mut job) = (answer.text, answer.job.unwrap());
         while matches!(job.step(&mut Nothing, &mut out), Step::Again) {}

@@ -248,6 +248,11 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         }
     }
 
+    /// Whether a record is what holds where nothing is said.
+    pub fn is_usual(&self, value: &T) -> bool {
+        *value == self.usual
+    }
+
     /// Writes the fields that do not have their usual value.
     pub fn write(&self, t: &mut Text<'_>, value: &T) {
         self.write_over(t, value, &self.usual);

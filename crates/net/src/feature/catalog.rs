@@ -4,6 +4,7 @@ use model::key::{Key, Kind, KindInfo};
 use model::metrics::{Lines, Metric};
 use model::object::{Object, Value, World};
 use model::schema::{Described, Row};
+use model::store::Tree;
 use model::yaml::{At, Fields, Node, Reader, Text};
 
 use super::attached::{self, Attached, Configured, kind};
@@ -55,6 +56,55 @@ impl<W: World> Section<W> {
     }
 }
 
+type ReadEntry<W> = Box<dyn Fn(&mut dyn Objects<W>, &Node) + Send + Sync>;
+type WriteEntry<W> = Box<dyn Fn(&mut Text<'_>, &Tree<W>) + Send + Sync>;
+type EntryExamples<W> = Box<dyn Fn() -> Vec<(Key, Value<W>)> + Send + Sync>;
+
+/// An entry of the section `settings` of the configuration's file: what holds for all of the router.
+pub struct Entry<W> {
+    /// Its name.
+    pub name: &'static str,
+    /// Reads it.
+    pub read: ReadEntry<W>,
+    /// Writes it, if the tree has it.
+    pub write: WriteEntry<W>,
+    /// Its lines of the reference.
+    pub rows: Vec<Row>,
+    /// Objects for tests, all of them right.
+    pub examples: EntryExamples<W>,
+}
+
+impl<W: World> Entry<W> {
+    /// The object of this key, with its fields. One that says nothing is not there.
+    pub fn one<T: Described + Kind + Object<W>>(
+        name: &'static str,
+        help: &'static str,
+        key: Key,
+    ) -> Entry<W> {
+        let (read, written) = (key.clone(), key.clone());
+        let map = Row { name: name.into(), values: "a map".into(), usual: String::new(), help };
+        Entry {
+            name,
+            read: Box::new(move |file, node| {
+                let value = T::schema().read(file.reader(), node.at, node);
+                if let Some(value) = value.filter(|value| !T::schema().is_usual(value)) {
+                    file.ask(node.at, read.clone(), value.into());
+                }
+            }),
+            write: Box::new(move |t, tree| {
+                if let Some(value) = tree.get(&written).and_then(|value| value.get::<T>()) {
+                    t.map(name, |t| T::schema().write(t, value));
+                }
+            }),
+            rows: std::iter::once(map).chain(T::schema().rows(&format!("{name}."))).collect(),
+            examples: Box::new(move || {
+                let all = T::schema().examples().into_iter();
+                all.map(|value| (key.clone(), value.into())).collect()
+            }),
+        }
+    }
+}
+
 /// Adds a page of a feature's samples, from a cursor on, which is 0 at first. Returns the cursor of the next page, if there is one. Others
 /// have their turn between two pages: a page takes 100 µs or less, and 500 µs at most (measured: 64,000 policers).
 pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
@@ -63,6 +113,7 @@ pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 pub struct Catalog<W> {
     settings: Vec<&'static dyn attached::Kind>,
     pub(super) sections: Vec<Section<W>>,
+    pub(super) entries: Vec<Entry<W>>,
     metrics: Vec<&'static Metric>,
     pages: Vec<Page>,
     /// What disabled features would say, and why it is [refused](Fields::refuse).
@@ -74,6 +125,7 @@ impl<W> Default for Catalog<W> {
         Catalog {
             settings: Vec::new(),
             sections: Vec::new(),
+            entries: Vec::new(),
             metrics: Vec::new(),
             pages: Vec::new(),
             left_out: Vec::new(),
@@ -100,6 +152,16 @@ impl<W> Catalog<W> {
     /// Names of the sections of disabled features, and why they are [refused](Fields::refuse).
     pub fn sections_left_out(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.left_out.iter().flat_map(|(other, why)| other.sections.iter().map(|s| (s.name, why.as_str())))
+    }
+
+    /// Entries of the section `settings` of the configuration's file.
+    pub fn entries(&self) -> &[Entry<W>] {
+        &self.entries
+    }
+
+    /// Names of the entries of disabled features, and why they are [refused](Fields::refuse).
+    pub fn entries_left_out(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.left_out.iter().flat_map(|(other, why)| other.entries.iter().map(|e| (e.name, why.as_str())))
     }
 
     /// The kind of objects of this name, if a section has them.

@@ -9,6 +9,7 @@ mod show;
 
 use graph::{Builder, GraphError};
 use model::cli::{Args, CliError, Output, Registry, Values};
+use model::key::Key;
 use model::metrics::Metric;
 use model::store::{Change, Store};
 
@@ -17,7 +18,7 @@ use crate::objects::Host;
 use crate::router::{Hooks, Router};
 
 pub use attached::{Attached, Configured};
-pub use catalog::{Catalog, Objects, Page, Section};
+pub use catalog::{Catalog, Entry, Objects, Page, Section};
 pub use show::{Shown, show};
 
 /// What commands of features work on: the state of a program with a router.
@@ -110,7 +111,7 @@ impl<'r, C: App> Registrar<'r, C> {
     pub fn command(
         &mut self,
         syntax: &str,
-        help: &'static str,
+        help: &str,
         run: impl Fn(&mut C, &Args) -> Result<Output<C>, CliError> + 'static,
     ) {
         self.commands.add(syntax, help, run);
@@ -128,10 +129,30 @@ impl<'r, C: App> Registrar<'r, C> {
         self.catalog.sections.push(section);
     }
 
+    /// Declares an entry of the section `settings` of the configuration's file.
+    pub fn entry(&mut self, entry: Entry<C::World>) {
+        self.catalog.entries.push(entry);
+    }
+
+    /// Adds a command that changes nothing to `show tech-support`.
+    pub fn supports(&mut self, command: String) {
+        self.commands.supports(command);
+    }
+
     /// Declares metrics that are not of interfaces, and what collects their samples page by page.
     pub fn metrics(&mut self, metrics: &[&'static Metric], page: Page) {
         self.catalog.metrics(metrics, page);
     }
+}
+
+/// Takes back what the operator asked for under a key, if there was anything.
+///
+/// # Errors
+/// Why it was refused.
+pub fn unset<C: App>(c: &mut C, key: Key) -> Result<Output<C>, CliError> {
+    let had = c.store().get(&key).is_some();
+    c.transact(had.then(|| Change::remove(key)).into_iter().collect())?;
+    Ok(Output::none())
 }
 
 /// Changes a setting of the interface that a command names; a refusal is about that.

@@ -5,7 +5,7 @@ use buf::{Flags, Packet};
 /// Takes `len` bytes out of a packet, `at` bytes behind its IPv6 header's start: what is in front of them, the link header too,
 /// moves up. `false` if that is not to be done. Lengths, and what names the headers behind, are left to the caller.
 #[cold]
-pub(crate) fn take_out(p: &mut Packet<'_>, at: usize, len: usize) -> bool {
+pub fn take_out(p: &mut Packet<'_>, at: usize, len: usize) -> bool {
     let whole = p.len();
     p.rewind_to_l2();
     let link = p.len() - whole;

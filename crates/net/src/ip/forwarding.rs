@@ -35,6 +35,8 @@ pub struct Forwarding<A: Packets> {
     pub(crate) unresolved: Queues<A>,
     /// Who takes packets for this router, by IP protocol.
     pub protocols: Registry,
+    /// Who takes fragments for this router, by 0.
+    pub fragments: Registry,
     /// Who takes datagrams for this router, by UDP port.
     pub udp_ports: Registry,
     /// Who forwards packets of a feature's kind.
@@ -72,6 +74,7 @@ impl<A: Packets> Forwarding<A> {
             ForwardingWriters { fibs: fibs_w, objects: objects_w, balances: balances_w, own: own_w };
         let unresolved = Queues::new(waiting);
         let protocols = Registry::new(A::NODES.local, 1 << 8);
+        let fragments = Registry::new(A::NODES.local, 1);
         let router_alerts = Registry::new(A::NODES.options, 1 << 8);
         let udp_ports = Registry::new(A::NODES.udp, 1 << 16);
         let kinds = Registry::new(A::NODES.lookup, kind::MOST);
@@ -82,6 +85,7 @@ impl<A: Packets> Forwarding<A> {
             own,
             unresolved,
             protocols,
+            fragments,
             udp_ports,
             kinds,
             router_alerts,

@@ -14,21 +14,23 @@ use crate::Tables;
 use crate::icmp::Cause;
 use crate::registry::Registry;
 
-edges! { pub enum Next { Report = "ip4-icmp-error", Reassemble = "ip4-full-reassembly" } }
+edges! { pub enum Next { Report = "ip4-icmp-error" } }
 reasons! {
     pub enum Reason {
         Length = "bad-length", Error, "the IPv4 header and the packet do not agree about lengths";
+        Fragment = "fragment", Warn, "a fragment, and no feature makes datagrams whole (plugins of startup.conf)";
         Group = "group-protocol", Info, counted, "a packet to a group or to all stations, of a protocol that this router does not speak (IGMP)";
     }
 }
 
 pub struct Ip4Local {
     protocols: Registry,
+    fragments: Registry,
 }
 
 impl Ip4Local {
     pub fn new(t: &Tables) -> Ip4Local {
-        Ip4Local { protocols: t.ip4.protocols.clone() }
+        Ip4Local { protocols: t.ip4.protocols.clone(), fragments: t.ip4.fragments.clone() }
     }
 
     #[inline(always)]
@@ -44,7 +46,7 @@ impl Ip4Local {
             p.truncate(said, bufs);
         }
         if fragment {
-            return Verdict::Next(Next::Reassemble);
+            return self.fragments.get(0).map_or(Verdict::Drop(Reason::Fragment), Verdict::Edge);
         }
         p.set_l4_offset(header as u8);
         match self.protocols.get(u16::from(protocol)) {

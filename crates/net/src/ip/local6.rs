@@ -21,7 +21,7 @@ use crate::Tables;
 use crate::icmp::Cause;
 use crate::registry::Registry;
 
-edges! { pub enum Next { Report = "ip6-icmp-error", Reassemble = "ip6-full-reassembly" } }
+edges! { pub enum Next { Report = "ip6-icmp-error" } }
 reasons! {
     pub enum Reason {
         Length = "bad-length", Error, "the IPv6 header and the packet do not agree about lengths";
@@ -29,6 +29,7 @@ reasons! {
         Long = "long-headers", Warn, "there are more than 8 extension headers, or more than 215 bytes of them";
         Options = "bad-options", Info, "a header has too many options, or an unknown one that says that the packet is not to be reported";
         Neighbor = "fragmented-neighbor-discovery", Warn, "a message of Neighbor Discovery with a fragment header (RFC 6980)";
+        Fragment = "fragment", Warn, "a fragment, and no feature makes datagrams whole (plugins of startup.conf)";
         Group = "group-protocol", Info, counted, "a packet to a group, of a protocol that this router does not speak";
         Nothing = "no-next-header", Info, "the packet says that nothing follows its headers";
     }
@@ -36,6 +37,7 @@ reasons! {
 
 pub struct Ip6Local {
     protocols: Registry,
+    fragments: Registry,
 }
 
 /// What becomes of a packet that nobody is given.
@@ -59,7 +61,7 @@ impl From<ExtensionError> for Fault {
 
 impl Ip6Local {
     pub fn new(t: &Tables) -> Ip6Local {
-        Ip6Local { protocols: t.ip6.protocols.clone() }
+        Ip6Local { protocols: t.ip6.protocols.clone(), fragments: t.ip6.fragments.clone() }
     }
 
     #[inline(always)]
@@ -79,7 +81,9 @@ impl Ip6Local {
                 Ok(found) => (protocol, l4) = found,
                 Err(Fault::Drop(reason)) => return Verdict::Drop(reason),
                 Err(Fault::Report(cause)) => return report(p, cause),
-                Err(Fault::Piece) => return Verdict::Next(Next::Reassemble),
+                Err(Fault::Piece) => {
+                    return self.fragments.get(0).map_or(Verdict::Drop(Reason::Fragment), Verdict::Edge);
+                }
             }
         }
         p.set_l4_offset(l4);

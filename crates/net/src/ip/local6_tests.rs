@@ -42,6 +42,7 @@ fn harness() -> Harness {
     Bench::new().harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip6Local::new(&tables)));
+        t.ip6.fragments.register(b, 0, "fragments").unwrap();
         for (protocol, name) in [(UDP, "udp"), (ICMPV6, "icmp")] {
             b.frame_as(name, move |_| Ok(Taker(protocol)));
             t.ip6.protocols.register(b, u16::from(protocol), name).unwrap();
@@ -200,7 +201,7 @@ fn rfc6946_an_atomic_fragment_is_whole() {
 /// Where a packet goes that is neither dropped nor reported nor anybody's.
 fn is_piece(packet: &PacketBuilder) -> bool {
     let out = send(&packet.build());
-    (out.node.as_str(), out.reason) == ("ip6-full-reassembly", None)
+    (out.node.as_str(), out.reason) == ("fragments", None)
 }
 
 #[test]
@@ -222,7 +223,7 @@ fn rfc7112_5_a_first_fragment_has_all_headers() {
         cut[4..6].copy_from_slice(&((len - 40) as u16).to_be_bytes());
         let out = send(&cut);
         let whole = len >= 56 + 8;
-        let expected = if whole { "ip6-full-reassembly" } else { "ip6-icmp-error" };
+        let expected = if whole { "fragments" } else { "ip6-icmp-error" };
         assert_eq!((out.node.as_str(), out.reason), (expected, None), "{len}");
         assert!(whole || Cause::from_raw(out.record.fwd) == Cause::IncompleteHeaders);
     }
@@ -344,7 +345,7 @@ proptest! {
             prop_assert_eq!(out.bytes.len(), 40 + rest.len());
             prop_assert!(out.record.fwd as usize <= out.bytes.len());
         } else {
-            prop_assert!(out.reason.is_some() || ["ip6-icmp-error", "ip6-full-reassembly"].contains(&out.node.as_str()));
+            prop_assert!(out.reason.is_some() || ["ip6-icmp-error", "fragments"].contains(&out.node.as_str()));
         }
     }
 }

@@ -19,6 +19,7 @@ fn harness() -> Harness {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
         t.ip4.protocols.register(b, u16::from(KNOWN), "known").unwrap();
+        t.ip4.fragments.register(b, 0, "fragments").unwrap();
     })
 }
 
@@ -47,7 +48,7 @@ proptest! {
     #[test]
     fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let out = send(&mut harness(), &bytes);
-        prop_assert!(out.reason.is_some() || ["known", "ip4-icmp-error", "ip4-full-reassembly"].contains(&out.node.as_str()));
+        prop_assert!(out.reason.is_some() || ["known", "ip4-icmp-error", "fragments"].contains(&out.node.as_str()));
     }
 }
 
@@ -59,12 +60,22 @@ fn rfc1812_5_2_7_1_an_unknown_protocol_is_reported() {
 }
 
 #[test]
+fn fragments_are_dropped_if_nobody_makes_them_whole() {
+    let mut h = Bench::new().harness(|b, t, _| {
+        let tables = t.clone();
+        b.frame(move |_| Ok(Ip4Local::new(&tables)));
+    });
+    let out = send(&mut h, &packet().fragment(5, true).build());
+    assert_eq!((out.node.as_str(), out.reason), ("ip4-local", Some("fragment")));
+}
+
+#[test]
 fn fragments_are_to_be_made_whole_the_first_one_too() {
     let mut h = harness();
     for (offset, more) in [(0, true), (5, true), (5, false)] {
         let fragment = packet().fragment(offset, more).build();
         let out = send(&mut h, &[fragment.clone(), vec![0; 20]].concat());
-        assert_eq!((out.node.as_str(), out.reason), ("ip4-full-reassembly", None));
+        assert_eq!((out.node.as_str(), out.reason), ("fragments", None));
         assert_eq!(out.bytes, fragment, "without padding");
     }
     assert_eq!(send(&mut h, &packet().dont_fragment().build()).node, "known");

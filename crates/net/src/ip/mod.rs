@@ -20,7 +20,7 @@ mod address;
 mod asking;
 mod balance;
 mod count;
-pub(crate) mod extensions;
+pub mod extensions;
 mod family;
 mod forwarding;
 mod fragment;
@@ -39,9 +39,9 @@ mod own;
 pub(crate) mod packet;
 mod path;
 mod path_list;
+mod ports;
 mod prefix;
 mod query;
-pub mod reassembly;
 mod recursion;
 mod rewrite;
 mod rib;
@@ -66,9 +66,9 @@ pub use own::OwnAddresses;
 pub use packet::{Nodes, Packets};
 pub use path::{Affected, Network, Path, PathState};
 pub use path_list::{BadPaths, PathList, Weighted};
+pub use ports::{PORTS, Ports};
 pub use prefix::{IpPrefix, Prefix, Prefix4, Prefix6};
 pub use query::Sources;
-pub use reassembly::{Reassembly, SHALLOW};
 pub use recursion::{Lost, Trail};
 pub use source::{Source, SourceNames};
 pub use table::{Resolver, RouteError, Routes};
@@ -102,7 +102,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     let tables = t.clone();
     b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
     b.feature("ip4-unicast", "ip4-count", &[], &[]);
-    reassembly::install(b, t, hooks)
+    Ok(())
 }
 
 /// Adds the nodes and arcs that both families have.

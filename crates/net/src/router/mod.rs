@@ -18,7 +18,6 @@ mod nd;
 mod neighbors;
 pub(crate) mod ping;
 mod poll;
-mod reassembly;
 mod routes;
 mod side;
 mod state;
@@ -44,7 +43,6 @@ use crate::adjacency::Adjacencies;
 use crate::handoff::Shards;
 use crate::interface::{Interface, TxPort};
 use crate::ip::Routes;
-use crate::ip::reassembly::Kind;
 use crate::neighbor::Neighbors;
 use crate::tables::{self, Tables, Writers};
 
@@ -56,8 +54,7 @@ pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
 pub use ping::{PingReply, PingTarget};
-pub use poll::{Hooks, PuntHandler};
-pub use reassembly::{check_reassembly, reassembly_defaults};
+pub use poll::{Hooks, PuntHandler, Timer, Variation};
 pub use side::{Routed, Side};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
@@ -196,7 +193,7 @@ impl Router {
         let domain = Domain::new();
         let (writers, tables) = tables::tables(&domain)?;
         let mut builder = Builder::new();
-        let mut hooks = Hooks::new(&domain);
+        let mut hooks = Hooks::new(&domain, pool.stats().total);
         builder.main_thread::<Unused>();
         install(&mut builder, &tables, &mut hooks).map_err(|e| RouterError(e.to_string()))?;
         let (blueprint, arcs) = builder.build(&domain).map_err(|e| RouterError(e.to_string()))?;
@@ -247,9 +244,6 @@ impl Router {
             tx_ports,
         };
         router.shards.set(Shards::default().shared_out(workers.len()));
-        for kind in Kind::ALL {
-            router.set_reassembly(kind, reassembly_defaults(kind, router.pool.stats().total))?;
-        }
         Ok(Parts { router, workers })
     }
 

@@ -104,7 +104,7 @@ fn lab(own: IpAddr, to: IpAddr) -> Lab {
 }
 
 #[test]
-fn larger_requests_than_the_mtu_are_cut_and_their_replies_put_together() {
+fn larger_requests_than_the_mtu_are_cut() {
     for (own, to) in
         [("10.0.1.1", "10.0.1.2"), ("2001:db8:1::1", "2001:db8:1::2")].map(|(a, b)| (ip(a), ip(b)))
     {
@@ -120,16 +120,6 @@ fn larger_requests_than_the_mtu_are_cut_and_their_replies_put_together() {
             assert!(frames.iter().all(|f| f.len() <= 14 + most), "{own}");
             seen.push(identification(&frames[0]));
             assert!(frames.iter().all(|f| identification(f) == identification(&frames[0])));
-            // What comes back is the same with the addresses exchanged and another type, which the checksum has to say, too.
-            for frame in &frames {
-                lab.receive(0, 0, answer(frame));
-            }
-            let replies = lab.router.ping_take_replies(id);
-            assert_eq!(
-                replies.iter().map(|r| (r.seq, r.from, r.bytes)).collect::<Vec<_>>(),
-                [(seq, to, 4008)],
-                "{own}"
-            );
         }
         assert_ne!(seen[0], seen[1]);
         lab.router.ping_stop(id);
@@ -142,32 +132,6 @@ fn identification(frame: &[u8]) -> u32 {
         4 => u32::from(u16::from_be_bytes([frame[18], frame[19]])),
         _ => u32::from_be_bytes(*frame[58..].first_chunk().unwrap()),
     }
-}
-
-/// The fragment of an echo request in a frame as that of its reply.
-fn answer(frame: &[u8]) -> Vec<u8> {
-    let mut frame = frame.to_vec();
-    let (to, from) = (frame[..6].to_vec(), frame[6..12].to_vec());
-    frame[..6].copy_from_slice(&from);
-    frame[6..12].copy_from_slice(&to);
-    let v4 = frame[14] >> 4 == 4;
-    let (at, len, icmp, kinds) = if v4 { (26, 4, 34, (8, 0)) } else { (22, 16, 62, (128, 129)) };
-    let (src, dst) = (frame[at..at + len].to_vec(), frame[at + len..at + 2 * len].to_vec());
-    frame[at..at + len].copy_from_slice(&dst);
-    frame[at + len..at + 2 * len].copy_from_slice(&src);
-    let first =
-        if v4 { frame[20] & 0x1f == 0 && frame[21] == 0 } else { frame[56] == 0 && frame[57] & !7 == 0 };
-    if first {
-        assert_eq!(frame[icmp], kinds.0);
-        frame[icmp] = kinds.1;
-        // RFC 1624: the checksum without the old type and with the new one.
-        let old = u16::from_be_bytes([frame[icmp + 2], frame[icmp + 3]]);
-        let sum = u32::from(!old) + u32::from(!(u16::from(kinds.0) << 8)) + (u32::from(kinds.1) << 8);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-        frame[icmp + 2..icmp + 4].copy_from_slice(&sum.to_be_bytes());
-    }
-    frame
 }
 
 #[test]

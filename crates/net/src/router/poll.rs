@@ -7,8 +7,8 @@ use buf::{Held, Packet};
 use graph::{Builder, EdgeId, GraphError, PuntReason, Punted};
 use infra::quiesce::Domain;
 
-use super::Router;
 use super::state::States;
+use super::{Router, RouterError};
 use crate::Unused;
 use crate::ip::{KindInfo, Source, SourceNames};
 use crate::setting::{Attached, Setting, Settings};
@@ -22,6 +22,17 @@ const TURN: usize = 256;
 /// Why there is no use for the packet.
 pub type PuntHandler = fn(&mut Router, now: u64, worker: usize, &mut Packet<'_>) -> Result<(), Unused>;
 
+/// Something of a feature's that tests of the whole router change between packets.
+pub struct Variation {
+    /// Changes it by a number, any but 0; 0: it is as at the start.
+    pub vary: fn(&mut Router, u64) -> Result<(), RouterError>,
+    /// How it is, for tests to compare.
+    pub state: fn(&Router) -> String,
+}
+
+/// What a feature does in each turn of the main thread, `now` in nanoseconds of the monotonic clock.
+pub type Timer = fn(&mut Router, now: u64);
+
 /// How features and the main thread meet: filled while the graph is built.
 pub struct Hooks {
     handlers: HashMap<PuntReason, PuntHandler>,
@@ -30,12 +41,15 @@ pub struct Hooks {
     pub(super) states: States,
     pub(super) sources: SourceNames,
     pub(crate) kinds: Vec<KindInfo>,
+    timers: Vec<Timer>,
+    variations: Vec<Variation>,
     pub(super) domain: Domain,
+    buffers: usize,
 }
 
 impl Hooks {
-    /// Nothing yet; tables are read within sections of `domain`.
-    pub fn new(domain: &Domain) -> Hooks {
+    /// Nothing yet; tables are read within sections of `domain`, and there are so many packet buffers.
+    pub fn new(domain: &Domain, buffers: usize) -> Hooks {
         Hooks {
             handlers: HashMap::new(),
             inject: HashMap::new(),
@@ -43,8 +57,16 @@ impl Hooks {
             states: States::default(),
             sources: SourceNames::default(),
             kinds: Vec::new(),
+            timers: Vec::new(),
+            variations: Vec::new(),
             domain: domain.clone(),
+            buffers,
         }
+    }
+
+    /// Packet buffers that there are at the start.
+    pub fn buffers(&self) -> usize {
+        self.buffers
     }
 
     /// Declares a setting of interfaces, or gives what was declared.
@@ -77,6 +99,16 @@ impl Hooks {
         self.sources.register(name, distance)
     }
 
+    /// Has something done in each turn of the main thread. It looks first whether there is something to do: turns are frequent.
+    pub fn timer(&mut self, timer: Timer) {
+        self.timers.push(timer);
+    }
+
+    /// Declares something that tests of the whole router change between packets.
+    pub fn variation(&mut self, variation: Variation) {
+        self.variations.push(variation);
+    }
+
     /// Lets the main thread send packets to `node` (see [`Router::send`]).
     ///
     /// # Errors
@@ -103,7 +135,9 @@ impl Router {
             }
         }
         self.handle_timeouts(now);
-        self.expire_fragments(now);
+        for timer in 0..self.hooks.timers.len() {
+            self.hooks.timers[timer](self, now);
+        }
         self.tables.utc.adjust(now);
         self.balance(now);
         self.publish_own();
@@ -153,7 +187,7 @@ impl Router {
     }
 
     /// As [`packet`](Self::packet), from the last buffers, one a worker, which are kept for what makes buffers free.
-    pub(crate) fn last_packet(&mut self, bytes: &[u8]) -> Option<Held> {
+    pub fn last_packet(&mut self, bytes: &[u8]) -> Option<Held> {
         let mut held = Held::alloc(&mut self.bufs)?;
         let mut p = held.packet();
         p.set_flags(buf::Flags::LOCAL_ORIGIN);
@@ -162,6 +196,11 @@ impl Router {
         }
         held.free(&mut self.bufs);
         None
+    }
+
+    /// What tests may change between packets.
+    pub fn variations(&self) -> &[Variation] {
+        &self.hooks.variations
     }
 
     /// When the last turn was, nanoseconds of the monotonic clock, which is the workers' clock.

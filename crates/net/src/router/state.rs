@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_state_that_cannot_be_made_stops_the_start() {
-        let mut hooks = Hooks::new(&Domain::new());
+        let mut hooks = Hooks::new(&Domain::new(), 0);
         let why = hooks.state::<Books>(|_| Err(io::Error::other("no room"))).unwrap_err();
         assert!(why.0.contains("no room"), "{why:?}");
     }

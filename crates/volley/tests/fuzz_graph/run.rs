@@ -7,7 +7,6 @@ use buf::bpf::Program;
 use net::feature::Attached;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
-use net::ip::reassembly::{Kind, Limits};
 use net::ip::{Address, Path, PathList, Prefix4, Weighted};
 use net::pcap::Point;
 use net::router::{Receive, ReceiveQueue, Router};
@@ -361,14 +360,11 @@ impl Run<'_> {
     /// Changes how much of something there may be.
     fn limit(&mut self, s: &mut Script<'_>) {
         if s.one_in(2) {
-            let kind = s.pick(&Kind::ALL);
-            let limits = Limits {
-                datagrams: s.pick(&[1, 2, 100]),
-                fragments: s.pick(&[1, 2, 8]),
-                buffers: s.pick(&[1, 4, 70]),
-                timeout: s.pick(&[1000, 30_000]) * MS,
-            };
-            self.attempt(|r| r.set_reassembly(kind, limits));
+            let variations: Vec<_> = self.w.router.variations().iter().map(|v| v.vary).collect();
+            if !variations.is_empty() {
+                let (vary, n) = (s.pick(&variations), 1 + s.below(1 << 16) as u64);
+                self.attempt(|r| vary(r, infra::hash::mix64(n) | 1));
+            }
         } else {
             let reasons = self.w.router.graph().punt_reasons();
             reasons[s.below(reasons.len())].set_rate(s.pick(&[0, 1, 20, 1_000_000]));

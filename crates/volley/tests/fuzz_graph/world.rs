@@ -21,10 +21,9 @@ use net::ethernet::Tags;
 use net::feature::Attached;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
-use net::ip::reassembly::{Kind, Limits};
 use net::ip::{Address, IpPrefix, Packets, Path, PathList, Source, Weighted};
 use net::pcap::Point;
-use net::router::{Parts, Receive, Routed, Router, Sizes, reassembly_defaults};
+use net::router::{Parts, Receive, Routed, Router, Sizes};
 use wire::nd::{self, Message};
 use wire::{
     ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Ipv6Header, Mac, VlanTag, ethertype, protocol,
@@ -86,7 +85,7 @@ struct State {
     features: Vec<Features>,
     punt_rates: Vec<u32>,
     shards: Vec<usize>,
-    reassembly: [Limits; Kind::ALL.len()],
+    varied: Vec<String>,
     taken: u64,
     buffers_used: usize,
 }
@@ -146,9 +145,9 @@ impl World {
         self.router.set_neighbor_config::<Ipv4Addr>(self.bounds.0);
         self.router.set_neighbor_config::<Ipv6Addr>(self.bounds.1);
         self.router.graph().punt_reasons().iter().for_each(|r| r.set_rate(r.default_rate));
-        for kind in Kind::ALL {
-            let limits = reassembly_defaults(kind, self.router.pool().stats().total);
-            self.router.set_reassembly(kind, limits).expect("the defaults are allowed");
+        for n in 0..self.router.variations().len() {
+            let vary = self.router.variations()[n].vary;
+            vary(&mut self.router, 0).expect("as at the start");
         }
         self.router.graph().tracer().clear();
         self.router.graph().stats().clear_runtime();
@@ -217,7 +216,7 @@ impl World {
             features: r.interfaces().map(|i| r.features(i.index)).collect(),
             punt_rates: r.graph().punt_reasons().iter().map(|reason| reason.rate()).collect(),
             shards: r.shards().workers().collect(),
-            reassembly: Kind::ALL.map(|kind| r.tables().reassembly.limits(kind)),
+            varied: r.variations().iter().map(|v| (v.state)(r)).collect(),
             taken: self.links.iter().map(|far| far.line().taken).sum(),
             buffers_used: r.pool().stats().used,
         }

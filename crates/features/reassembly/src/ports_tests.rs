@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::ports::{Ports, PortsOf};
-use super::shallow::Reason;
-use super::waiting::{Limits, Span};
+use net::ip::Ports;
+
+use super::{PortsOf, Reason};
+use crate::waiting::{Limits, Span};
 
 const LIMITS: Limits = Limits { datagrams: 8, fragments: 4, buffers: 100, timeout: 3 };
 

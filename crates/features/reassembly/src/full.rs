@@ -4,14 +4,15 @@
 //! In comes from `ip4-local` or `ip6-local`: a fragment with all its headers in the first segment, as long as the header says. A whole
 //! datagram is the chain of the buffers that its fragments came in, with the headers of the first.
 
-use std::marker::PhantomData;
+use std::sync::Arc;
 
 use buf::{Cache, Flags, Frame, Held};
-use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use graph::{Cx, FrameNode, Out, Verdict, edges};
 
-use super::family::Fragmented;
-use super::table::Whole;
-use super::{MOST_FRAGMENTS, Reassembly};
+use crate::datagrams::{Datagrams, Whole};
+use crate::family::Fragmented;
+use crate::fragment::{Key, MOST_FRAGMENTS, Reason};
+use crate::shards::Shards;
 
 /// ECN code points, one bit each: not capable, and "congestion experienced".
 const NOT_ECT: u8 = 1 << 0;
@@ -21,32 +22,15 @@ edges! {
     /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
     pub enum Next { Lookup = "ip4-lookup", Local = "ip4-local", Report = "ip4-icmp-error" }
 }
-reasons! {
-    pub enum Reason {
-        Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes";
-        TooLong = "too-long", Error, "the fragments make a packet that is longer than a packet can be";
-        Overlap = "overlap", Warn, "fragments of one datagram overlap, or do not agree where it ends: it is dropped as a whole";
-        Duplicate = "duplicate", Info, "the same fragment came twice";
-        TooMany = "too-many-fragments", Warn, "the datagram has more fragments than one may have";
-        Displaced = "displaced-datagrams", Warn, "the oldest of too many datagrams that wait for more fragments";
-        Crowded = "displaced-buffers", Warn, "too many buffers are in fragments that wait; the oldest datagrams go";
-        Ecn = "bad-ecn", Warn, "congestion was marked in one fragment, and another says that it cannot be (RFC 3168 section 5.3)";
-        Unfinished = "unfinished", Error, "a fragment whose checksum or segmentation is still to be done";
-        Shared = "shared-buffers", Warn, "a fragment of several buffers, which another packet has a share of";
-    }
-}
-
 /// The node. `parts` is empty between two packets.
-pub struct FullReassembly<A> {
-    tables: Reassembly,
+pub struct FullReassembly<A: Fragmented> {
+    datagrams: Arc<Shards<Datagrams<Key<A>, Held>>>,
     parts: Vec<Held>,
-    family: PhantomData<A>,
 }
 
 impl<A: Fragmented> FullReassembly<A> {
-    pub fn new(tables: &Reassembly) -> FullReassembly<A> {
-        let parts = Vec::with_capacity(MOST_FRAGMENTS);
-        FullReassembly { tables: tables.clone(), parts, family: PhantomData }
+    pub fn new(datagrams: &Arc<Shards<Datagrams<Key<A>, Held>>>) -> FullReassembly<A> {
+        FullReassembly { datagrams: datagrams.clone(), parts: Vec::with_capacity(MOST_FRAGMENTS) }
     }
 
     /// Puts the parts together, from the last to the first. After an error what is left of them lies in `parts` again.
@@ -78,7 +62,7 @@ impl<A: Fragmented> FullReassembly<A> {
 }
 
 impl<A: Fragmented> FrameNode for FullReassembly<A> {
-    const NAME: &'static str = A::FULL;
+    const NAME: &'static str = A::FULL.name;
     type Next = Next;
     type Drop = Reason;
     const EDGES: &'static [&'static str] = &[A::NODES.lookup, A::NODES.local, A::NODES.report];
@@ -96,7 +80,7 @@ impl<A: Fragmented> FrameNode for FullReassembly<A> {
         // It looks up again when it goes on: what was found is not valid beyond this turn.
         p.set_fwd(0);
         let Some((key, fragment)) = A::fragment(&mut p) else { return out.drop(Reason::Malformed, held) };
-        let mut table = A::full(&self.tables).lock(&key);
+        let mut table = self.datagrams.lock(&key);
         let mut went = 0;
         let whole = table.add(cx.now, key, fragment, held, |reason, mut held| {
             went += 1;

@@ -5,36 +5,48 @@
 //! connection, in their place among the packets that are whole. What comes too early waits, bounded in number and time.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use buf::{FeatureField, Frame, Held, Packet};
-use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use graph::{Cx, FrameNode, Out, Verdict, edges};
 use wire::flow::FiveTuple;
 use wire::icmpv4::kind;
 use wire::{Ipv4Header, protocol};
 
-use super::ports::Ports;
-use super::{Fragmented, Reassembly, SHALLOW};
+use net::ip::{PORTS, Ports};
+
+use crate::family::Fragmented;
+use crate::fragment::Key;
+use crate::kind::{KindInfo, SECOND};
+use crate::ports::{PortsOf, Reason};
+use crate::shards::Shards;
+use crate::waiting::Limits;
+
+/// Fragments come close to each other, or in vain, and there are many more datagrams than for this router.
+const USUAL: Limits = Limits { datagrams: 8192, fragments: 128, buffers: 2048, timeout: 3 * SECOND };
+
+/// The table of connections.
+pub static INFO: KindInfo = KindInfo {
+    name: PORTS,
+    about: "shallow virtual reassembly, which holds fragments back until the first one came",
+    completed: "first fragments came",
+    usual: USUAL,
+    expire: "ip4-sv-reassembly-expire",
+};
 
 edges! { pub enum Next { Continue = "next-feature" } }
-reasons! {
-    pub enum Reason {
-        Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes, or beyond the longest packet";
-        Tiny = "tiny-fragment", Warn, "the fragment would overwrite the flags of a TCP header (RFC 1858 section 3)";
-        Overlap = "overlap", Warn, "a second first fragment with other ports";
-        TooMany = "too-many-fragments", Warn, "too many fragments of one datagram wait for its first one";
-        Displaced = "displaced-datagrams", Warn, "the oldest of too many datagrams, whose first fragment has not come";
-        Crowded = "displaced-buffers", Warn, "too many buffers are in fragments that wait; the oldest datagrams go";
-    }
-}
+
+/// Connections of fragments, as nodes share them.
+pub type Known = Arc<Shards<PortsOf<Key<Ipv4Addr>, Held>>>;
 
 pub struct Ip4SvReassembly {
-    tables: Reassembly,
+    known: Known,
     field: FeatureField<Ports>,
 }
 
 impl Ip4SvReassembly {
-    pub fn new(tables: &Reassembly, field: FeatureField<Ports>) -> Ip4SvReassembly {
-        Ip4SvReassembly { tables: tables.clone(), field }
+    pub fn new(known: &Known, field: FeatureField<Ports>) -> Ip4SvReassembly {
+        Ip4SvReassembly { known: known.clone(), field }
     }
 }
 
@@ -56,10 +68,10 @@ fn ports(p: &mut Packet<'_>) -> Ports {
 }
 
 impl FrameNode for Ip4SvReassembly {
-    const NAME: &'static str = SHALLOW;
+    const NAME: &'static str = PORTS;
     type Next = Next;
     type Drop = Reason;
-    const TRACE: graph::trace::TraceFn = crate::trace::ip4;
+    const TRACE: graph::trace::TraceFn = net::trace::ip4;
 
     fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         out.each(frame, |_, p| {
@@ -78,7 +90,7 @@ impl FrameNode for Ip4SvReassembly {
             return out.drop(Reason::Tiny, held);
         }
         let first = (fragment.span.start == 0).then(|| ports(&mut p));
-        let mut table = self.tables.shallow4().lock(&key);
+        let mut table = self.known.lock(&key);
         let (mut went, field) = (0, self.field);
         let each = |outcome: Result<Ports, Reason>, mut held: Held| {
             went += 1;

@@ -2,36 +2,36 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use buf::{Held, Packet};
+use buf::Packet;
 use wire::extension::{self, Extensions};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::Ipv6Header;
 
-use super::full::Reason;
-use super::ports::PortsOf;
-use super::shared::Shards;
-use super::table::Datagrams;
-use super::waiting::Span;
-use super::{Fragment, Key, Reassembly};
-use crate::icmp::Cause;
-use crate::ip::{Packets, extensions};
+use net::icmp::Cause;
+use net::ip::{Packets, extensions};
+
+use crate::fragment::{Fragment, Key, Reason};
+use crate::kind::{KindInfo, SECOND};
+use crate::waiting::{Limits, Span};
 
 /// Where the payload length is in an IPv6 header.
 const PAYLOAD_LEN_AT: u16 = 4;
 /// Where the fragment offset is in a fragment header.
 const OFFSET_AT: usize = 2;
 
+/// What has become of a datagram when it is complete.
+const WHOLE: &str = "became whole";
+/// The times of RFC 791 and RFC 1122 section 3.3.2 are 15 s and 60 s; this is between the two. The largest datagram comes in 119
+/// fragments over links of 576 bytes.
+const USUAL4: Limits = Limits { datagrams: 1024, fragments: 128, buffers: 2048, timeout: 30 * SECOND };
+/// The time of RFC 8200 section 4.5.
+const USUAL6: Limits = Limits { timeout: 60 * SECOND, ..USUAL4 };
+
 /// A family whose fragments are put together.
 pub trait Fragmented: Packets {
-    /// The node that takes fragments for this router.
-    const FULL: &'static str;
-    /// The node that the main thread tells that a datagram's time is over.
-    const EXPIRE: &'static str;
+    /// The table of fragments for this router.
+    const FULL: &'static KindInfo;
 
-    /// The datagrams of this family that are for this router.
-    fn full(tables: &Reassembly) -> &Shards<Datagrams<Key<Self>, Held>>;
-    /// Those whose fragments wait for the ports of the first, if there are such.
-    fn shallow(tables: &Reassembly) -> Option<&Shards<PortsOf<Key<Self>, Held>>>;
     /// What a packet is a fragment of, and which; `None` when it is none. It begins with its IP header, and is as long as that says.
     fn fragment(p: &mut Packet<'_>) -> Option<(Key<Self>, Fragment)>;
     /// Makes the headers of a first fragment those of the whole datagram, which has `len` bytes of payload; `congested` if one of its
@@ -45,16 +45,13 @@ pub trait Fragmented: Packets {
 }
 
 impl Fragmented for Ipv4Addr {
-    const FULL: &'static str = "ip4-full-reassembly";
-    const EXPIRE: &'static str = "ip4-reassembly-expire";
-
-    fn full(tables: &Reassembly) -> &Shards<Datagrams<Key<Ipv4Addr>, Held>> {
-        tables.full4()
-    }
-
-    fn shallow(tables: &Reassembly) -> Option<&Shards<PortsOf<Key<Ipv4Addr>, Held>>> {
-        Some(tables.shallow4())
-    }
+    const FULL: &'static KindInfo = &KindInfo {
+        name: "ip4-full-reassembly",
+        about: "the reassembly of IPv4 datagrams for this router",
+        completed: WHOLE,
+        usual: USUAL4,
+        expire: "ip4-reassembly-expire",
+    };
 
     fn fragment(p: &mut Packet<'_>) -> Option<(Key<Ipv4Addr>, Fragment)> {
         let (fib, buffers) = (p.fib(), p.segments().count() as u32);
@@ -85,16 +82,13 @@ impl Fragmented for Ipv4Addr {
 }
 
 impl Fragmented for Ipv6Addr {
-    const FULL: &'static str = "ip6-full-reassembly";
-    const EXPIRE: &'static str = "ip6-reassembly-expire";
-
-    fn full(tables: &Reassembly) -> &Shards<Datagrams<Key<Ipv6Addr>, Held>> {
-        tables.full6()
-    }
-
-    fn shallow(_: &Reassembly) -> Option<&Shards<PortsOf<Key<Ipv6Addr>, Held>>> {
-        None
-    }
+    const FULL: &'static KindInfo = &KindInfo {
+        name: "ip6-full-reassembly",
+        about: "the reassembly of IPv6 datagrams for this router",
+        completed: WHOLE,
+        usual: USUAL6,
+        expire: "ip6-reassembly-expire",
+    };
 
     fn fragment(p: &mut Packet<'_>) -> Option<(Key<Ipv6Addr>, Fragment)> {
         let (fib, rx_if, buffers) = (p.fib(), p.rx_if(), p.segments().count() as u32);

@@ -1,14 +1,17 @@
 //! `ip4-reassembly-expire` and `ip6-reassembly-expire`: told by the main thread that the time of some datagrams is over, drop what came
 //! of them. A datagram whose first fragment came is reported to its source (RFC 1122 section 3.3.2, RFC 792; RFC 8200 section 4.5).
 
-use std::marker::PhantomData;
+use std::sync::Arc;
 
-use buf::Frame;
+use buf::{Frame, Held};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 
-use super::Reassembly;
-use super::family::Fragmented;
-use crate::icmp::Cause;
+use net::icmp::Cause;
+
+use crate::datagrams::Datagrams;
+use crate::family::Fragmented;
+use crate::fragment::Key;
+use crate::shards::Shards;
 
 /// Datagrams of a shard that go at once; the main thread tells again if there are more.
 const MOST: usize = 64;
@@ -20,30 +23,28 @@ edges! {
 reasons! {
     pub enum Reason {
         Full = "full-timed-out", Warn, "other fragments of its datagram, which is for this router, did not come in time";
-        Shallow = "sv-timed-out", Warn, "the first fragment of its datagram did not come in time";
     }
 }
 
-pub struct ReassemblyExpire<A> {
-    tables: Reassembly,
-    family: PhantomData<A>,
+pub struct ReassemblyExpire<A: Fragmented> {
+    datagrams: Arc<Shards<Datagrams<Key<A>, Held>>>,
 }
 
 impl<A: Fragmented> ReassemblyExpire<A> {
-    pub fn new(tables: &Reassembly) -> ReassemblyExpire<A> {
-        ReassemblyExpire { tables: tables.clone(), family: PhantomData }
+    pub fn new(datagrams: &Arc<Shards<Datagrams<Key<A>, Held>>>) -> ReassemblyExpire<A> {
+        ReassemblyExpire { datagrams: datagrams.clone() }
     }
 }
 
 impl<A: Fragmented> FrameNode for ReassemblyExpire<A> {
-    const NAME: &'static str = A::EXPIRE;
+    const NAME: &'static str = A::FULL.expire;
     type Next = Next;
     type Drop = Reason;
     const EDGES: &'static [&'static str] = &[A::NODES.report];
 
     fn run(&mut self, cx: &mut Cx<'_>, _: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let mut went = 0;
-        for mut table in A::full(&self.tables).each() {
+        for mut table in self.datagrams.each() {
             table.expire(cx.now, MOST, |first, mut held| {
                 went += 1;
                 if first {
@@ -52,12 +53,6 @@ impl<A: Fragmented> FrameNode for ReassemblyExpire<A> {
                 } else {
                     out.drop(Reason::Full, held);
                 }
-            });
-        }
-        for mut table in A::shallow(&self.tables).into_iter().flat_map(|shards| shards.each()) {
-            table.expire(cx.now, MOST, |held| {
-                went += 1;
-                out.drop(Reason::Shallow, held);
             });
         }
         cx.bufs.note_kept(-went);

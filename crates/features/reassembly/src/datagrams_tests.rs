@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::Fragment;
-use super::full::Reason;
-use super::table::Datagrams;
-use super::waiting::{Fill, Limits, Span};
+use super::Datagrams;
+use crate::fragment::{Fragment, Reason};
+use crate::waiting::{Fill, Limits, Span};
 
 const SECOND: u64 = 1_000_000_000;
 const LIMITS: Limits = Limits { datagrams: 8, fragments: 6, buffers: 100, timeout: 30 * SECOND };

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use testkit::harness::{Harness, Out};
 
-use super::{Fragmented, Reassembly};
-use crate::ip::Packets;
+use crate::family::Fragmented;
+use crate::state::Reassembly;
+use net::ip::Packets;
+use net::testing::Bench;
 
 /// Interface that packets come in by.
 pub const IN: u32 = 3;
@@ -16,11 +18,16 @@ pub fn payload(len: usize) -> Vec<u8> {
 }
 
 /// Lets all that waits run out.
-pub fn run_out<A: Fragmented>(h: &mut Harness, tables: &Reassembly) {
+pub fn run_out<A: Fragmented>(h: &mut Harness, bench: &Bench) {
     h.advance(Duration::from_secs(60));
-    while tables.is_due::<A>(h.now()) {
-        h.send(A::EXPIRE, &[&[0u8; 0]], |_, _| ());
+    while is_due::<A>(h, bench) {
+        h.send(A::FULL.expire, &[&[0u8; 0]], |_, _| ());
     }
+}
+
+/// Whether the time of some datagram is over.
+pub fn is_due<A: Fragmented>(h: &Harness, bench: &Bench) -> bool {
+    bench.state(|all: &mut Reassembly| all.due(h.now()).any(|expire| expire == A::FULL.expire))
 }
 
 /// Where packets end, and why if they are dropped.

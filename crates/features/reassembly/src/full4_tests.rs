@@ -1,39 +1,37 @@
 //! The nodes: what becomes of packets that come in fragments.
 
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use buf::{FeatureField, Flags, Packet};
-use graph::{ArcKey, Cx, NoReason, PacketNode, Verdict};
+use buf::{Flags, Packet};
+use graph::ArcKey;
 use proptest::prelude::*;
-use testkit::harness::{Harness, Out};
+use testkit::harness::Harness;
 use wire::builder::PacketBuilder;
-use wire::flow::FiveTuple;
 use wire::{Ipv4Header, ipv4};
 
-use super::lab::{IN, become_whole, ends, payload, run_out};
-use super::{Fragmented, Kind, Limits, Ports, Reassembly, SHALLOW};
-use crate::icmp::Cause;
-use crate::ip::local::Ip4Local;
-use crate::testing::{Bench, checksum};
+use crate::family::Fragmented;
+use crate::lab::{become_whole, ends, is_due, payload, run_out};
+use crate::state::Reassembly;
+use crate::waiting::Limits;
+use net::icmp::Cause;
+use net::testing::{Bench, checksum};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const FULL: &str = Ipv4Addr::FULL;
-const EXPIRE: &str = Ipv4Addr::EXPIRE;
+const FULL: &str = Ipv4Addr::FULL.name;
+const EXPIRE: &str = Ipv4Addr::FULL.expire;
 
 /// The nodes of this folder and `ip4-local`, and the tables that they share.
-fn harness() -> (Harness, Reassembly) {
+fn harness() -> (Harness, Bench) {
     let bench = Bench::new();
     let h = bench.harness(|b, t, hooks| {
-        let tables = t.clone();
-        b.frame(move |_| Ok(Ip4Local::new(&tables)));
+        net::testing::local_nodes(b, t);
         b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
-        super::install(b, t, hooks).unwrap();
+        crate::install(b, t, hooks).unwrap();
         t.ip4.protocols.register(b, 17, "udp").unwrap();
     });
-    (h, bench.tables.reassembly)
+    (h, bench)
 }
 
 fn datagram(len: usize) -> PacketBuilder {
@@ -75,7 +73,7 @@ proptest! {
 
 #[test]
 fn datagrams_do_not_mix() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let base = datagram(30);
     let others = [
         base.clone().build(),
@@ -98,7 +96,7 @@ fn datagrams_do_not_mix() {
 
 #[test]
 fn overlapping_fragments_are_dropped_with_their_datagram() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let packet = datagram(100).build();
     let mut fragments = cut(&packet, 4);
     // The second one begins 8 bytes too early.
@@ -111,7 +109,7 @@ fn overlapping_fragments_are_dropped_with_their_datagram() {
 
 #[test]
 fn a_datagram_to_a_group_is_not_looked_up() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let packet = PacketBuilder::ipv4(HOST, Ipv4Addr::new(224, 0, 0, 9)).udp(1, 520).payload(&[0; 50]).build();
     let mut set = |i: usize, p: &mut Packet<'_>| {
         p.set_flags(p.flags() | if i == 1 { Flags::L2_MULTICAST } else { Flags::NONE });
@@ -124,7 +122,7 @@ fn a_datagram_to_a_group_is_not_looked_up() {
 #[test]
 fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
     let whole = |codes: [u8; 3]| {
-        let (mut h, _tables) = harness();
+        let (mut h, _bench) = harness();
         let mut fragments = cut(&datagram(100).build(), 5);
         for (f, code) in fragments.iter_mut().zip(codes) {
             f[1] = 0xb8 | code;
@@ -144,7 +142,7 @@ fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
 
 #[test]
 fn more_than_a_packet_can_be_is_dropped() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let ping_of_death = datagram(100).fragment(8185, false).build();
     assert_eq!(ends(&h.send(FULL, &[ping_of_death], |_, _| ())), [(FULL, Some("too-long"))]);
     // Fits behind a header of 20 bytes, but not behind the one of its first fragment.
@@ -157,7 +155,7 @@ fn more_than_a_packet_can_be_is_dropped() {
 
 #[test]
 fn what_is_still_to_be_done_cannot_be_done_to_a_fragment() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let fragments = cut(&datagram(100).build(), 7);
     for flag in [Flags::GSO, Flags::CSUM_PARTIAL] {
         let out = h.send(FULL, &fragments, |_, p| p.set_flags(p.flags() | flag));
@@ -167,148 +165,43 @@ fn what_is_still_to_be_done_cannot_be_done_to_a_fragment() {
 
 #[test]
 fn rfc1122_3_3_2_the_source_hears_of_a_datagram_that_did_not_become_whole() {
-    let (mut h, tables) = harness();
+    let (mut h, bench) = harness();
     let fragments = cut(&datagram(100).build(), 4);
     h.send(FULL, &fragments[..2], |_, p| p.set_fwd(5));
     h.send(FULL, &cut(&datagram(100).id(78).build(), 4)[1..], |_, _| ());
     h.advance(Duration::from_millis(29_999));
-    assert!(!tables.is_due::<Ipv4Addr>(h.now()));
+    assert!(!is_due::<Ipv4Addr>(&h, &bench));
     assert_eq!(ends(&h.send(EXPIRE, &[&[0u8; 0]], |_, _| ())), []);
     h.advance(Duration::from_millis(1));
-    assert!(tables.is_due::<Ipv4Addr>(h.now()));
+    assert!(is_due::<Ipv4Addr>(&h, &bench));
     let mut out = h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
     out.sort_by_key(|o| o.node.clone());
     assert_eq!(ends(&out)[0], ("ip4-icmp-error", None));
     assert_eq!(ends(&out)[1..], vec![(EXPIRE, Some("full-timed-out")); fragments.len()]);
     assert_eq!((&out[0].bytes, out[0].record.fwd), (&fragments[0], Cause::ReassemblyTimeout.to_raw()));
-    assert!(!tables.is_due::<Ipv4Addr>(h.now()));
+    assert!(!is_due::<Ipv4Addr>(&h, &bench));
 }
 
 #[test]
 fn limits_hold_and_can_be_changed() {
-    let (mut h, tables) = harness();
+    let (mut h, bench) = harness();
     let firsts: Vec<Vec<u8>> = (0..1000).map(|id| datagram(40).id(id).fragment(0, true).build()).collect();
-    tables.set_limits(Kind::Full4, Limits { datagrams: 40, ..tables.limits(Kind::Full4) });
+    let limit = |change: fn(Limits) -> Limits| {
+        bench.state(|all: &mut Reassembly| all.set_limits(FULL, change(all.limits(FULL).unwrap())).unwrap());
+    };
+    let fill = || bench.state(|all: &mut Reassembly| all.totals(FULL).unwrap().fill);
+    limit(|limits| Limits { datagrams: 40, ..limits });
     let out = h.send(FULL, &firsts, |_, _| ());
     assert!(out.iter().all(|o| o.reason == Some("displaced-datagrams")));
-    let fill = tables.totals(Kind::Full4).fill;
-    assert_eq!((fill.datagrams as usize + out.len(), fill.datagrams), (1000, 40));
-    tables.set_limits(Kind::Full4, Limits { buffers: 4, ..tables.limits(Kind::Full4) });
+    assert_eq!((fill().datagrams as usize + out.len(), fill().datagrams), (1000, 40));
+    limit(|limits| Limits { buffers: 4, ..limits });
     let out = h.send(FULL, &firsts[..100], |_, _| ());
     assert!(out.iter().any(|o| o.reason == Some("displaced-buffers")));
-    assert!(tables.totals(Kind::Full4).fill.buffers <= 4);
-    let views = tables.views(Kind::Full4);
+    assert!(fill().buffers <= 4);
+    let views = bench.state(|all: &mut Reassembly| all.views(FULL).unwrap());
     assert!(
         views.len() <= 40
             && views.iter().all(|v| (v.src, v.dst, v.protocol) == (HOST.into(), OWN.into(), Some(17)))
     );
-    run_out::<Ipv4Addr>(&mut h, &tables);
-}
-
-/// `ip4-sv-reassembly`, switched on for `IN`.
-fn shallow() -> (Harness, Reassembly) {
-    let (mut h, tables) = harness();
-    h.arcs().enable("ip4-unicast", "ip4-sv-reassembly", IN, true).unwrap();
-    (h, tables)
-}
-
-/// A feature that looks at ports: it notes what it learns of each packet.
-struct PortReader(FeatureField<Ports>, Arc<Mutex<Vec<(u16, u16)>>>);
-graph::edges! { enum ReaderNext { Continue = "next-feature" } }
-
-impl PacketNode for PortReader {
-    const NAME: &'static str = "port-reader";
-    type Next = ReaderNext;
-    type Drop = NoReason;
-    fn one(&mut self, _: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<ReaderNext, NoReason> {
-        let ports = p.feature(self.0);
-        self.1.lock().unwrap().push((ports.src, ports.dst));
-        Verdict::Next(ReaderNext::Continue)
-    }
-}
-
-#[test]
-fn a_feature_behind_learns_the_ports_of_every_fragment() {
-    let (bench, learned) = (Bench::new(), Arc::<Mutex<Vec<_>>>::default());
-    let mut h = bench.harness(|b, t, hooks| {
-        b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
-        super::install(b, t, hooks).unwrap();
-        let (field, notes) = (b.field_of(SHALLOW).unwrap(), learned.clone());
-        b.packet(move |_| Ok(PortReader(field, notes.clone())));
-        b.feature("ip4-unicast", "port-reader", &[SHALLOW], &[]);
-    });
-    for feature in [SHALLOW, "port-reader"] {
-        h.arcs().enable("ip4-unicast", feature, IN, true).unwrap();
-    }
-    let mut packets = cut(&datagram(100).build(), 3);
-    packets.reverse();
-    let fragments = packets.len();
-    let ping = PacketBuilder::ipv4(HOST, OWN).id(9).echo_request(0x1234, 1).payload(&[0; 40]).build();
-    packets.extend(cut(&ping, 3).into_iter().rev());
-    // A whole one has its own ports, and needs no field.
-    packets.push(datagram(9).build());
-    let out = send_shallow(&mut h, &packets);
-    assert!(out.iter().all(|o| o.node == "ip4-lookup"), "{:?}", ends(&out));
-    let mut expected = vec![(1000, 53); fragments];
-    expected.extend([(0x1234, 0x1234); 2]);
-    expected.push((0, 0));
-    assert_eq!(*learned.lock().unwrap(), expected);
-}
-
-#[test]
-fn fragments_keep_their_place_among_whole_packets() {
-    let (mut h, _tables) = shallow();
-    let (whole, fragments) = (datagram(9).build(), cut(&datagram(100).build(), 6));
-    let mut packets = vec![whole.clone()];
-    for fragment in fragments {
-        packets.extend([fragment, whole.clone()]);
-    }
-    let sent: Vec<_> = send_shallow(&mut h, &packets).into_iter().map(|o| o.bytes).collect();
-    assert_eq!(sent, packets);
-}
-
-fn send_shallow(h: &mut Harness, packets: &[Vec<u8>]) -> Vec<Out> {
-    h.send("ip4-sv-reassembly", packets, |_, p| p.set_rx_if(IN))
-}
-
-#[test]
-fn no_fragment_goes_before_the_first_and_all_hash_alike() {
-    let (mut h, tables) = shallow();
-    let fragments = cut(&datagram(100).build(), 3);
-    assert_eq!(ends(&send_shallow(&mut h, &fragments[2..])), []);
-    assert_eq!(ends(&send_shallow(&mut h, &[datagram(9).build()])), [("ip4-lookup", None)], "others pass");
-    let out = send_shallow(&mut h, &[fragments[1].clone(), fragments[0].clone(), fragments[1].clone()]);
-    let mut expected = vec![&fragments[0]];
-    expected.extend(&fragments[2..]);
-    expected.extend([&fragments[1]; 2]);
-    let sent: Vec<&Vec<u8>> = out.iter().map(|o| &o.bytes).collect();
-    assert_eq!(sent, expected);
-    let flow =
-        FiveTuple { src: HOST.to_bits(), dst: OWN.to_bits(), src_port: 1000, dst_port: 53, protocol: 17 };
-    assert!(out.iter().all(|o| o.node == "ip4-lookup" && o.record.hash == flow.hash()));
-    assert_eq!(tables.views(Kind::Shallow4)[0].ports, Some((1000, 53)));
-}
-
-#[test]
-fn fragments_that_no_feature_can_judge_are_dropped() {
-    let (mut h, _tables) = shallow();
-    let tcp = PacketBuilder::ipv4(HOST, OWN).protocol(6).payload(&[0; 16]).fragment(1, true).build();
-    let empty = PacketBuilder::ipv4(HOST, OWN).protocol(6).fragment(9, true).build();
-    let first = datagram(24).fragment(0, true);
-    let second = first.clone().udp(1001, 53).build();
-    let out = send_shallow(&mut h, &[tcp, empty, first.build(), second]);
-    let reasons = [Some("tiny-fragment"), Some("bad-fragment"), None, Some("overlap")];
-    let by_packet = |i: usize| out.iter().find(|o| o.from == Some(i)).map(|o| o.reason);
-    assert_eq!([0, 1, 2, 3].map(|i| by_packet(i).unwrap()), reasons);
-}
-
-#[test]
-fn fragments_whose_first_does_not_come_are_dropped() {
-    let (mut h, tables) = shallow();
-    let fragments = cut(&datagram(100).build(), 3);
-    send_shallow(&mut h, &fragments[1..]);
-    h.advance(Duration::from_secs(3));
-    assert!(tables.is_due::<Ipv4Addr>(h.now()));
-    let out = h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
-    assert_eq!(ends(&out), vec![(EXPIRE, Some("sv-timed-out")); fragments.len() - 1]);
+    run_out::<Ipv4Addr>(&mut h, &bench);
 }

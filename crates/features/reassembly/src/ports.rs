@@ -3,29 +3,24 @@
 //! What comes before the first fragment waits for it; what comes behind goes on at once. A datagram is known until its time
 //! is over, since nobody counts its bytes here.
 
-use std::fmt::Write;
 use std::hash::Hash;
 
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use buf::Held;
+use graph::reasons;
+use net::ip::{Packets, Ports};
 
-use super::shallow::Reason;
-use super::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
+use crate::fragment::Key;
+use crate::shards::{DatagramView, Shard, Totals};
+use crate::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 
-/// The ports of a datagram: of TCP and its like the first two words of the header, of an ICMP echo its identifier twice, of
-/// anything else 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct Ports {
-    /// Source port.
-    pub src: u16,
-    /// Destination port.
-    pub dst: u16,
-}
-
-impl Ports {
-    /// As a line of a trace.
-    pub fn trace(&self, text: &mut String) {
-        let _ = write!(text, "ports {} -> {}", self.src, self.dst);
+reasons! {
+    pub enum Reason {
+        Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes, or beyond the longest packet";
+        Tiny = "tiny-fragment", Warn, "the fragment would overwrite the flags of a TCP header (RFC 1858 section 3)";
+        Overlap = "overlap", Warn, "a second first fragment with other ports";
+        TooMany = "too-many-fragments", Warn, "too many fragments of one datagram wait for its first one";
+        Displaced = "displaced-datagrams", Warn, "the oldest of too many datagrams, whose first fragment has not come";
+        Crowded = "displaced-buffers", Warn, "too many buffers are in fragments that wait; the oldest datagrams go";
     }
 }
 
@@ -134,9 +129,36 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
     }
 }
 
+impl<A: Packets> Shard for PortsOf<Key<A>, Held> {
+    fn set_limits(&mut self, limits: Limits) {
+        PortsOf::set_limits(self, limits);
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { fill: self.fill(), completed: self.learned() }
+    }
+
+    fn views(&self) -> Vec<DatagramView> {
+        let ports = |ports: Ports| (ports.src, ports.dst);
+        PortsOf::views(self).map(|v| DatagramView::new(&v, v.state.map(ports))).collect()
+    }
+
+    fn due(&self) -> Option<u64> {
+        PortsOf::due(self)
+    }
+
+    fn clear(&mut self) {
+        PortsOf::clear(self, Held::discard);
+    }
+}
+
 fn reason(why: Why) -> Reason {
     match why {
         Why::Datagrams => Reason::Displaced,
         Why::Buffers => Reason::Crowded,
     }
 }
+
+#[cfg(test)]
+#[path = "ports_tests.rs"]
+mod tests;

@@ -6,9 +6,12 @@
 
 use std::hash::Hash;
 
-use super::Fragment;
-use super::full::Reason;
-use super::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
+use buf::Held;
+use net::ip::Packets;
+
+use crate::fragment::{Fragment, Key, Reason};
+use crate::shards::{DatagramView, Shard, Totals};
+use crate::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 
 /// What is known of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -194,3 +197,29 @@ fn displaced(why: Why) -> Reason {
         Why::Buffers => Reason::Crowded,
     }
 }
+
+impl<A: Packets> Shard for Datagrams<Key<A>, Held> {
+    fn set_limits(&mut self, limits: Limits) {
+        Datagrams::set_limits(self, limits);
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { fill: self.fill(), completed: self.completed() }
+    }
+
+    fn views(&self) -> Vec<DatagramView> {
+        Datagrams::views(self).map(|v| DatagramView::new(&v, None)).collect()
+    }
+
+    fn due(&self) -> Option<u64> {
+        Datagrams::due(self)
+    }
+
+    fn clear(&mut self) {
+        Datagrams::clear(self, Held::discard);
+    }
+}
+
+#[cfg(test)]
+#[path = "datagrams_tests.rs"]
+mod tests;

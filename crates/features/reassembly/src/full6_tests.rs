@@ -11,28 +11,27 @@ use wire::builder::PacketBuilder;
 use wire::protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING, UDP};
 use wire::{Ipv6Header, ipv6};
 
-use super::lab::{become_whole, ends, payload, run_out};
-use super::{Fragmented, Kind, Reassembly};
-use crate::icmp::Cause;
-use crate::ip::local6::Ip6Local;
-use crate::testing::Bench;
+use crate::family::Fragmented;
+use crate::lab::{become_whole, ends, is_due, payload, run_out};
+use crate::state::Reassembly;
+use net::icmp::Cause;
+use net::testing::Bench;
 
 const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
 const OWN: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
-const FULL: &str = Ipv6Addr::FULL;
-const EXPIRE: &str = Ipv6Addr::EXPIRE;
+const FULL: &str = Ipv6Addr::FULL.name;
+const EXPIRE: &str = Ipv6Addr::FULL.expire;
 
 /// The nodes of this folder and `ip6-local`, and the tables that they share.
-fn harness() -> (Harness, Reassembly) {
+fn harness() -> (Harness, Bench) {
     let bench = Bench::new();
     let h = bench.harness(|b, t, hooks| {
-        let tables = t.clone();
-        b.frame(move |_| Ok(Ip6Local::new(&tables)));
+        net::testing::local_nodes(b, t);
         b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
-        super::install(b, t, hooks).unwrap();
+        crate::install(b, t, hooks).unwrap();
         t.ip6.protocols.register(b, UDP.into(), "udp").unwrap();
     });
-    (h, bench.tables.reassembly)
+    (h, bench)
 }
 
 fn datagram(len: usize) -> PacketBuilder {
@@ -90,7 +89,7 @@ proptest! {
     /// No bytes behind the header make the nodes do anything but what they may.
     #[test]
     fn any_bytes(packets in prop::collection::vec((any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..100)), 1..20)) {
-        let (mut h, tables) = harness();
+        let (mut h, bench) = harness();
         let packets: Vec<Vec<u8>> = packets.into_iter().map(|([next, reserved, place, more], rest)| {
             let fragment = [next, reserved, place & 0x81, more & 9, 0, 0, 0, 0];
             PacketBuilder::ipv6(HOST, OWN).protocol(FRAGMENT).payload(&[&fragment[..], &rest].concat()).build()
@@ -98,13 +97,13 @@ proptest! {
         let out = h.send("ip6-local", &packets, |_, _| ());
         let known = ["ip6-icmp-error", "ip6-lookup", "udp"];
         prop_assert!(out.iter().all(|o| o.reason.is_some() || known.contains(&o.node.as_str())), "{:?}", ends(&out));
-        run_out::<Ipv6Addr>(&mut h, &tables);
+        run_out::<Ipv6Addr>(&mut h, &bench);
     }
 }
 
 #[test]
 fn rfc8200_4_5_what_makes_fragments_a_datagram() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let packet = datagram(30).build();
     let link_local =
         PacketBuilder::ipv6("fe80::9".parse().unwrap(), OWN).udp(1000, 53).payload(&[1; 30]).build();
@@ -133,7 +132,7 @@ fn rfc8200_4_5_what_makes_fragments_a_datagram() {
 
 #[test]
 fn rfc8200_4_5_the_next_header_is_that_of_the_first_fragment() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let packet = datagram(100).build();
     let mut fragments = cut(&packet, 4);
     for later in &mut fragments[1..] {
@@ -146,7 +145,7 @@ fn rfc8200_4_5_the_next_header_is_that_of_the_first_fragment() {
 
 #[test]
 fn rfc5722_overlapping_fragments_are_dropped_with_their_datagram_and_not_reported() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let mut fragments = cut(&datagram(100).build(), 4);
     // The second one begins 8 bytes too early.
     fragments[1][43] -= 8;
@@ -156,7 +155,7 @@ fn rfc5722_overlapping_fragments_are_dropped_with_their_datagram_and_not_reporte
 
 #[test]
 fn rfc8200_4_5_the_source_hears_of_fragments_that_there_cannot_be() {
-    let (mut h, tables) = harness();
+    let (mut h, bench) = harness();
     let piece = |offset, more, len| datagram(len).fragment(offset, more).build();
     // UDP's header is part of the fragment.
     for (packet, cause) in [
@@ -176,13 +175,14 @@ fn rfc8200_4_5_the_source_hears_of_fragments_that_there_cannot_be() {
     let empty = PacketBuilder::ipv6(HOST, OWN).protocol(UDP).fragment(9, false).build();
     assert_eq!(ends(&h.send("ip6-local", &[empty], |_, _| ())), [(FULL, Some("bad-fragment"))]);
     // The last two wait for more of the datagram.
-    assert_eq!(tables.totals(Kind::Full6).fill.fragments, 2);
-    run_out::<Ipv6Addr>(&mut h, &tables);
+    let fill = bench.state(|all: &mut Reassembly| all.totals(FULL).unwrap().fill);
+    assert_eq!(fill.fragments, 2);
+    run_out::<Ipv6Addr>(&mut h, &bench);
 }
 
 #[test]
 fn the_longest_datagram_comes_through_and_none_that_is_longer() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let longest = datagram(65_535 - 8).build();
     let out = h.send("ip6-local", &cut(&longest, 180), |_, _| ());
     assert_eq!((ends(&out), &out[0].bytes), (vec![("ip6-lookup", None)], &longest));
@@ -195,14 +195,14 @@ fn the_longest_datagram_comes_through_and_none_that_is_longer() {
 
 #[test]
 fn rfc8200_4_5_the_source_hears_of_a_datagram_that_did_not_become_whole() {
-    let (mut h, tables) = harness();
+    let (mut h, bench) = harness();
     let fragments = cut(&datagram(100).build(), 4);
     h.send(FULL, &fragments[..2], |_, p| p.set_fwd(5));
     h.send(FULL, &cut_behind(&datagram(100).build(), (40, 6), 78, 4)[1..], |_, _| ());
     h.advance(Duration::from_millis(59_999));
-    assert!(!tables.is_due::<Ipv6Addr>(h.now()));
+    assert!(!is_due::<Ipv6Addr>(&h, &bench));
     h.advance(Duration::from_millis(1));
-    assert!(tables.is_due::<Ipv6Addr>(h.now()));
+    assert!(is_due::<Ipv6Addr>(&h, &bench));
     let mut out = h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
     out.sort_by_key(|o| o.node.clone());
     assert_eq!(ends(&out)[0], ("ip6-icmp-error", None));
@@ -212,7 +212,7 @@ fn rfc8200_4_5_the_source_hears_of_a_datagram_that_did_not_become_whole() {
 
 #[test]
 fn a_datagram_to_a_group_is_not_looked_up() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     let group = Ipv6Addr::from_bits(ipv6::ALL_NODES);
     let packet = PacketBuilder::ipv6(HOST, group).udp(1, 521).payload(&[0; 50]).build();
     let mut set = |i: usize, p: &mut Packet<'_>| {
@@ -226,7 +226,7 @@ fn a_datagram_to_a_group_is_not_looked_up() {
 #[test]
 fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
     let whole = |codes: [u8; 3]| {
-        let (mut h, _tables) = harness();
+        let (mut h, _bench) = harness();
         let mut fragments = cut(&datagram(100).build(), 5);
         for (f, code) in fragments.iter_mut().zip(codes) {
             Ipv6Header::split_mut(f).unwrap().0.set_traffic_class(0xb8 | code);
@@ -242,7 +242,7 @@ fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
 
 #[test]
 fn a_datagram_may_have_a_fragment_header_in_it() {
-    let (mut h, _tables) = harness();
+    let (mut h, _bench) = harness();
     // RFC 6946: one that is whole is as good as a packet without the header.
     let atomic = datagram(3000).fragment(0, false).build();
     let out = h.send("ip6-local", &cut(&atomic, 50), |_, _| ());

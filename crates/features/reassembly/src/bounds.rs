@@ -1,0 +1,133 @@
+//! What the operator says of a table of fragments.
+
+use std::sync::LazyLock;
+
+use model::key::{Key, Kind};
+use model::object::{Object, Refused, World};
+use model::schema::{Described, Schema, number, optional};
+use model::store::View;
+
+use net::objects::{Ability, Host};
+
+use crate::kind::SECOND;
+use crate::state::{Reassembly, check};
+use crate::waiting::Limits;
+
+/// The bounds of a table of fragments, by the name of its node; the rest is as it is without a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// Seconds until a datagram is given up.
+    pub timeout: Option<u32>,
+    /// Datagrams that may wait.
+    pub datagrams: Option<u32>,
+    /// Fragments of one datagram.
+    pub fragments: Option<u32>,
+    /// Buffers that fragments may wait in.
+    pub buffers: Option<u32>,
+}
+
+/// Limits that any router can have.
+const ALLOWED: Limits = Limits { datagrams: 1, fragments: 1, buffers: 1, timeout: SECOND };
+
+impl Bounds {
+    /// The limits that follow, where they are `usual` without a word.
+    pub fn over(self, usual: Limits) -> Limits {
+        Limits {
+            datagrams: self.datagrams.unwrap_or(usual.datagrams),
+            fragments: self.fragments.unwrap_or(usual.fragments),
+            buffers: self.buffers.unwrap_or(usual.buffers),
+            timeout: self.timeout.map_or(usual.timeout, |s| u64::from(s) * SECOND),
+        }
+    }
+
+    /// The key of the bounds of a table.
+    pub fn key(name: &str) -> Key {
+        Key::with::<Bounds>(name)
+    }
+
+    fn set<W: Host>(self, name: &str, world: &mut W) -> Result<(), Refused> {
+        let all = world.router().state_mut::<Reassembly>()?;
+        let limits = self.over(all.usual(name)?);
+        Ok(all.set_limits(name, limits)?)
+    }
+}
+
+impl Kind for Bounds {
+    /// The name of the node.
+    type Key = String;
+    const NAME: &'static str = "reassembly";
+    const PHASE: u16 = 20;
+    const NEEDS: bool = false;
+
+    fn title(name: &String) -> String {
+        name.clone()
+    }
+}
+
+impl<W: Host> Object<W> for Bounds {
+    fn validate(
+        &self,
+        _: &String,
+        _: &View<'_, W>,
+        abilities: &<W as World>::Abilities,
+    ) -> Result<(), Refused> {
+        Ok(check(self.over(ALLOWED), abilities.buffers())?)
+    }
+
+    fn apply(&self, name: &String, _: Option<&Self>, world: &mut W) -> Result<(), Refused> {
+        self.set(name, world)
+    }
+
+    fn withdraw(&self, name: &String, world: &mut W) -> Result<(), Refused> {
+        Bounds::default().set(name, world)
+    }
+
+    fn dump(&self, name: &String, _: bool) -> Vec<String> {
+        let words = [
+            ("timeout", self.timeout),
+            ("max-reassemblies", self.datagrams),
+            ("max-reassembly-length", self.fragments),
+            ("max-buffers", self.buffers),
+        ];
+        let given = words.iter().filter_map(|(word, value)| value.map(|v| format!(" {word} {v}")));
+        vec![format!("set {name}{}", given.collect::<String>())]
+    }
+}
+
+impl Described for Bounds {
+    fn schema() -> &'static Schema<Self> {
+        static SCHEMA: LazyLock<Schema<Bounds>> = LazyLock::new(|| {
+            let most = || optional(number(1..=u32::MAX));
+            Schema::new(Bounds::default())
+                .field(
+                    "timeout-seconds",
+                    optional(number(1..=u32::MAX).unit("seconds")),
+                    |b| b.timeout,
+                    |b, n| b.timeout = n,
+                    "How long fragments wait for the others of their datagram.",
+                )
+                .field(
+                    "max-reassemblies",
+                    most(),
+                    |b| b.datagrams,
+                    |b, n| b.datagrams = n,
+                    "Datagrams that are put together at once.",
+                )
+                .field(
+                    "max-reassembly-length",
+                    most(),
+                    |b| b.fragments,
+                    |b, n| b.fragments = n,
+                    "Fragments of a datagram.",
+                )
+                .field(
+                    "max-buffers",
+                    most(),
+                    |b| b.buffers,
+                    |b, n| b.buffers = n,
+                    "Buffers with fragments; a sixth of all at most.",
+                )
+        });
+        &SCHEMA
+    }
+}

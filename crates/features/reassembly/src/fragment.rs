@@ -1,0 +1,84 @@
+//! What fragments are: which datagram they are of, what they have of it, and why they are dropped.
+
+use graph::reasons;
+use net::ip::Ip;
+
+use crate::waiting::Span;
+
+/// Fragments that a datagram can have, at most.
+pub const MOST_FRAGMENTS: usize = 256;
+
+reasons! {
+    pub enum Reason {
+        Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes";
+        TooLong = "too-long", Error, "the fragments make a packet that is longer than a packet can be";
+        Overlap = "overlap", Warn, "fragments of one datagram overlap, or do not agree where it ends: it is dropped as a whole";
+        Duplicate = "duplicate", Info, "the same fragment came twice";
+        TooMany = "too-many-fragments", Warn, "the datagram has more fragments than one may have";
+        Displaced = "displaced-datagrams", Warn, "the oldest of too many datagrams that wait for more fragments";
+        Crowded = "displaced-buffers", Warn, "too many buffers are in fragments that wait; the oldest datagrams go";
+        Ecn = "bad-ecn", Warn, "congestion was marked in one fragment, and another says that it cannot be (RFC 3168 section 5.3)";
+        Unfinished = "unfinished", Error, "a fragment whose checksum or segmentation is still to be done";
+        Shared = "shared-buffers", Warn, "a fragment of several buffers, which another packet has a share of";
+    }
+}
+
+/// What all fragments of a datagram have in common (RFC 791 section 3.2, RFC 8200 section 4.5), and its VRF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key<A: Ip> {
+    pub src: A::Bits,
+    pub dst: A::Bits,
+    /// VRF, protocol and identification.
+    rest: u64,
+}
+
+impl<A: Ip> Key<A> {
+    pub fn new(fib: u16, src: A::Bits, dst: A::Bits, protocol: u8, id: u32) -> Key<A> {
+        Key { src, dst, rest: u64::from(fib) << 40 | u64::from(protocol) << 32 | u64::from(id) }
+    }
+
+    pub fn fib(&self) -> u16 {
+        (self.rest >> 40) as u16
+    }
+
+    pub fn protocol(&self) -> u8 {
+        (self.rest >> 32) as u8
+    }
+
+    pub fn id(&self) -> u32 {
+        self.rest as u32
+    }
+}
+
+/// A fragment, as far as its headers tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Where its data is in the datagram.
+    pub span: Span,
+    /// Whether others follow.
+    pub more: bool,
+    /// Bytes in front of its data.
+    pub header: u32,
+    /// How many of them count in the length of the datagram.
+    pub counted: u32,
+    /// Its ECN code point.
+    pub ecn: u8,
+}
+
+impl Fragment {
+    /// Whether others follow, though it ends where none can begin.
+    pub fn is_uneven(&self) -> bool {
+        self.more && !(self.span.end - self.span.start).is_multiple_of(8)
+    }
+
+    /// Whether there can be such a fragment.
+    pub fn check(&self) -> Result<(), Reason> {
+        if self.span.end == self.span.start || self.is_uneven() {
+            return Err(Reason::Malformed);
+        }
+        if self.span.end + self.counted > u32::from(u16::MAX) {
+            return Err(Reason::TooLong);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Fragments: reassembly of what is for this router itself (RFC 1812 section 4.2.2.8, RFC 8200 section 4.5), and shallow virtual
+//! reassembly for features that must know the ports of every fragment (IPv4).
+//!
+//! ```text
+//! ip4-local → ip4-full-reassembly → ip4-lookup (whole datagrams), ip4-local (those to groups)
+//! (arc ip4-unicast) ip4-sv-reassembly → next feature
+//! main thread: a datagram's time is over → ip4-reassembly-expire → ip4-icmp-error
+//!                                        → ip4-sv-reassembly-expire
+//! ```
+//!
+//! Datagrams of IPv6 become whole by nodes with a 6 in their names, which are the same types; `family.rs` says what differs. Features that
+//! look at ports come after `ip4-sv-reassembly`, and find [the ports](net::ip::Ports) of each fragment in a field of the packet. It is
+//! switched on by hand, or by those features.
+//!
+//! All kinds keep what they know by VRF, addresses, protocol and identification (`fragment.rs`) in tables that all workers share: the
+//! fragments of a datagram may come to any of them. A table is cut into shards by a hash of the key, each with a lock that is taken once a
+//! fragment (`shards.rs`). `waiting.rs` is the bounded part of all of them, `datagrams.rs` and `ports.rs` say what fragments mean. The
+//! main thread's list of the tables is [`Reassembly`].
+//!
+//! Fragments that wait outlive quiescent points. They carry no index into tables of class A: whole datagrams look up again,
+//! and those that go on along an arc do so by the interface that they came in by.
+
+#![forbid(unsafe_code)]
+
+mod bounds;
+mod commands;
+mod datagrams;
+mod expire;
+mod family;
+mod fragment;
+mod full;
+mod kind;
+mod ports;
+mod shallow;
+mod shallow_expire;
+mod shards;
+mod state;
+mod waiting;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use buf::Held;
+use graph::{Builder, GraphError};
+use net::Tables;
+use net::feature::{App, Registrar};
+use net::ip::{PORTS, Ports};
+use net::router::{Hooks, Variation};
+
+pub use state::Reassembly;
+
+use datagrams::Datagrams;
+use family::Fragmented;
+use fragment::Key;
+
+/// This feature.
+pub struct Feature;
+
+impl<C: App> net::feature::Feature<C> for Feature {
+    fn name(&self) -> &'static str {
+        "reassembly"
+    }
+
+    fn about(&self) -> &'static str {
+        "Makes datagrams for this router whole again, and tells features the ports of every fragment of IPv4."
+    }
+
+    fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        install(b, t, hooks)
+    }
+
+    fn register(&self, r: &mut Registrar<'_, C>) {
+        for info in [Ipv4Addr::FULL, Ipv6Addr::FULL, &shallow::INFO] {
+            commands::register(r, info);
+        }
+    }
+}
+
+/// Adds the nodes.
+///
+/// # Errors
+/// When the main thread can reach no more nodes, or packets have no room for another field.
+pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    install_full::<Ipv4Addr>(b, t, hooks)?;
+    install_full::<Ipv6Addr>(b, t, hooks)?;
+    install_shallow(b, hooks)?;
+    hooks.timer(state::expire);
+    hooks.variation(Variation {
+        vary: state::vary,
+        state: |router| format!("{:?}", router.state::<Reassembly>()),
+    });
+    Ok(())
+}
+
+/// Adds the nodes for what is forwarded.
+fn install_shallow(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let known = state::table(b, hooks, &shallow::INFO, ports::PortsOf::new)?;
+    let field = b.feature_field(PORTS, Ports::trace)?;
+    let of_node = known.clone();
+    b.frame(move |_| Ok(shallow::Ip4SvReassembly::new(&of_node, field)));
+    b.frame(move |_| Ok(shallow_expire::Ip4SvReassemblyExpire::new(&known)));
+    b.feature("ip4-unicast", PORTS, &[], &["ip4-count"]);
+    Ok(())
+}
+
+/// Adds the nodes for what is for this router.
+fn install_full<A: Fragmented>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let datagrams = state::table(b, hooks, A::FULL, Datagrams::<Key<A>, Held>::new)?;
+    let of_node = datagrams.clone();
+    b.frame(move |_| Ok(full::FullReassembly::<A>::new(&of_node)));
+    b.frame(move |_| Ok(expire::ReassemblyExpire::<A>::new(&datagrams)));
+    A::tables(t).fragments.register(b, 0, A::FULL.name)
+}
+
+#[cfg(test)]
+mod full4_tests;
+#[cfg(test)]
+mod full6_tests;
+#[cfg(test)]
+mod lab;
+#[cfg(test)]
+mod shallow_tests;

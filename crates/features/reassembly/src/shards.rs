@@ -1,0 +1,162 @@
+//! A table of fragments as workers and the main thread share it.
+
+use std::hash::{BuildHasher, Hash};
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard};
+
+use infra::hash::{Seeded, bucket};
+
+use net::ip::Packets;
+
+use crate::fragment::Key;
+use crate::waiting::{Fill, Limits, View};
+
+/// Locks of a table, each with its share of the limits.
+const SHARDS: u32 = 4;
+
+/// How much there is and was in a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// What there is now.
+    pub fill: Fill,
+    /// Datagrams that were completed since the start, in the sense of the [table](crate::kind::KindInfo::completed).
+    pub completed: u64,
+}
+
+/// A datagram of which not all fragments have come, or whose fragments are let pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatagramView {
+    /// VRF.
+    pub fib: u16,
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// IP protocol, where every fragment says it: in IPv4.
+    pub protocol: Option<u8>,
+    /// Identification.
+    pub id: u32,
+    /// When its first fragment came: nanoseconds of the monotonic clock.
+    pub since: u64,
+    /// Fragments that wait.
+    pub fragments: u32,
+    /// Buffers in these.
+    pub buffers: u32,
+    /// Source and destination port, where they are known.
+    pub ports: Option<(u16, u16)>,
+}
+
+impl DatagramView {
+    /// As a table sees it, which may know its ports.
+    pub fn new<A: Packets, C>(view: &View<Key<A>, C>, ports: Option<(u16, u16)>) -> DatagramView {
+        let key = &view.key;
+        let address = |scoped| -> IpAddr { A::from_bits(A::unscoped(scoped).0).into() };
+        let src = address(key.src);
+        DatagramView {
+            fib: key.fib(),
+            src,
+            dst: address(key.dst),
+            protocol: src.is_ipv4().then_some(key.protocol()),
+            id: key.id(),
+            since: view.since,
+            fragments: view.fill.fragments,
+            buffers: view.fill.buffers,
+            ports,
+        }
+    }
+}
+
+/// What the main thread asks of a shard, whatever is in it.
+pub trait Shard: Send + 'static {
+    /// Sets the shard's share of the limits.
+    fn set_limits(&mut self, limits: Limits);
+    /// How much there is and was.
+    fn totals(&self) -> Totals;
+    /// The datagrams, the oldest first.
+    fn views(&self) -> Vec<DatagramView>;
+    /// When the oldest datagram's time will be over: nanoseconds of the monotonic clock.
+    fn due(&self) -> Option<u64>;
+    /// Forgets everything; frees all fragments.
+    fn clear(&mut self);
+}
+
+/// A table in shards.
+pub struct Shards<S: Shard> {
+    /// Secret, so that nobody can choose datagrams that share one lock and its limits.
+    seed: Seeded,
+    shards: Vec<Mutex<S>>,
+}
+
+impl<S: Shard> Shards<S> {
+    /// Shards that have these limits together, each made with its share of them.
+    pub fn new(limits: Limits, make: impl Fn(Limits) -> S) -> Shards<S> {
+        let shards = (0..SHARDS).map(|_| Mutex::new(make(share(limits))));
+        Shards { seed: Seeded::default(), shards: shards.collect() }
+    }
+
+    /// The shard that has what is known of a datagram.
+    pub fn lock(&self, key: &impl Hash) -> MutexGuard<'_, S> {
+        let hash = self.seed.hash_one(key);
+        lock(&self.shards[bucket((hash >> 32) as u32, SHARDS) as usize])
+    }
+
+    /// All shards, one after the other.
+    pub fn each(&self) -> impl Iterator<Item = MutexGuard<'_, S>> {
+        self.shards.iter().map(lock)
+    }
+}
+
+fn lock<S>(shard: &Mutex<S>) -> MutexGuard<'_, S> {
+    shard.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The share of one shard.
+fn share(limits: Limits) -> Limits {
+    Limits {
+        datagrams: limits.datagrams.div_ceil(SHARDS),
+        buffers: limits.buffers.div_ceil(SHARDS),
+        ..limits
+    }
+}
+
+impl<S: Shard> Drop for Shards<S> {
+    fn drop(&mut self) {
+        self.each().for_each(|mut shard| shard.clear());
+    }
+}
+
+/// [`Shards`], whatever is in them.
+pub trait Fragments: Send + Sync {
+    fn set_limits(&self, limits: Limits);
+    fn totals(&self) -> Totals;
+    fn views(&self) -> Vec<DatagramView>;
+    fn due(&self) -> Option<u64>;
+}
+
+impl<S: Shard> Fragments for Shards<S> {
+    fn set_limits(&self, limits: Limits) {
+        self.each().for_each(|mut shard| shard.set_limits(share(limits)));
+    }
+
+    fn totals(&self) -> Totals {
+        let mut all = Totals::default();
+        for shard in self.each() {
+            let Totals { fill, completed } = shard.totals();
+            all.fill.datagrams += fill.datagrams;
+            all.fill.fragments += fill.fragments;
+            all.fill.buffers += fill.buffers;
+            all.completed += completed;
+        }
+        all
+    }
+
+    fn views(&self) -> Vec<DatagramView> {
+        let mut all: Vec<DatagramView> = self.each().flat_map(|shard| shard.views()).collect();
+        all.sort_by_key(|v| v.since);
+        all
+    }
+
+    fn due(&self) -> Option<u64> {
+        self.each().filter_map(|shard| shard.due()).min()
+    }
+}

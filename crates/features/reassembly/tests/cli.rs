@@ -1,0 +1,49 @@
+//! The bounds of reassembly as they are typed, and in a file.
+
+use control::testing::Cli;
+
+fn cli() -> Cli {
+    Cli::with(&[&reassembly::Feature])
+}
+
+#[test]
+fn bounds_are_set_shown_and_saved() {
+    let mut cli = cli();
+    assert!(cli.ok("show ip4-sv-reassembly").contains("timeout 3 s, first fragments came: 0\n"));
+    cli.ok("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9");
+    let line = "set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9\n";
+    assert!(cli.ok("show config").contains(line));
+    let saved = cli.ok("show config yaml");
+    let entry = "settings:\n  ip4-sv-reassembly:\n    max-reassemblies: 100\n    max-reassembly-length: 9\n";
+    assert!(saved.contains(entry), "{saved}");
+    assert_eq!(cli.json("show ip4-sv-reassembly details")["max_datagrams"], 100);
+    assert!(cli.ok("show tech-support").contains("=== show ip4-sv-reassembly\ndatagrams 0 of 100,"));
+    cli.ok("set ip4-sv-reassembly default");
+    assert!(!cli.ok("show config").contains("ip4-sv-reassembly"));
+    let shown = cli.json("show ip4-sv-reassembly");
+    // One of eight buffers, of which there are 64.
+    assert_eq!((&shown["max_datagrams"], &shown["max_buffers"]), (&8192.into(), &8.into()));
+}
+
+#[test]
+fn bounds_out_of_range_are_refused_at_their_place() {
+    let mut cli = cli();
+    for (line, place) in [
+        ("set ip4-sv-reassembly max-reassembly-length 257 timeout 9", "257"),
+        ("set ip4-sv-reassembly max-buffers 11", "11"),
+        ("set ip4-sv-reassembly timeout 0", "0"),
+    ] {
+        let message = cli.refused(line, place);
+        assert!(message.contains(": 1 to "), "{message}");
+    }
+}
+
+#[test]
+fn it_is_switched_on_before_what_counts() {
+    let mut cli = cli();
+    for feature in ["ip4-count", "ip4-sv-reassembly"] {
+        cli.ok(&format!("set interface feature pg0 {feature} arc ip4-unicast"));
+    }
+    let shown = cli.ok("show interface features pg0");
+    assert!(shown.contains("ip4-unicast:\n  ip4-sv-reassembly\n  ip4-count\n"), "{shown}");
+}
