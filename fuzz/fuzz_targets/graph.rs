@@ -19,6 +19,8 @@ mod run;
 mod script;
 #[path = "../../crates/volley/tests/fuzz_graph/state.rs"]
 mod state;
+#[path = "../../crates/volley/tests/fuzz_graph/track.rs"]
+mod track;
 #[path = "../../crates/volley/tests/fuzz_graph/world.rs"]
 mod world;
 

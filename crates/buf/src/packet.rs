@@ -204,6 +204,23 @@ impl<'a> Packet<'a> {
         true
     }
 
+    /// Puts bytes in front of the packet, as a tunnel does with the headers of its own: `false`, and nothing changed, when the headroom
+    /// is used up. [`prepend`](Self::prepend) is faster for a link header, and notes where the network header begins.
+    #[inline(always)]
+    #[must_use]
+    pub fn push_bytes(&mut self, header: &[u8]) -> bool {
+        let (off, len) = (self.record.off as usize, header.len());
+        if off < HEADROOM + len {
+            return false;
+        }
+        // SAFETY: HEADROOM ≤ off - len keeps the `len` bytes before the packet in the buffer; they are ours, and `header` cannot lie in
+        // them, since whoever borrows the buffer's bytes borrows `self`.
+        unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), self.ptr(off - len), len) };
+        self.record.off = (off - len) as u16;
+        self.record.len += len as u16;
+        true
+    }
+
     /// Says that the network header begins at the current offset, with `l2_len` bytes of link header before it.
     #[inline(always)]
     pub fn mark_l3(&mut self, l2_len: u8) {

@@ -8,8 +8,9 @@ use infra::counters::CounterSet;
 use infra::quiesce::Domain;
 
 use crate::adjacency::{Adjacency, AdjacencyCounters};
+use crate::ethernet::MOST_MODES;
 use crate::handoff::Shards;
-use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
+use crate::interface::{Interface, InterfaceCounters, MOST_KINDS, Placement, TX, TxPort};
 use crate::ip::{Forwarding, ForwardingWriters, UtcClock};
 use crate::neighbor::Budget;
 use crate::pcap::Captures;
@@ -33,6 +34,10 @@ pub struct Tables {
     pub placement: Placement,
     /// Who takes frames of which Ethernet type; the node finds the packet behind the Ethernet header, with its VRF.
     pub ethertypes: Registry,
+    /// Who takes what comes in by interfaces that are not routed, by mode.
+    pub(crate) port_modes: Registry,
+    /// Who takes what leaves by interfaces of features, by kind.
+    pub(crate) interface_kinds: Registry,
     /// Which worker has the flows of which shard.
     pub shards: Reader<Shards>,
     /// Adjacencies by index.
@@ -93,6 +98,8 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         ports,
         placement: Placement::default(),
         ethertypes: Registry::new("ethernet-input", 1 << 16),
+        port_modes: Registry::new("ethernet-input", MOST_MODES),
+        interface_kinds: Registry::new(TX, MOST_KINDS),
         shards,
         adjacencies,
         adjacency_counters: AdjacencyCounters::new("/adjacency", MAX_ADJACENCIES),

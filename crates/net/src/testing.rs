@@ -82,6 +82,7 @@ impl Bench {
             mtu: 1500,
             vlans: Vlans::default(),
             proxy: false,
+            mode: None,
             addresses,
         };
         self.writers.interfaces.set(index, record).unwrap();

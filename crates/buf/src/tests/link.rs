@@ -40,6 +40,28 @@ proptest! {
         held.free(&mut cache);
     }
 
+    /// The headers of a tunnel, of any length, are put in front of the packet, whole and nothing else.
+    #[test]
+    fn bytes_are_put_in_front(header in prop::collection::vec(any::<u8>(), 0..300), back in 0..300usize) {
+        let pool = Pool::new(8)?;
+        let mut cache = pool.cache();
+        let mut held = packet_of(&[0x11; 100], &mut cache).ok_or(TestCaseError::fail("no buffer"))?;
+        let mut p = held.packet();
+        let back = back.min(DATA - HEADROOM);
+        prop_assert!(p.push(DATA - HEADROOM));
+        p.bytes_mut().fill(0x33);
+        prop_assert!(p.advance(DATA - HEADROOM - back));
+        let packet = p.bytes().to_vec();
+        let fits = DATA - back >= HEADROOM + header.len();
+        prop_assert_eq!(p.push_bytes(&header), fits);
+        let put = if fits { &header[..] } else { &[] };
+        prop_assert_eq!(p.bytes(), [put, &packet].concat());
+        let free = DATA - back - put.len() - HEADROOM;
+        prop_assert!(p.push(free));
+        prop_assert!(p.bytes()[..free].iter().all(|b| *b == 0x33), "bytes before the header were written");
+        held.free(&mut cache);
+    }
+
     #[test]
     fn a_frame_knows_its_one_interface_and_its_bytes(
         packets in prop::collection::vec((0u32..2, 0..100usize), 0..FRAME_SIZE),

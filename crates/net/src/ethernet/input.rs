@@ -3,7 +3,7 @@
 use std::io;
 
 use buf::{Flags, Frame, Packet};
-use graph::{Cx, FrameNode, NoNext, Out, Verdict, reasons};
+use graph::{Cx, EdgeId, FrameNode, NoNext, Out, Verdict, reasons};
 use infra::class_a::SlotReader;
 use infra::counters::Lane;
 use infra::quiesce::Guard;
@@ -27,6 +27,7 @@ reasons! {
 
 pub struct EthernetInput {
     ethertypes: Registry,
+    modes: Registry,
     interfaces: SlotReader<Interface>,
     /// Counts what comes in by sub-interfaces; devices are counted by their input nodes.
     sub_rx: Lane<2>,
@@ -36,28 +37,42 @@ pub struct EthernetInput {
 #[derive(Clone, Copy)]
 struct Port {
     interface: u32,
+    /// Its address; of one that is not routed no station's, so that no frame is taken to be for this router.
     mac: u64,
     fib: u16,
     up: bool,
+    /// Who takes its frames, if it is not routed.
+    mode: Option<EdgeId>,
 }
+
+/// No station's address.
+const NO_STATION: u64 = u64::MAX;
 
 impl EthernetInput {
     pub fn new(t: &Tables, worker: usize) -> io::Result<EthernetInput> {
-        let (ethertypes, interfaces) = (t.ethertypes.clone(), t.interfaces.clone());
-        Ok(EthernetInput { ethertypes, interfaces, sub_rx: t.counters.rx.lane(worker)? })
+        let (ethertypes, modes, interfaces) =
+            (t.ethertypes.clone(), t.port_modes.clone(), t.interfaces.clone());
+        Ok(EthernetInput { ethertypes, modes, interfaces, sub_rx: t.counters.rx.lane(worker)? })
     }
 
     fn port(&self, guard: &Guard, interface: u32) -> Port {
-        match self.interfaces.get(guard, interface) {
-            Some(i) => Port { interface, mac: i.mac.to_word(), fib: i.fib, up: i.up },
-            None => Port { interface, mac: 0, fib: 0, up: false },
-        }
+        let Some(i) = self.interfaces.get(guard, interface) else {
+            return Port { interface, mac: NO_STATION, fib: 0, up: false, mode: None };
+        };
+        let mode = i.mode.and_then(|mode| self.modes.get(mode.number.into()));
+        let mac = if mode.is_some() { NO_STATION } else { i.mac.to_word() };
+        Port { interface, mac, fib: i.fib, up: i.up, mode }
     }
 
     /// A packet with VLAN tags: finds its sub-interface and skips the tags.
     #[cold]
-    fn tagged(&mut self, guard: &Guard, p: &mut Packet<'_>, outer: u16) -> Verdict<NoNext, Reason> {
-        let device = p.rx_if();
+    fn tagged(
+        &mut self,
+        guard: &Guard,
+        p: &mut Packet<'_>,
+        device: Port,
+        outer: u16,
+    ) -> Verdict<NoNext, Reason> {
         let bytes = p.total_len();
         if p.len() < HEADER + TAG {
             return Verdict::Drop(Reason::Runt);
@@ -65,8 +80,7 @@ impl EthernetInput {
         let tag = *p.peek_at::<VlanTag>(HEADER);
         if tag.vid() == 0 && !ethertype::is_vlan(tag.ethertype()) {
             // The tag carries a priority only (802.1Q clause 6.9): the frame belongs to no VLAN.
-            let port = self.port(guard, device);
-            return self.filter(p, port, tag.ethertype(), HEADER + TAG);
+            return self.filter(p, device, tag.ethertype(), HEADER + TAG);
         }
         let mut tags = Tags { outer_service: outer != ethertype::VLAN, outer: tag.vid(), inner: None };
         let (mut inner_type, mut header) = (tag.ethertype(), HEADER + TAG);
@@ -75,8 +89,13 @@ impl EthernetInput {
             tags.inner = Some(tag.vid());
             (inner_type, header) = (tag.ethertype(), HEADER + 2 * TAG);
         }
-        let found = self.interfaces.get(guard, device).and_then(|d| d.vlans.get(tags));
-        let Some(sub) = found else { return Verdict::Drop(Reason::UnknownVlan) };
+        let found = self.interfaces.get(guard, device.interface).and_then(|d| d.vlans.get(tags));
+        let Some(sub) = found else {
+            return match device.mode {
+                Some(_) => self.filter(p, device, outer, HEADER),
+                None => Verdict::Drop(Reason::UnknownVlan),
+            };
+        };
         let port = self.port(guard, sub);
         if !port.up {
             return Verdict::Drop(Reason::Down);
@@ -86,7 +105,8 @@ impl EthernetInput {
         self.filter(p, port, inner_type, header)
     }
 
-    /// Marks groups, drops what is for other stations, and sends the rest to its protocol.
+    /// Marks groups, drops what is for other stations, and sends the rest to its protocol; or all to whoever takes the frames of the
+    /// port.
     #[cold]
     fn filter(
         &self,
@@ -98,11 +118,16 @@ impl EthernetInput {
         let h = p.peek::<EthernetHeader>();
         if h.dst_word() != port.mac {
             let dst = h.dst();
-            if !dst.is_multicast() {
-                return Verdict::Drop(Reason::NotForUs);
-            }
-            let flag = if dst.is_broadcast() { Flags::L2_BROADCAST } else { Flags::L2_MULTICAST };
+            let flag = match dst {
+                _ if dst.is_broadcast() => Flags::L2_BROADCAST,
+                _ if dst.is_multicast() => Flags::L2_MULTICAST,
+                _ if port.mode.is_some() => Flags::NONE,
+                _ => return Verdict::Drop(Reason::NotForUs),
+            };
             p.set_flags(p.flags() | flag);
+        }
+        if let Some(edge) = port.mode {
+            return Verdict::Edge(edge);
         }
         match self.ethertypes.get(ethertype) {
             Some(edge) if accept(p, port, header) => Verdict::Edge(edge),
@@ -117,7 +142,10 @@ impl EthernetInput {
 
     /// What becomes of most packets of a frame whose first has this Ethernet type: those of the other types are exceptions, which cost
     /// more.
-    fn usual(&self, first: u16) -> (u16, Verdict<NoNext, Reason>) {
+    fn usual(&self, port: Port, first: u16) -> (u16, Verdict<NoNext, Reason>) {
+        if let Some(edge) = port.mode {
+            return (first, Verdict::Edge(edge));
+        }
         let of = |kind| self.ethertypes.get(kind).map(|edge| (kind, Verdict::Edge(edge)));
         of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((first, Verdict::Drop(Reason::UnknownType)))
     }
@@ -143,7 +171,7 @@ impl FrameNode for EthernetInput {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let Some(mut first) = frame.get(0) else { return };
         let mut port = self.port(cx.guard, first.rx_if());
-        let (usual_kind, usual) = self.usual(first.peek::<EthernetHeader>().ethertype());
+        let (usual_kind, usual) = self.usual(port, first.peek::<EthernetHeader>().ethertype());
         let taken = matches!(usual, Verdict::Edge(_));
         let mut vlans = false;
         out.mostly(usual, frame, |_, p| {
@@ -160,7 +188,7 @@ impl FrameNode for EthernetInput {
             }
             let verdict = if ethertype::is_vlan(kind) {
                 vlans = true;
-                self.tagged(cx.guard, p, kind)
+                self.tagged(cx.guard, p, port, kind)
             } else {
                 self.filter(p, port, kind, HEADER)
             };

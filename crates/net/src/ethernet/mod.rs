@@ -1,14 +1,17 @@
 //! Ethernet: which packets are for this router, and for which of its interfaces.
 //!
 //! Packets with VLAN tags belong to the device's sub-interface that matches them ([`Vlans`]), others to the device's
-//! own interface. Which node has the packets of which Ethernet type is said by whoever takes them ([`Tables::ethertypes`]).
+//! own interface. A feature takes all frames of interfaces in its [mode](PortMode). Of others, which node has the packets of which Ethernet type is said by whoever takes them ([`Tables::ethertypes`]).
 
 mod input;
+mod mode;
 mod vlan;
 
 use graph::Builder;
 use wire::ethernet::ethertype;
 
+pub(crate) use mode::MOST as MOST_MODES;
+pub use mode::PortMode;
 pub use vlan::{Tags, Vlans};
 
 use crate::Tables;

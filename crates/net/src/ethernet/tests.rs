@@ -51,6 +51,7 @@ fn bench() -> (Bench, Harness) {
             vlans: Vlans::new(if index == DEVICE { of_device.clone() } else { Vec::new() }),
             addresses: Vec::new(),
             proxy: false,
+            mode: None,
         };
         bench.writers.interfaces.set(index, record).unwrap();
     }

@@ -6,9 +6,12 @@
 //! ```text
 //! <driver>-input → (arc device-input) → ethernet-input … interface-output → (arc interface-output) → interface-tx
 //! ```
+//!
+//! Features have interfaces, too ([`InterfaceKind`]): `interface-tx` sends what leaves by them to the feature's node.
 
 mod by_frame;
 mod input;
+mod kind;
 mod output;
 mod placement;
 mod table;
@@ -17,6 +20,8 @@ mod tx;
 use drivers::INPUT_NODES;
 use graph::{ArcKey, Builder};
 
+pub(crate) use kind::MOST as MOST_KINDS;
+pub use kind::{InterfaceKind, InterfaceKindInfo};
 pub use placement::{Attention, Handoff, Placement, RxSlot};
 pub use table::{Interface, InterfaceCounters, InterfaceTotals, Kind, Runs, TxPort};
 pub(crate) use tx::TX;

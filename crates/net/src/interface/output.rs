@@ -99,6 +99,11 @@ fn find(interfaces: &SlotReader<Interface>, ports: &SlotReader<TxPort>, guard: &
     to.device = i.device;
     to.plain = match ports.get(guard, i.device) {
         _ if i.kind == Kind::Loopback => Verdict::Drop(Reason::Loopback),
+        // What its node makes of a packet is no longer what is to be cut or summed.
+        _ if i.up && matches!(i.kind, Kind::Feature(_)) => {
+            to.cannot = Flags::GSO.or(Flags::CSUM_PARTIAL);
+            Verdict::Next(Next::Tx)
+        }
         Some(port) if i.up => {
             if !port.caps.gso {
                 to.cannot |= Flags::GSO;

@@ -7,7 +7,8 @@ use buf::{TxCaps, TxQueue};
 use infra::counters::{CounterSet, Lane};
 use wire::{Mac, ipv6};
 
-use crate::ethernet::Vlans;
+use super::kind::InterfaceKind;
+use crate::ethernet::{PortMode, Vlans};
 use crate::ip::{Address, Ip};
 
 /// What an interface is made of.
@@ -19,6 +20,34 @@ pub enum Kind {
     SubInterface,
     /// No device at all: what is sent out of it is dropped.
     Loopback,
+    /// A feature's: what is sent out of it goes to a node of the feature's.
+    Feature(InterfaceKind),
+}
+
+impl Kind {
+    /// Whether there is one other station on its link at most, whose Ethernet address nobody needs to know.
+    pub fn is_point_to_point(self) -> bool {
+        matches!(self, Kind::Feature(kind) if kind.point_to_point)
+    }
+
+    /// Whether there may be neighbours on its link, whose Ethernet addresses are to be asked for.
+    pub fn has_neighbors(self) -> bool {
+        self != Kind::Loopback && !self.is_point_to_point()
+    }
+
+    /// Whether it is there without any device of its own or of its parent's.
+    pub fn needs_no_device(self) -> bool {
+        matches!(self, Kind::Loopback | Kind::Feature(_))
+    }
+
+    /// Its name for people, where the driver of its device does not say it.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Kind::Loopback => Some("loopback"),
+            Kind::Feature(kind) => Some(kind.name),
+            Kind::Device | Kind::SubInterface => None,
+        }
+    }
 }
 
 /// An interface as the workers see it: immutable, replaced as a whole.
@@ -43,6 +72,8 @@ pub struct Interface {
     pub addresses: Vec<Address>,
     /// Whether the router answers on its link for hosts that are behind other interfaces.
     pub proxy: bool,
+    /// What becomes of frames that come in by it, if they are not routed.
+    pub mode: Option<PortMode>,
 }
 
 impl Interface {

@@ -98,6 +98,7 @@ fn record(kind: Kind, device: u32, up: bool) -> Interface {
         vlans: Vlans::default(),
         addresses: Vec::new(),
         proxy: false,
+        mode: None,
     }
 }
 

@@ -1,17 +1,18 @@
-//! `interface-tx`: hands packets to the device's transmit queue.
+//! `interface-tx`: hands packets to the device's transmit queue, or to the node of the feature whose interface it is.
 
 use buf::{Frame, Unsent};
-use graph::{Cx, FrameNode, NoNext, Out, Verdict, reasons};
+use graph::{Cx, EdgeId, FrameNode, NoNext, Out, Verdict, reasons};
 use infra::class_a::SlotReader;
 use infra::counters::Lane;
 use infra::quiesce::Guard;
 use kernels::{Codes, Target};
 
 use super::by_frame::ByFrame;
-use super::table::{Interface, TxPort};
+use super::table::{Interface, Kind, TxPort};
 use crate::Tables;
+use crate::registry::Registry;
 
-/// Devices that one frame is split to at once; packets for further ones wait for the next round.
+/// Devices and nodes that one frame is split to at once; packets for further ones wait for the next round.
 const PORTS: usize = 16;
 /// Code of packets whose device has no place in this round.
 const LATER: u8 = PORTS as u8;
@@ -31,6 +32,7 @@ pub const TX: &str = "interface-tx";
 pub struct InterfaceTx {
     interfaces: SlotReader<Interface>,
     ports: SlotReader<TxPort>,
+    kinds: Registry,
     errors: Lane<1>,
     codes: Box<Codes>,
     /// One frame a device, and one for those that come later.
@@ -44,6 +46,7 @@ impl InterfaceTx {
         Ok(InterfaceTx {
             interfaces: t.interfaces.clone(),
             ports: t.ports.clone(),
+            kinds: t.interface_kinds.clone(),
             errors: t.counters.tx_error.lane(worker)?,
             codes: Box::default(),
             split: (0..=PORTS).map(|_| Frame::new()).collect(),
@@ -80,18 +83,18 @@ impl InterfaceTx {
         reason
     }
 
-    /// Sends the packets for the first [`PORTS`] devices of a frame; those for further ones stay in it.
+    /// Sends the packets for the first [`PORTS`] devices and nodes of a frame; those for further ones stay in it.
     fn round(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
-        let mut devices = [u32::MAX; PORTS];
+        let mut ways = [Way::Device(u32::MAX); PORTS];
         let mut used = 0;
         self.code.begin();
         for (p, code) in frame.packets().zip(&mut self.codes.0) {
             *code = *self.code.get(p.tx_if(), |_| {
-                let d = device(&self.interfaces, cx.guard, p.tx_if());
-                match devices[..used].iter().position(|&k| k == d) {
+                let way = way(&self.interfaces, &self.kinds, cx.guard, p.tx_if());
+                match ways[..used].iter().position(|&k| k == way) {
                     Some(k) => k as u8,
                     None if used < PORTS => {
-                        devices[used] = d;
+                        ways[used] = way;
                         used += 1;
                         used as u8 - 1
                     }
@@ -101,9 +104,14 @@ impl InterfaceTx {
         }
         self.codes.split(cx.kernels, frame, &mut ToSplit(&mut self.split));
         let mut split = std::mem::take(&mut self.split);
-        for (to, &device) in split.iter_mut().zip(&devices[..used]) {
-            let reason = self.send(cx, device, to, out);
-            to.drain(|packet| out.drop(reason, packet));
+        for (to, way) in split.iter_mut().zip(&ways[..used]) {
+            match way {
+                Way::Device(device) => {
+                    let reason = self.send(cx, *device, to, out);
+                    to.drain(|packet| out.drop(reason, packet));
+                }
+                Way::Node(edge) => to.drain(|packet| out.emit_edge(*edge, packet)),
+            }
         }
         if let Some(later) = split.get_mut(PORTS) {
             frame.append(later);
@@ -112,9 +120,21 @@ impl InterfaceTx {
     }
 }
 
-/// The device that carries an interface.
-fn device(interfaces: &SlotReader<Interface>, guard: &Guard, interface: u32) -> u32 {
-    interfaces.get(guard, interface).map_or(u32::MAX, |i| i.device)
+/// Where packets of an interface go.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// To the device that carries it.
+    Device(u32),
+    /// To the node of the feature whose it is.
+    Node(EdgeId),
+}
+
+fn way(interfaces: &SlotReader<Interface>, kinds: &Registry, guard: &Guard, interface: u32) -> Way {
+    let Some(i) = interfaces.get(guard, interface) else { return Way::Device(u32::MAX) };
+    match i.kind {
+        Kind::Feature(kind) => kinds.get(kind.number.into()).map_or(Way::Device(u32::MAX), Way::Node),
+        _ => Way::Device(i.device),
+    }
 }
 
 struct ToSplit<'f>(&'f mut [Frame]);
@@ -136,7 +156,10 @@ impl FrameNode for InterfaceTx {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let n = frame.len();
         if let Some(interface) = frame.uniform_tx() {
-            let device = device(&self.interfaces, cx.guard, interface);
+            let device = match way(&self.interfaces, &self.kinds, cx.guard, interface) {
+                Way::Device(device) => device,
+                Way::Node(edge) => return out.all(Verdict::Edge(edge)),
+            };
             let reason = self.send(cx, device, frame, out);
             if frame.len() == n {
                 out.all(Verdict::Drop(reason));

@@ -127,11 +127,40 @@ impl<A: Packets> Lookup<A> {
     pub fn new(t: &Tables) -> Lookup<A> {
         Lookup { tables: A::tables(t).clone(), leaves: Leaves::new() }
     }
+}
+
+/// What forwarding objects mean, in one turn of a worker.
+struct Ways<'t, A: Packets> {
+    tables: &'t Forwarding<A>,
+    guard: &'t Guard,
+}
+
+impl<A: Packets> Ways<'_, A> {
+    /// Where the forwarding object at an index sends a packet to this address; `None`: over an adjacency, which it has now.
+    #[inline(always)]
+    fn go(
+        &self,
+        p: &mut Packet<'_>,
+        object: u32,
+        address: impl FnOnce(&mut Packet<'_>) -> A::Bits,
+    ) -> Option<Verdict<Next, Reason>> {
+        let Forwarding { objects, balances, .. } = self.tables;
+        let word = objects.get(object);
+        let one = Object::adjacency(word);
+        let of_several = || Object::adjacency(share::<A>(balances, self.guard, p, Object::balance(word)?));
+        if let Some(adjacency) = one.or_else(of_several) {
+            p.set_fwd(adjacency);
+            return None;
+        }
+        let address = address(p);
+        Some(self.other(p, address, word))
+    }
 
     /// What becomes of a packet that does not go over an adjacency.
     #[cold]
-    fn other(&self, guard: &Guard, p: &mut Packet<'_>, address: A::Bits, word: u64) -> Verdict<Next, Reason> {
-        let Forwarding { fibs, objects, balances, .. } = &self.tables;
+    fn other(&self, p: &mut Packet<'_>, address: A::Bits, word: u64) -> Verdict<Next, Reason> {
+        let Forwarding { fibs, objects, balances, .. } = self.tables;
+        let guard = self.guard;
         let fibs = fibs.get(guard);
         let mut object = Object::from_word(word);
         let mut fib = p.fib();
@@ -230,17 +259,35 @@ impl<A: Packets> FrameNode for Lookup<A> {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         self.leaves.fill(self.tables.fibs.get(cx.guard), frame, A::dst);
-        let Forwarding { objects, balances, .. } = &self.tables;
+        let ways = Ways { tables: &self.tables, guard: cx.guard };
         out.mostly(Verdict::Next(Next::Rewrite), frame, |i, p| {
             let (address, leaf) = self.leaves.get(i);
-            let word = objects.get(leaf);
-            let one = Object::adjacency(word);
-            let of_several = || Object::adjacency(share::<A>(balances, cx.guard, p, Object::balance(word)?));
-            if let Some(adjacency) = one.or_else(of_several) {
-                p.set_fwd(adjacency);
-                return None;
-            }
-            Some(self.other(cx.guard, p, address, word))
+            ways.go(p, leaf, |_| address)
+        });
+    }
+}
+
+/// Where packets with a [track](super::Track)'s object as their forwarding index go on: as if their destination had been looked up.
+pub struct Follow<A: Packets>(Forwarding<A>);
+
+impl<A: Packets> Follow<A> {
+    pub fn new(t: &Tables) -> Follow<A> {
+        Follow(A::tables(t).clone())
+    }
+}
+
+impl<A: Packets> FrameNode for Follow<A> {
+    const NAME: &'static str = A::NODES.follow;
+    type Next = Next;
+    type Drop = Reason;
+    const EDGES: &'static [&'static str] = Lookup::<A>::EDGES;
+    const TRACE: graph::trace::TraceFn = crate::trace::lookup::<A>;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let ways = Ways { tables: &self.0, guard: cx.guard };
+        out.mostly(Verdict::Next(Next::Rewrite), frame, |_, p| {
+            let object = p.fwd();
+            ways.go(p, object, |p| A::dst(p.peek()))
         });
     }
 }

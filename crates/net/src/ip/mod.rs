@@ -48,6 +48,7 @@ mod rib;
 mod slab;
 mod source;
 mod table;
+mod track;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -72,6 +73,7 @@ pub use query::Sources;
 pub use recursion::{Lost, Trail};
 pub use source::{Source, SourceNames};
 pub use table::{Resolver, RouteError, Routes};
+pub use track::Track;
 
 use crate::Tables;
 use crate::router::Hooks;
@@ -113,6 +115,8 @@ fn install_family<A: fragment::Cut>(
 ) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(lookup::Lookup::<A>::new(&tables)));
+    let tables = t.clone();
+    b.frame(move |_| Ok(lookup::Follow::<A>::new(&tables)));
     let tables = t.clone();
     b.frame(move |s| rewrite::Rewrite::<A>::new(&tables, s.worker));
     let Nodes { unicast, multicast, lookup, local, output, .. } = A::NODES;

@@ -20,6 +20,8 @@ pub struct Nodes {
     pub multicast: &'static str,
     /// The node that looks destinations up.
     pub lookup: &'static str,
+    /// The node where packets with a [track](super::Track)'s object go on.
+    pub follow: &'static str,
     /// The node that writes link headers.
     pub rewrite: &'static str,
     /// The arc behind it.
@@ -88,6 +90,7 @@ impl Packets for Ipv4Addr {
         unicast: "ip4-unicast",
         multicast: "ip4-multicast",
         lookup: "ip4-lookup",
+        follow: "ip4-follow",
         rewrite: "ip4-rewrite",
         output: "ip4-output",
         local: "ip4-local",
@@ -163,6 +166,7 @@ impl Packets for Ipv6Addr {
         unicast: "ip6-unicast",
         multicast: "ip6-multicast",
         lookup: "ip6-lookup",
+        follow: "ip6-follow",
         rewrite: "ip6-rewrite",
         output: "ip6-output",
         local: "ip6-local",

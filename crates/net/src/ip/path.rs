@@ -98,6 +98,8 @@ pub struct PathState {
     pub(super) fib: u16,
     /// The paths.
     pub list: PathList,
+    /// How many follow it without a route.
+    pub(super) tracks: u32,
     /// Its routes: the one that was added last, from which the list goes on.
     pub(super) first: u32,
     /// While routes are being installed anew: the next of them.
@@ -120,6 +122,7 @@ impl PathState {
             held: Vec::new(),
             fib,
             list,
+            tracks: 0,
             first: NONE,
             next: NONE,
             waits: false,
@@ -286,6 +289,12 @@ impl Paths {
     /// The first of these VRFs with a list of this path alone.
     pub fn vrf_with(&self, path: Path, mut vrfs: impl Iterator<Item = u16>) -> Option<u16> {
         vrfs.find(|fib| !self.find(*fib, &path.into()).is_empty())
+    }
+
+    /// A list in a VRF that somebody follows without a route.
+    pub fn tracked_in(&self, fib: u16) -> Option<&PathState> {
+        let of_vrf = self.by_list.iter().filter(|((of, _), _)| *of == fib);
+        of_vrf.flat_map(|(_, ids)| ids).map(|id| &self.states[*id]).find(|state| state.tracks > 0)
     }
 
     /// Those with a path that names an interface.

@@ -244,6 +244,9 @@ impl<A: Ip> Routes<A> {
         if let Some(prefix) = asked.map(|(prefix, _)| prefix) {
             return in_use(format!("the route {prefix} is in it"));
         }
+        if let Some(to) = self.tracked_in(fib) {
+            return in_use(format!("a feature follows its route to {}", to.address()));
+        }
         if let Some(other) = self.rib.paths.vrf_with(Path::Table(fib), self.tables()) {
             return in_use(format!("a route of table {other} leads to it"));
         }
@@ -377,7 +380,7 @@ impl<A: Ip> Routes<A> {
     }
 
     /// The list's index; it is made if it is not there. Flows of a route that had the list `before` stay on the paths that stay.
-    fn use_list(
+    pub(super) fn use_list(
         &mut self,
         fib: u16,
         list: &PathList,
@@ -407,9 +410,10 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Takes a list away that no route has any more.
-    fn leave_list(&mut self, id: u32, by: &mut impl Resolver) {
-        if self.rib.paths.states[id].first != NONE {
+    /// Takes a list away that no route has any more, and nobody follows.
+    pub(super) fn leave_list(&mut self, id: u32, by: &mut impl Resolver) {
+        let state = &self.rib.paths.states[id];
+        if state.first != NONE || state.tracks > 0 {
             return;
         }
         // If it waits, its turn passes it over.

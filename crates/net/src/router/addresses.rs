@@ -188,7 +188,7 @@ fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     // What is not used yet is asked for by nobody else either.
     A::tentative(i).for_each(|a| want(host(a), Path::Drop));
     for a in all.iter().filter(|a| a.len < most && i.kind != Kind::Loopback) {
-        want(Prefix::new(scoped(a.address), a.len), Path::Attached(i.index));
+        want(Prefix::new(scoped(a.address), a.len), i.attached::<A>());
     }
     A::own(i).filter_map(Address::anycast).for_each(|a| want(host(a), Path::Local));
     for a in all.iter().filter(|a| a.len < most - 1) {
@@ -201,6 +201,16 @@ fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
 }
 
 impl InterfaceInfo {
+    /// The path to all that is on its link: behind one from point to point whoever is there takes it.
+    pub(super) fn attached<A: Routed>(&self) -> Path {
+        match self.kind.is_point_to_point() {
+            true => {
+                Path::Via { next_hop: A::from_bits(A::Bits::default()).into(), interface: Some(self.index) }
+            }
+            false => Path::Attached(self.index),
+        }
+    }
+
     /// Whether it speaks IPv6: the operator says so, or it has an IPv6 address.
     pub fn speaks_ip6(&self) -> bool {
         self.ip6 || self.addresses.iter().any(|a| a.address.is_ipv6())
@@ -222,10 +232,10 @@ impl InterfaceInfo {
         all
     }
 
-    /// How one of its IPv6 addresses stands; one of a loopback interface is nobody else's.
+    /// How one of its IPv6 addresses stands; one of an interface without neighbours is nobody else's.
     pub fn standing(&self, address: Ipv6Addr) -> Option<Standing> {
-        let of_loopback = (self.kind == Kind::Loopback).then_some(Standing::Unique);
-        of_loopback.or_else(|| self.standing.get(&address).copied())
+        let alone = (!self.kind.has_neighbors()).then_some(Standing::Unique);
+        alone.or_else(|| self.standing.get(&address).copied())
     }
 
     /// Those of [`all_ip6`](Self::all_ip6) that nobody else has, as far as is known.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use drivers::{DeviceControl, Link};
 use wire::Mac;
 
-use crate::ethernet::Tags;
+use crate::ethernet::{PortMode, Tags};
 use crate::interface::{InterfaceTotals, Kind};
 use crate::ip::{Address, Ip, IpPrefix};
 use crate::nd::{Advertisement, Standing};
@@ -52,6 +52,8 @@ pub struct InterfaceInfo {
     pub tags: Option<Tags>,
     /// The device, for interfaces that have one.
     pub device: Option<DeviceState>,
+    /// What becomes of frames that come in, if they are not routed.
+    pub mode: Option<PortMode>,
     /// The Ethernet address that the operator asked for.
     pub own_mac: Option<Mac>,
     /// What the operator wants of its receive queues.

@@ -32,12 +32,12 @@ impl Neighborhood {
         let Some(i) = self.interfaces.get(index) else { return false };
         match &i.device {
             Some(device) => device.link.is_up(),
-            None => i.kind == Kind::Loopback || i.parent != index && self.link_up(i.parent),
+            None => i.kind.needs_no_device() || i.parent != index && self.link_up(i.parent),
         }
     }
 
     /// Writes what workers see of an interface.
-    pub(super) fn publish(&mut self, index: u32) -> Result<(), RouterError> {
+    pub(crate) fn publish(&mut self, index: u32) -> Result<(), RouterError> {
         let Some(i) = self.interfaces.get(index) else { return Ok(()) };
         let addresses = &self.lender(i).unwrap_or(i).addresses;
         let record = Interface {
@@ -50,6 +50,7 @@ impl Neighborhood {
             vlans: Vlans::new(self.interfaces.carried_by(index).collect()),
             addresses: addresses.clone(),
             proxy: i.proxy,
+            mode: i.mode,
         };
         let before = self.records.get(index);
         let stale = before.is_none_or(|before| (before.mac, before.mtu) != (record.mac, record.mtu));
@@ -123,7 +124,7 @@ impl Router {
         self.near.usable(index)
     }
 
-    pub(super) fn info_mut(&mut self, index: u32) -> Result<&mut InterfaceInfo, RouterError> {
+    pub(crate) fn info_mut(&mut self, index: u32) -> Result<&mut InterfaceInfo, RouterError> {
         let missing = || RouterError(format!("there is no interface {index}"));
         self.near.interfaces.get_mut(index).ok_or_else(missing)
     }
@@ -186,6 +187,7 @@ impl Router {
             parent: on.map_or(index, |(parent, _)| parent),
             tags: on.map(|(_, tags)| tags),
             device: None,
+            mode: None,
             own_mac: None,
             receive: super::Receive::default(),
             initial,
@@ -319,7 +321,18 @@ impl Router {
     /// # Errors
     /// When the name is taken, or there is no room.
     pub fn add_loopback(&mut self, name: &str, mac: Mac) -> Result<u32, RouterError> {
-        let index = self.new_interface(name, Kind::Loopback, (mac, LOOPBACK_MTU), None)?;
+        self.add_without_device(name, Kind::Loopback, mac, LOOPBACK_MTU)
+    }
+
+    /// Adds an interface that needs no device.
+    pub(crate) fn add_without_device(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        mac: Mac,
+        mtu: u16,
+    ) -> Result<u32, RouterError> {
+        let index = self.new_interface(name, kind, (mac, mtu), None)?;
         self.near.publish(index)?;
         Ok(index)
     }

@@ -10,7 +10,6 @@ use wire::{ethertype, ipv6, mld, nd};
 
 use super::{InterfaceInfo, Router, RouterError};
 use crate::adjacency::ethernet;
-use crate::interface::Kind;
 use crate::ip::{Address, Prefix6};
 use crate::nd::advertiser::{self, Advertiser};
 use crate::nd::dad::{self, Dad};
@@ -154,7 +153,7 @@ impl Router {
     pub(super) fn ip6_follows(&mut self, index: u32) {
         let usable = self.near.usable(index);
         let Some(info) = self.near.interfaces.get_mut(index) else { return };
-        if info.kind == Kind::Loopback {
+        if !info.kind.has_neighbors() {
             self.ip6.own_changed = true;
             return;
         }

@@ -9,7 +9,7 @@ use drivers::{Device, DeviceControl, Link};
 use graph::Worker;
 use wire::Mac;
 
-use super::{Parts, Router, Sizes};
+use super::{Install, Parts, Router, Sizes};
 use crate::install;
 use crate::ip::Address;
 
@@ -93,6 +93,11 @@ pub fn own_mac(interface: u32) -> Mac {
 impl Lab {
     /// A router with two links, on which it has addresses, and nothing said of them any more.
     pub fn new(address: impl Fn(u32) -> Address) -> Lab {
+        Lab::with(install, address)
+    }
+
+    /// The same with nodes of features.
+    pub fn with(install: impl Install, address: impl Fn(u32) -> Address) -> Lab {
         let sizes = Sizes { buffers: 2048, workers: WORKERS };
         let Parts { router, workers } = Router::build(install, &sizes).unwrap();
         let mut lab = Lab { router, workers, far: Vec::new(), now: 1_000_000 * MS };

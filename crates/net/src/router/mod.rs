@@ -145,7 +145,7 @@ pub struct Router {
     /// The index that the next interface is to have.
     next_index: Option<u32>,
     /// Interfaces, adjacencies and neighbours: what resolves paths.
-    near: Neighborhood,
+    pub(crate) near: Neighborhood,
     ip4: Side<Ipv4Addr>,
     ip6: Side<Ipv6Addr>,
     nd: ip6::Ip6,
@@ -351,5 +351,7 @@ mod routes_tests;
 mod share_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod toys_tests;
 #[cfg(test)]
 mod workers_tests;

@@ -8,7 +8,6 @@ use wire::{Mac, ipv4, ipv6};
 
 use super::{Neighborhood, Routed, Router, RouterError};
 use crate::Unused;
-use crate::interface::Kind;
 use crate::ip::{Address, Path, PathList, Prefix, Source};
 use crate::neighbor::{
     self, Action, Config, Counters, Entry, Event, Key, NeighborView, Outcome, Release, State,
@@ -205,7 +204,7 @@ impl Router {
         let now = self.now;
         let before = A::side_mut(self).0.announced.remove(&index);
         let up = self.near.usable(index);
-        let info = self.near.interfaces.get(index).filter(|i| up && i.kind != Kind::Loopback);
+        let info = self.near.interfaces.get(index).filter(|i| up && i.kind.has_neighbors());
         let after = info.map(|i| (i.mac, A::own(i).collect::<Vec<Address<A>>>()));
         let mut events = Vec::new();
         match (&before, &after) {
@@ -293,8 +292,9 @@ impl Router {
         fixed: bool,
     ) -> Result<(), RouterError> {
         let info = self.interface(interface)?;
-        if info.kind == Kind::Loopback {
-            return Err(RouterError(format!("{} is a loopback interface: it has no neighbours", info.name)));
+        if !info.kind.has_neighbors() {
+            let what = info.kind.name().unwrap_or_default();
+            return Err(RouterError(format!("{} is a {what} interface: it has no neighbours", info.name)));
         }
         check_neighbor(address.into(), mac)?;
         if A::all(info).any(|a| a.address == address) {

@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use infra::lpm::Address as _;
+use wire::Mac;
 
-use super::{Neighborhood, Routed, Router, RouterError};
+use super::{InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ip::{
-    Affected, ForwardingKind, IpPrefix, Object, Path, PathList, Prefix, Resolver, RouteError, Source,
+    Affected, ForwardingKind, IpPrefix, Object, Path, PathList, Prefix, Resolver, RouteError, Source, Track,
 };
 
 /// Routes that follow an interface's change before the change is complete: a few hundred microseconds' worth.
@@ -42,8 +43,11 @@ impl Resolver for Neighborhood {
                     return None;
                 }
                 let record = self.records.get(interface)?;
-                let tags = self.interfaces.get(interface)?.tags;
+                let info = self.interfaces.get(interface)?;
+                let tags = info.tags;
                 let mac = match next_hop {
+                    // Whoever is behind it: nobody asks, and nobody reads it.
+                    _ if info.kind.is_point_to_point() => Some(Mac::default()),
                     IpAddr::V4(a) => self.mac_of(interface, a),
                     IpAddr::V6(a) => self.mac_of(interface, a),
                 };
@@ -163,14 +167,14 @@ impl Router {
                 )));
             }
         }
-        // Of a host that is on the link the next hop is known: itself.
-        let list = match prefix.len() == A::Bits::BITS {
-            true => list.map(|path| match path {
-                Path::Attached(on) => Path::Via { next_hop: prefix.address().into(), interface: Some(on) },
-                other => other,
-            }),
-            false => list,
-        };
+        let list = list.map(|path| match path {
+            // Of a host that is on the link the next hop is known: itself.
+            Path::Attached(on) if prefix.len() == A::Bits::BITS => {
+                Path::Via { next_hop: prefix.address().into(), interface: Some(on) }
+            }
+            Path::Attached(on) => self.near.interfaces.get(on).map_or(path, InterfaceInfo::attached::<A>),
+            other => other,
+        });
         let mut sources = A::side(self).routes.exact(fib, prefix);
         if !sources.any(|(other, _)| other == source) {
             self.admit_route(list.ways())?;
@@ -222,6 +226,38 @@ impl Router {
         self.sync_off_link(prefix);
         self.follow_first::<A>();
         Ok(list)
+    }
+
+    /// Follows the route to a destination from now on, as a tunnel does that its packets go to.
+    ///
+    /// # Errors
+    /// When there is no such VRF, or no more room.
+    pub fn track(&mut self, fib: u16, to: IpAddr) -> Result<Track, RouterError> {
+        match to {
+            IpAddr::V4(to) => self.track_of(fib, to),
+            IpAddr::V6(to) => self.track_of(fib, to),
+        }
+    }
+
+    fn track_of<A: Routed>(&mut self, fib: u16, to: A) -> Result<Track, RouterError> {
+        let (side, near) = A::side_mut(self);
+        Ok(side.routes.track(fib, to, near)?)
+    }
+
+    /// Follows a destination no longer. Workers may use its object until they have passed.
+    pub fn untrack(&mut self, track: Track) {
+        match track.is_of::<Ipv4Addr>() {
+            true => self.ip4.routes.untrack(track, &mut self.near),
+            false => self.ip6.routes.untrack(track, &mut self.near),
+        }
+    }
+
+    /// Whether packets to a destination that is followed can leave.
+    pub fn leads(&self, track: &Track) -> bool {
+        match track.is_of::<Ipv4Addr>() {
+            true => self.ip4.routes.leads(track),
+            false => self.ip6.routes.leads(track),
+        }
     }
 
     /// Interfaces or networks came, went, or changed: what depends on them is asked again what it means, and routes follow. Many do so

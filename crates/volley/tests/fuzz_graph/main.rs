@@ -8,6 +8,7 @@ mod question;
 mod run;
 mod script;
 mod state;
+mod track;
 mod world;
 
 use std::fmt::Write;

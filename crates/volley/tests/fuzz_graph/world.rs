@@ -34,6 +34,7 @@ use crate::packet::Arriving;
 use crate::question::{ANSWERING, Asked, Question};
 use crate::script::{own, own6};
 use crate::state::Configuration;
+use crate::track;
 
 pub const WORKERS: usize = 2;
 /// Links: one that takes everything, one that takes only plain packets, one that sums but does not cut, and one whose
@@ -69,6 +70,8 @@ pub struct World {
     settled: usize,
     /// The bounds of the tables of neighbours, as they are by default.
     bounds: (net::neighbor::Config, net::neighbor::Config),
+    /// Where packets follow the route to another destination.
+    elsewhere: Path,
     /// The router as it was when it was set up for the first time.
     fresh: Option<State>,
     /// Whether packets came whose offload words were not true: then what is cut and summed may be anything.
@@ -107,8 +110,7 @@ impl World {
     /// A router with an interface a link, two sub-interfaces, a loopback, two VRFs, and a neighbour and routes on each.
     pub fn new(buffers: usize) -> World {
         let sizes = Sizes { buffers, workers: WORKERS };
-        let Parts { mut router, workers } =
-            Router::build(volley::features::install, &sizes).expect("a router");
+        let Parts { mut router, workers } = Router::build(track::install, &sizes).expect("a router");
         let (_, catalog) = volley::features::declared();
         catalog.make_examples(&mut router).expect("what features have examples of");
         let bounds = (router.neighbor_config::<Ipv4Addr>(), router.neighbor_config::<Ipv6Addr>());
@@ -125,9 +127,11 @@ impl World {
             changed: true,
             settled: 0,
             bounds,
+            elsewhere: Path::Drop,
             fresh: None,
             lied: false,
         };
+        w.elsewhere = track::begin(&mut w.router);
         w.router.add_table(1).expect("a second VRF");
         // Addresses are used at once.
         w.router.set_dad_transmits(0);
@@ -180,6 +184,8 @@ impl World {
             (0, "10.2.0.0/16", Path::Table(1)),
             (1, "10.2.1.0/24", Path::Table(0)),
             (1, "10.0.0.0/8", Path::Table(0)),
+            (0, "10.2.3.0/24", self.elsewhere),
+            (0, "2001:db8:2:3::/64", self.elsewhere),
             (0, "10.3.1.0/24", Path::Drop),
             (0, "10.3.2.0/24", Path::Unreachable),
             (0, "10.3.3.0/24", Path::Prohibit),

@@ -485,9 +485,9 @@ impl Hardware {
         Hardware {
             name: i.name.clone(),
             index: i.index,
-            kind: d.map_or(if i.kind == Kind::Loopback { "loopback" } else { "-" }, |d| d.driver),
-            carrier: d.map_or(i.kind == Kind::Loopback, |d| d.link.carrier),
-            present: d.map_or(i.kind == Kind::Loopback, |d| d.link.present),
+            kind: d.map_or(i.kind.name().unwrap_or("-"), |d| d.driver),
+            carrier: d.map_or(i.kind.needs_no_device(), |d| d.link.carrier),
+            present: d.map_or(i.kind.needs_no_device(), |d| d.link.present),
             speed_mbps: d.and_then(|d| d.link.speed_mbps),
             mac: i.mac.to_string(),
             details: d.map(|d| d.describe()).unwrap_or_default(),

@@ -139,6 +139,7 @@ fn why_silent(c: &Context, i: &InterfaceInfo) -> Option<String> {
         _ if wanted.ra_suppressed => "router advertisements are suppressed",
         None => return Some(speaks_none(&i.name)),
         _ if i.kind == Kind::Loopback => "a loopback interface has no link",
+        _ if !i.kind.has_neighbors() => "there are no neighbours on its link",
         _ if !i.admin_up => "the interface is down",
         _ if !c.system.router.usable(i.index) => "its link is down",
         Some(Some(Standing::Duplicate)) => "another station has its link-local address",

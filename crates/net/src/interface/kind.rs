@@ -1,0 +1,69 @@
+//! Kinds of interfaces that features have: tunnels, and the like.
+//!
+//! Whatever leaves by such an interface is an Ethernet frame, as everywhere, so that features on the arc `interface-output` and captures
+//! need not know. Behind that arc it goes to the feature's node, which takes the header off where nobody needs it. What the feature
+//! receives enters by `ethernet-input`, or without an Ethernet header by `ip4-input` and `ip6-input`, with the interface and its VRF.
+
+use graph::{Builder, GraphError};
+use wire::Mac;
+
+use super::table::Kind;
+use crate::Tables;
+use crate::router::{Hooks, Router, RouterError};
+
+/// A kind of interfaces that a feature has registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceKind {
+    pub(super) number: u8,
+    pub(super) point_to_point: bool,
+    pub(super) name: &'static str,
+}
+
+/// What a feature says of a kind of interfaces.
+pub struct InterfaceKindInfo {
+    /// Its name for people.
+    pub name: &'static str,
+    /// Where the frames go that leave by such an interface.
+    pub node: &'static str,
+    /// Whether there is one other station on the link at most, as behind a tunnel: its Ethernet address is zeros, and nobody is asked.
+    pub point_to_point: bool,
+}
+
+/// Kinds at most.
+pub(crate) const MOST: usize = 64;
+
+impl Hooks {
+    /// Declares a kind of interfaces.
+    ///
+    /// # Errors
+    /// When there are too many, or the node that sends has no room for another edge.
+    pub fn interface_kind(
+        &mut self,
+        b: &mut Builder,
+        t: &Tables,
+        info: InterfaceKindInfo,
+    ) -> Result<InterfaceKind, GraphError> {
+        let InterfaceKindInfo { name, node, point_to_point } = info;
+        let number = self.interface_kinds;
+        t.interface_kinds.register(b, number.into(), node)?;
+        self.interface_kinds += 1;
+        Ok(InterfaceKind { number, point_to_point, name })
+    }
+}
+
+impl Router {
+    /// Adds an interface of a feature's kind, down and without addresses. Nobody sends by it when it was
+    /// [removed](Router::remove_interface) and workers have passed.
+    ///
+    /// # Errors
+    /// When the name is taken, or there is no room.
+    pub fn add_feature_interface(
+        &mut self,
+        name: &str,
+        kind: InterfaceKind,
+        mac: Mac,
+        mtu: u16,
+    ) -> Result<u32, RouterError> {
+        self.add_without_device(name, Kind::Feature(kind), mac, mtu)
+    }
+}
