@@ -8,6 +8,7 @@ use graph::{Builder, EdgeId, GraphError, PuntReason, Punted};
 use infra::quiesce::Domain;
 
 use super::Router;
+use super::events::Events;
 use super::state::States;
 use crate::Unused;
 use crate::ip::{KindInfo, Source, SourceNames};
@@ -28,6 +29,7 @@ pub struct Hooks {
     inject: HashMap<&'static str, EdgeId>,
     pub(crate) settings: Settings,
     pub(super) states: States,
+    pub(super) events: Events,
     pub(super) sources: SourceNames,
     pub(crate) kinds: Vec<KindInfo>,
     pub(super) domain: Domain,
@@ -41,6 +43,7 @@ impl Hooks {
             inject: HashMap::new(),
             settings: Settings::new(domain),
             states: States::default(),
+            events: Events::default(),
             sources: SourceNames::default(),
             kinds: Vec::new(),
             domain: domain.clone(),
@@ -88,8 +91,8 @@ impl Hooks {
 }
 
 impl Router {
-    /// Handles what workers punted, what is due at `now` (nanoseconds of the monotonic clock), and routes that follow a
-    /// change of an interface. Returns whether there may be more to do at once.
+    /// Handles what workers punted, what is due at `now` (nanoseconds of the monotonic clock), what features do in each turn, and
+    /// routes that follow a change of an interface. Returns whether there may be more to do at once.
     pub fn poll(&mut self, now: u64) -> bool {
         self.wake.clear();
         self.now = now;
@@ -108,6 +111,7 @@ impl Router {
         self.balance(now);
         self.publish_own();
         self.send_probes();
+        self.turn_features(now);
         let mut more = self.settle_routes();
         more |= self.ip4.routes.collect(&mut self.near);
         more |= self.ip6.routes.collect(&mut self.near);
