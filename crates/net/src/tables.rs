@@ -12,7 +12,6 @@ use crate::handoff::Shards;
 use crate::interface::{Interface, InterfaceCounters, Placement, TxPort};
 use crate::ip::{Forwarding, ForwardingWriters, Reassembly, UtcClock};
 use crate::neighbor::Budget;
-use crate::pcap::Captures;
 use crate::registry::Registry;
 
 /// Interfaces (devices, sub-interfaces, loopbacks) at most.
@@ -49,8 +48,6 @@ pub struct Tables {
     pub reassembly: Reassembly,
     /// Universal time, for timestamp options.
     pub utc: UtcClock,
-    /// Copies of packets for captures.
-    pub captures: Captures,
 }
 
 /// The main thread's side of the same tables.
@@ -103,7 +100,6 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
         reassembly: Reassembly::default(),
         utc: UtcClock::default(),
-        captures: Captures::new(domain),
     };
     Ok((writers, tables))
 }

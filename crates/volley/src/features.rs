@@ -17,6 +17,9 @@ pub const ALL: &[&Feature] = &[
     &policer::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
+    // Last: it shows packets as all others leave them.
+    #[cfg(feature = "captures")]
+    &captures::Feature,
 ];
 
 /// Adds the nodes of every feature to the graph.

@@ -365,8 +365,7 @@ fn features(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphE
     net::ip::install(b, t, hooks)?;
     net::icmp::install(b, t, hooks)?;
     net::udp::install(b, t, hooks)?;
-    install(b, t, hooks)?;
-    net::pcap::install(b, t)
+    install(b, t, hooks)
 }
 
 #[test]
@@ -384,7 +383,6 @@ fn a_router_polices_by_interface() {
     for later in ["ip4-sv-reassembly", "ip4-count"] {
         assert!(place("ip4-unicast", "policer-input-ip4") < place("ip4-unicast", later));
     }
-    assert!(place("interface-output", "policer-output") < place("interface-output", "pcap-tx"));
     router.remove_interface(index).unwrap();
     router.collect();
     assert_eq!(router.setting::<Policing>(index), Policing::default());

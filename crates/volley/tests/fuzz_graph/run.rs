@@ -9,7 +9,6 @@ use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::reassembly::{Kind, Limits};
 use net::ip::{Address, Path, PathList, Prefix4, Weighted};
-use net::pcap::Point;
 use net::router::{Receive, ReceiveQueue, Router};
 use wire::Mac;
 
@@ -159,10 +158,10 @@ impl Run<'_> {
         }
     }
 
-    /// Traces, and begins a capture, perhaps of few packets.
+    /// Traces, and begins what features do so, perhaps of few packets.
     fn trace(&mut self, n: u32) {
         let filter = (n % 4 == 1).then(udp_with_a_first_byte);
-        self.w.router.tables().captures.begin(&Point::ALL, 256, filter.clone());
+        self.w.exercise(filter.as_ref());
         let graph = self.w.router.graph();
         if n == 0 {
             graph.tracer().clear();
