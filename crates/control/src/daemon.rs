@@ -47,8 +47,6 @@ const DEVICES: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(2);
 /// The longest time between two turns of the router.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
-/// How often copies of packets are taken from the workers while there is a capture: their rings have room for 1,024.
-const CAPTURE_TURN: Duration = Duration::from_micros(500);
 
 /// Why the router did not start, or could not go on.
 #[derive(Debug)]
@@ -471,8 +469,7 @@ async fn turns(
             let now = c.now();
             let tidy = c.tidy();
             let more = c.system.router.poll(now) | (tidy == Some(Duration::ZERO));
-            let longest = if c.turn_capture() { CAPTURE_TURN } else { LONGEST_TURN };
-            let longest = tidy.map_or(longest, |time| time.min(longest));
+            let longest = tidy.map_or(LONGEST_TURN, |time| time.min(LONGEST_TURN));
             let next =
                 [c.system.router.next_timeout(), c.system.memif.next_timeout()].into_iter().flatten().min();
             if c.system.memif.next_timeout().is_some_and(|t| t <= now) {

@@ -20,7 +20,6 @@ mod jitter;
 pub mod nd;
 pub mod neighbor;
 pub mod objects;
-pub mod pcap;
 pub mod pieces;
 pub mod registry;
 pub mod router;
@@ -51,6 +50,5 @@ pub fn install(
     neighbor::install(b, t, hooks)?;
     ip::install(b, t, hooks)?;
     icmp::install(b, t, hooks)?;
-    udp::install(b, t, hooks)?;
-    pcap::install(b, t)
+    udp::install(b, t, hooks)
 }

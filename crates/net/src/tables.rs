@@ -13,7 +13,6 @@ use crate::handoff::Shards;
 use crate::interface::{Interface, InterfaceCounters, MOST_KINDS, Placement, TX, TxPort};
 use crate::ip::{Forwarding, ForwardingWriters, UtcClock};
 use crate::neighbor::Budget;
-use crate::pcap::Captures;
 use crate::registry::Registry;
 
 /// Interfaces (devices, sub-interfaces, loopbacks) at most.
@@ -52,8 +51,6 @@ pub struct Tables {
     pub ip4_count: CounterSet<2>,
     /// Universal time, for timestamp options.
     pub utc: UtcClock,
-    /// Copies of packets for captures.
-    pub captures: Captures,
 }
 
 /// The main thread's side of the same tables.
@@ -107,7 +104,6 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         ip6,
         ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
         utc: UtcClock::default(),
-        captures: Captures::new(domain),
     };
     Ok((writers, tables))
 }

@@ -20,6 +20,9 @@ pub const ALL: &[&Feature] = &[
     &reassembly::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
+    // Last: it shows packets as all others leave them.
+    #[cfg(feature = "captures")]
+    &captures::Feature,
 ];
 
 /// Adds the nodes of every feature to the graph.

@@ -44,6 +44,11 @@ fn a_capture_ends_by_itself_and_is_of_one_device() {
     until("it is complete", LIMIT, || {
         router.ctl("pcap trace status").contains("no capture runs; the last one: 5 packets written")
     });
+    let log = router.json("show logging");
+    let said = |line: &serde_json::Value| {
+        line["class"] == "capture" && line["text"].as_str().is_some_and(|text| text.starts_with("5 packets"))
+    };
+    assert!(log.as_array().is_some_and(|log| log.iter().any(said)), "{log}");
     let lines = tcpdump(&a, &path);
     assert_eq!(lines.len(), 5, "{lines:#?}");
     assert!(lines.iter().all(|l| !l.contains("10.0.0.2 > ")), "{lines:#?}");
@@ -63,6 +68,18 @@ fn a_capture_ends_by_itself_and_is_of_one_device() {
     ] {
         assert_eq!(router.attempt(wrong).code(), Some(1), "{wrong}");
     }
+}
+
+#[test]
+fn a_router_that_is_stopped_completes_the_file() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    let path = router.socket().with_file_name("x.pcap").display().to_string();
+    router.ctl(&format!("pcap trace rx max 1000 intfc host-eth1 filter icmp file {path}"));
+    assert!(Ping::run(&a, "-c 8 -i 0.02 -W 2 10.0.1.2").complete());
+    // What is written into the file lies in memory until it is some KiB.
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    router.stop();
+    assert_eq!(tcpdump(&a, &path).len(), 8);
 }
 
 /// A capture does not fill the disk: not what is free, and not with more than was said.

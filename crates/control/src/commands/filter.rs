@@ -3,30 +3,26 @@
 //! libpcap compiles expressions. It may ask name servers for what it takes for a host's name, and wait for them; so it
 //! works on a thread of its own, and the command goes on when there is a program, or fails.
 
-use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use buf::bpf::Program;
 
+use super::later::later;
 use super::{Context, Output};
-use crate::cli::{Args, CliError, Job, Step};
+use crate::cli::{Args, CliError};
 
 /// Bytes of an expression at most. libpcap goes as deep into its stack as an expression is long.
 const LONGEST: usize = 4096;
 /// How long a compilation may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is asked whether it is done.
-const LOOK: Duration = Duration::from_millis(1);
-
-/// What a command does when it has its filter, if it has one.
-pub type Then = fn(&mut Context, &Args, Option<Program>) -> Result<Output, CliError>;
-
-/// Carries out a command whose syntax has `[filter <filter:word>]`.
-///
-/// # Errors
-/// What `then` says where there is no filter. Else what is wrong is said by the job.
-pub fn with_filter(c: &mut Context, a: &Args, then: Then) -> Result<Output, CliError> {
+/// See [`App::with_filter`](net::feature::App::with_filter).
+pub fn with_filter(
+    c: &mut Context,
+    a: &Args,
+    then: impl FnOnce(&mut Context, &Args, Option<Program>) -> Result<Output, CliError> + 'static,
+) -> Result<Output, CliError> {
     let Some(expression) = a.get::<String>("filter") else { return then(c, a, None) };
     let (done, compiled) = mpsc::channel();
     let work = move || {
@@ -39,7 +35,21 @@ pub fn with_filter(c: &mut Context, a: &Args, then: Then) -> Result<Output, CliE
             format!("the expression cannot be compiled, since there is no thread to be had: {e}"),
         )
     })?;
-    Ok(Output::job(Filtered { args: a.clone(), compiled, begun: Instant::now(), then, rest: None }))
+    let begun = Instant::now();
+    let look = move |a: &Args| {
+        let refused = |why: String| Some(Err(a.fault("filter", why)));
+        match compiled.try_recv() {
+            Ok(Ok(filter)) => Some(Ok(filter)),
+            Ok(Err(why)) => refused(format!("no filter as tcpdump has them: {why}")),
+            Err(TryRecvError::Empty) if begun.elapsed() < PATIENCE => None,
+            Err(TryRecvError::Empty) => refused(format!(
+                "the filter was not compiled within {} s: a name server may not answer; give addresses instead of names",
+                PATIENCE.as_secs()
+            )),
+            Err(TryRecvError::Disconnected) => refused("the filter could not be compiled".into()),
+        }
+    };
+    Ok(later(a, look, |c, a, filter| then(c, a, Some(filter))))
 }
 
 /// Compiles an expression for packets that begin with an Ethernet header.
@@ -59,48 +69,6 @@ fn compile(expression: &str) -> Result<Program, String> {
     let instructions: Result<Vec<_>, _> =
         program.get_instructions().iter().map(|i| i.to_string().parse()).collect();
     instructions.and_then(|all| Program::new(&all)).map_err(|e| e.to_string())
-}
-
-/// A command that waits for its filter, and then what it does itself.
-struct Filtered {
-    args: Args,
-    compiled: Receiver<Result<Program, String>>,
-    begun: Instant,
-    then: Then,
-    rest: Option<Box<dyn Job<Context>>>,
-}
-
-impl Filtered {
-    fn begin(&mut self, c: &mut Context, filter: Program, out: &mut String) -> Step {
-        match (self.then)(c, &self.args, Some(filter)) {
-            Err(error) => Step::Failed(error),
-            Ok(output) => {
-                let answer = output.render(self.args.json());
-                out.push_str(&answer.text);
-                self.rest = answer.job;
-                if self.rest.is_some() { Step::Again } else { Step::Done }
-            }
-        }
-    }
-}
-
-impl Job<Context> for Filtered {
-    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
-        if let Some(job) = &mut self.rest {
-            return job.step(c, out);
-        }
-        let refused = |why: String| Step::Failed(self.args.fault("filter", why));
-        match self.compiled.try_recv() {
-            Ok(Ok(filter)) => self.begin(c, filter, out),
-            Ok(Err(why)) => refused(format!("no filter as tcpdump has them: {why}")),
-            Err(TryRecvError::Empty) if self.begun.elapsed() < PATIENCE => Step::After(LOOK),
-            Err(TryRecvError::Empty) => refused(format!(
-                "the filter was not compiled within {} s: a name server may not answer; give addresses instead of names",
-                PATIENCE.as_secs()
-            )),
-            Err(TryRecvError::Disconnected) => refused("the filter could not be compiled".into()),
-        }
-    }
 }
 
 #[cfg(test)]

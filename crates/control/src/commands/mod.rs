@@ -1,12 +1,12 @@
 //! The operator's commands, in VPP's grammar. One file an area; each declares its commands and their functions.
 
 mod buffers;
-mod capture;
 pub mod config;
 mod filter;
 mod generator;
 mod history;
 mod interface;
+mod later;
 mod load;
 mod logging;
 mod long;
@@ -24,11 +24,14 @@ pub mod trouble;
 pub mod whole;
 mod workers;
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use buf::bpf::Program;
 use graph::{Builder, GraphError};
 use infra::clock::Clock;
 use net::Tables;
@@ -38,7 +41,7 @@ use net::router::{Hooks, Router};
 use model::origin::Origin;
 
 use crate::cli::{Args, CliError, Registry, Values};
-use crate::intent::{Catalog, Change, Interface, Journal, Key, Store, can_be_name};
+use crate::intent::{Catalog, Change, Journal, Key, Store, can_be_name};
 use crate::journal::Keeper;
 use crate::logging::{CLASSES, Level, Log};
 use crate::startup::{Plugins, Startup};
@@ -86,10 +89,6 @@ pub struct Context {
     notice: Option<String>,
     /// The file that the router starts from is not what it is to be: nobody confirmed it.
     start_is_stale: bool,
-    /// The capture that runs.
-    capture: Option<capture::Capture>,
-    /// What came of the last one.
-    last_capture: Option<String>,
     /// Which traced packets are shown.
     trace_filter: Option<Rc<trace::Filter>>,
     /// What is left to do of jobs whose clients are gone.
@@ -126,8 +125,6 @@ impl Context {
             rates: Rates::new(clock.now_ns()),
             trouble: Trouble::default(),
             pings: Vec::new(),
-            capture: None,
-            last_capture: None,
             trace_filter: None,
             abandoned: Abandoned::default(),
             startup: String::new(),
@@ -153,9 +150,8 @@ impl Context {
         self.unconfirmed.is_some()
     }
 
-    /// Completes what is under way, and gives every device back to the kernel.
+    /// Gives every device back to the kernel.
     pub fn shut_down(&mut self) {
-        self.end_capture();
         // All at once: to wait for the workers takes as long for many as for one.
         let all: Vec<u32> = self.system.router.interfaces().map(|i| i.index).collect();
         self.system.router.cease_advertising(&all);
@@ -200,12 +196,7 @@ impl Context {
     /// A change by a job, which looks after itself, and tells the journal when it is done.
     fn change(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.changes.must_be_free()?;
-        let interfaces = changes.iter().any(|change| change.key.is::<Interface>());
-        let done = self.store.transact(&mut self.system, changes);
-        if interfaces {
-            self.capture_follows();
-        }
-        done.map_err(|e| CliError::new(e.to_string()))
+        self.store.transact(&mut self.system, changes).map_err(|e| CliError::new(e.to_string()))
     }
 
     /// Takes back what the operator asked for under a key, if there was anything.
@@ -248,6 +239,29 @@ impl App for Context {
         change(&mut value);
         interface.attached.put(value);
         self.transact(vec![Change::set(key, interface)])
+    }
+
+    fn now(&self) -> u64 {
+        self.now()
+    }
+
+    fn with_filter(
+        &mut self,
+        a: &Args,
+        then: impl FnOnce(&mut Context, &Args, Option<Program>) -> Result<Output, CliError> + 'static,
+    ) -> Result<Output, CliError> {
+        filter::with_filter(self, a, then)
+    }
+
+    fn create_file(
+        &mut self,
+        a: &Args,
+        name: &'static str,
+        path: &Path,
+        allows: impl FnOnce(&Path) -> io::Result<()> + Send + 'static,
+        then: impl FnOnce(&mut Context, &Args, File) -> Result<Output, CliError> + 'static,
+    ) -> Result<Output, CliError> {
+        later::create_file(a, name, path, allows, then)
     }
 }
 
@@ -392,7 +406,6 @@ fn own() -> Registry<Context> {
     ping::register(&mut r);
     monitor::register(&mut r);
     logging::register(&mut r);
-    capture::register(&mut r);
     punt::register(&mut r);
     workers::register(&mut r);
     buffers::register(&mut r);

@@ -319,51 +319,6 @@ fn a_ping_without_an_answer_fails() {
 }
 
 #[test]
-fn a_capture_has_the_interfaces_that_come_while_it_runs() {
-    let mut cli = Cli::new();
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("x.pcap").display().to_string();
-    let on = |cli: &mut Cli, name: &str| {
-        let shown = cli.ok(&format!("show interface features {name} --json"));
-        ["pcap-rx", "pcap-drop"].map(|feature| {
-            let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-            let arcs = shown.as_array().unwrap();
-            arcs.iter()
-                .flat_map(|arc| arc["features"].as_array().unwrap())
-                .any(|f| f["name"] == feature && f["enabled"] == true)
-        })
-    };
-    for (scope, everywhere) in [("any", true), ("pg0", false)] {
-        cli.ok(&format!("pcap trace rx intfc {scope} file {file}"));
-        cli.ok("create sub-interfaces pg0 7");
-        cli.ok("create packet-generator interface pg7");
-        assert_eq!(on(&mut cli, "pg0.7"), [true, false], "{scope}");
-        assert_eq!(on(&mut cli, "pg7"), [everywhere, false], "{scope}");
-        // Away and back again, perhaps at the same place of the tables.
-        cli.ok("delete sub-interface pg0.7");
-        cli.ok("create sub-interfaces pg0 7");
-        assert_eq!(on(&mut cli, "pg0.7"), [true, false], "{scope}");
-        cli.ok("pcap trace off");
-        for name in ["pg0", "pg0.7", "pg7"] {
-            assert_eq!(on(&mut cli, name), [false, false], "{scope} {name}");
-        }
-        cli.ok("delete sub-interface pg0.7");
-        cli.ok("delete packet-generator interface pg7");
-    }
-}
-
-#[test]
-fn packets_go_neither_to_those_who_may_only_read_nor_to_those_who_want_text() {
-    let mut cli = Cli::new();
-    let ask = |cli: &mut Cli, call: Call| {
-        cli.registry.run(&mut cli.context, "capture rx", call).err().unwrap().render()
-    };
-    assert!(ask(&mut cli, Call { binary: true, read_only: true, ..Call::default() }).contains("for reading"));
-    assert!(ask(&mut cli, Call::default()).contains("volley capture"));
-    assert!(cli.ok("pcap trace status").contains("no capture runs"));
-}
-
-#[test]
 fn a_device_of_files_is_made_as_said_and_shown_so() {
     let mut cli = Cli::new();
     let directory = tempfile::tempdir().unwrap();
@@ -484,24 +439,6 @@ fn rates_are_there_from_the_first_look_on_and_say_of_what_time_they_are() {
     let said: f64 = footer.split(' ').nth(3).unwrap().parse().unwrap();
     assert!((window - 0.1..window + 10.0).contains(&said), "{text}");
     assert_eq!(footer, format!("over the last {said:.1} s, with link headers"));
-}
-
-#[test]
-fn a_capture_has_bounds_that_make_sense() {
-    let mut cli = Cli::new();
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("x.pcap").display().to_string();
-    let line = |bounds: &str| format!("pcap trace rx {bounds} max-bytes-per-pkt 90 file {file}");
-    assert!(cli.refused(&line("max-file-bytes 129"), "129").contains("has 130 bytes"));
-    cli.refused(&line("leave-free 100"), "100");
-    for (bounds, said) in [
-        ("", "100 packets"),
-        ("max-file-bytes 130", "130 bytes"),
-        ("max 7 max-file-bytes 5000000000 leave-free 0", "7 packets or 5000000000 bytes"),
-    ] {
-        assert_eq!(cli.ok(&line(bounds)), format!("capturing {said} into {file}\n"));
-        cli.ok("pcap trace off");
-    }
 }
 
 #[test]

@@ -427,9 +427,6 @@ fn end(
     if let Goal::Back { .. } = goal {
         c.system.absence = Absence::Refused;
     }
-    if !interfaces.is_empty() {
-        c.capture_follows();
-    }
     if let Err(refusal) = making.end() {
         c.journal.hold(c.unconfirmed.as_ref().map(|waiting| waiting.generation));
         let refused = told(&goal, refusal);

@@ -51,7 +51,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
         r.adjacencies().iter().map(|(_, a, _)| format!("adjacency {} {}", a.next_hop, named(a.interface))),
     );
     lines.extend(r.graph().punt_reasons().iter().map(|reason| format!("{} {}", reason.name, reason.rate())));
-    lines.extend(r.variations().iter().map(|variation| (variation.state)(r)));
+    lines.extend(s.abilities.catalog.variations().iter().map(|variation| (variation.state)(r)));
     lines.sort();
     lines
 }

@@ -9,13 +9,13 @@ use serde::Serialize;
 pub struct Class {
     /// Its name.
     pub name: &'static str,
-    /// The modules that it is made of: these, and what is in them.
+    /// The modules that it is made of: these, and what is in them. A feature's messages have the name of a class as their target.
     modules: &'static [&'static str],
 }
 
 /// Every class, by name. What is in no other is in `router`.
 pub const CLASSES: [Class; 12] = [
-    Class { name: "capture", modules: &["control::commands::pcap"] },
+    Class { name: "capture", modules: &["capture"] },
     Class { name: "cli", modules: &["control::cli"] },
     Class {
         name: "config",
@@ -201,8 +201,8 @@ mod tests {
     fn the_nearest_module_says_which_class_it_is() {
         for (module, class) in [
             ("control::cli::server", "cli"),
-            ("control::commands::pcap", "capture"),
-            ("control::commands::pcaps", "config"),
+            ("capture", "capture"),
+            ("control::commands::filter", "config"),
             ("control::intent::interface", "interface"),
             ("model::store::journal", "config"),
             ("control", "router"),

@@ -115,7 +115,7 @@ const SITES: [Site; 5] = [
         feature: "policer-output",
         outward: true,
         after: &[],
-        before: &["pcap-tx"],
+        before: &[],
         trace: net::trace::ethernet,
         network: behind_tags,
     },

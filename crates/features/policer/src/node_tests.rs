@@ -365,8 +365,7 @@ fn features(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphE
     net::ip::install(b, t, hooks)?;
     net::icmp::install(b, t, hooks)?;
     net::udp::install(b, t, hooks)?;
-    install(b, t, hooks)?;
-    net::pcap::install(b, t)
+    install(b, t, hooks)
 }
 
 #[test]
@@ -382,7 +381,6 @@ fn a_router_polices_by_interface() {
     assert!(of("ip4-unicast").contains(&("policer-input-ip4", true)));
     assert!(of("interface-output").contains(&("policer-output", false)));
     assert!(place("ip4-unicast", "policer-input-ip4") < place("ip4-unicast", "ip4-count"));
-    assert!(place("interface-output", "policer-output") < place("interface-output", "pcap-tx"));
     router.remove_interface(index).unwrap();
     router.collect();
     assert_eq!(router.setting::<Policing>(index), Policing::default());

@@ -42,9 +42,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use buf::Held;
 use graph::{Builder, GraphError};
 use net::Tables;
-use net::feature::{App, Registrar};
+use net::feature::{App, Registrar, Variation};
 use net::ip::{PORTS, Ports};
-use net::router::{Hooks, Variation};
+use net::router::Hooks;
 
 pub use state::Reassembly;
 
@@ -72,6 +72,10 @@ impl<C: App> net::feature::Feature<C> for Feature {
         for info in [Ipv4Addr::FULL, Ipv6Addr::FULL, &shallow::INFO] {
             commands::register(r, info);
         }
+        r.variation(Variation {
+            vary: state::vary,
+            state: |router| format!("{:?}", router.state::<Reassembly>()),
+        });
     }
 }
 
@@ -83,11 +87,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     install_full::<Ipv4Addr>(b, t, hooks)?;
     install_full::<Ipv6Addr>(b, t, hooks)?;
     install_shallow(b, hooks)?;
-    hooks.timer(state::expire);
-    hooks.variation(Variation {
-        vary: state::vary,
-        state: |router| format!("{:?}", router.state::<Reassembly>()),
-    });
+    hooks.on_turn(state::expire);
     Ok(())
 }
 

@@ -188,9 +188,9 @@ pub fn vary(router: &mut Router, n: u64) -> Result<(), RouterError> {
     all.set_limits(name, limits)
 }
 
-/// Tells a worker when the time of some datagrams is over. One that cannot be told now is told in the next turn.
-pub fn expire(router: &mut Router, now: u64) {
-    let Ok(all) = router.state::<Reassembly>() else { return };
+/// Tells a worker when the time of some datagrams is over. One that cannot be told now is told in the next turn, which comes soon enough.
+pub fn expire(router: &mut Router, now: u64) -> Option<u64> {
+    let all = router.state::<Reassembly>().ok()?;
     let due: Vec<&'static str> = all.due(now).collect();
     for node in due {
         // From the reserve: it may be the waiting fragments that have all buffers.
@@ -198,4 +198,5 @@ pub fn expire(router: &mut Router, now: u64) {
             router.send(0, node, message);
         }
     }
+    None
 }

@@ -1,5 +1,6 @@
 //! What features have said of themselves, for configuration files, validation and metrics.
 
+use buf::bpf::Program;
 use model::key::{Key, Kind, KindInfo};
 use model::metrics::{Lines, Metric};
 use model::object::{Object, Value, World};
@@ -109,6 +110,30 @@ impl<W: World> Entry<W> {
 /// have their turn between two pages: a page takes 100 µs or less, and 500 µs at most (measured: 64,000 policers).
 pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 
+/// What the fuzzer of the whole graph does with a feature, beside trying its settings.
+#[derive(Clone, Copy)]
+pub struct Exercise {
+    /// Begins what no setting switches on, anew if it has begun; if there is a filter, for packets that it takes.
+    pub begin: fn(&mut Router, Option<Program>),
+    /// Looks at what came of it, after each turn of a worker.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub look: fn(&mut Router) -> Result<(), String>,
+}
+
+/// Something of a feature's, beside its settings, that tests of the whole router change between packets.
+#[derive(Clone, Copy)]
+pub struct Variation {
+    /// Changes it by a number, any but 0; 0: it is as at the start.
+    ///
+    /// # Errors
+    /// When it cannot be so.
+    pub vary: fn(&mut Router, u64) -> Result<(), RouterError>,
+    /// How it is, for tests to compare.
+    pub state: fn(&Router) -> String,
+}
+
 /// What features have said of themselves.
 pub struct Catalog<W> {
     settings: Vec<&'static dyn attached::Kind>,
@@ -116,6 +141,8 @@ pub struct Catalog<W> {
     pub(super) entries: Vec<Entry<W>>,
     metrics: Vec<&'static Metric>,
     pages: Vec<Page>,
+    pub(super) exercises: Vec<Exercise>,
+    pub(super) variations: Vec<Variation>,
     /// What disabled features would say, and why it is [refused](Fields::refuse).
     pub(super) left_out: Vec<(Catalog<W>, String)>,
 }
@@ -128,6 +155,8 @@ impl<W> Default for Catalog<W> {
             entries: Vec::new(),
             metrics: Vec::new(),
             pages: Vec::new(),
+            exercises: Vec::new(),
+            variations: Vec::new(),
             left_out: Vec::new(),
         }
     }
@@ -172,6 +201,16 @@ impl<W> Catalog<W> {
     /// What collects the samples of features that are not of interfaces.
     pub fn pages(&self) -> &[Page] {
         &self.pages
+    }
+
+    /// What tests of the whole router change between packets.
+    pub fn variations(&self) -> &[Variation] {
+        &self.variations
+    }
+
+    /// What the fuzzer of the whole graph does with features, beside trying their settings.
+    pub fn exercises(&self) -> &[Exercise] {
+        &self.exercises
     }
 
     /// Every metric of a feature.

@@ -7,6 +7,11 @@ mod attached;
 mod catalog;
 mod show;
 
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use buf::bpf::Program;
 use graph::{Builder, GraphError};
 use model::cli::{Args, CliError, Output, Registry, Values};
 use model::key::Key;
@@ -18,7 +23,7 @@ use crate::objects::Host;
 use crate::router::{Hooks, Router};
 
 pub use attached::{Attached, Configured};
-pub use catalog::{Catalog, Entry, Objects, Page, Section};
+pub use catalog::{Catalog, Entry, Exercise, Objects, Page, Section, Variation};
 pub use show::{Shown, show};
 
 /// What commands of features work on: the state of a program with a router.
@@ -50,6 +55,35 @@ pub trait App: Values + Sized + 'static {
         interface: &str,
         change: impl FnOnce(&mut T),
     ) -> Result<(), CliError>;
+
+    /// Nanoseconds of the monotonic clock, which is the workers' clock.
+    fn now(&self) -> u64;
+
+    /// Carries out a command whose syntax has `[filter <filter:word>]`, an expression of tcpdump's. `then` goes on with the program that
+    /// takes such packets; without an expression at once.
+    ///
+    /// # Errors
+    /// Those of `then` where there is no expression. What is wrong with one, the output's job says.
+    fn with_filter(
+        &mut self,
+        a: &Args,
+        then: impl FnOnce(&mut Self, &Args, Option<Program>) -> Result<Output<Self>, CliError> + 'static,
+    ) -> Result<Output<Self>, CliError>;
+
+    /// Makes a file anew, for its owner and group, as a command asks for by its argument `name`. What is there already is replaced if it
+    /// is an ordinary file; links are not followed. Others have their turn until the file system has answered; then `then` goes on.
+    /// `allows` is asked before anything is made or replaced, on a thread that may wait and has no other files.
+    ///
+    /// # Errors
+    /// When there can be no thread. What else goes wrong, the output's job says.
+    fn create_file(
+        &mut self,
+        a: &Args,
+        name: &'static str,
+        path: &Path,
+        allows: impl FnOnce(&Path) -> io::Result<()> + Send + 'static,
+        then: impl FnOnce(&mut Self, &Args, File) -> Result<Output<Self>, CliError> + 'static,
+    ) -> Result<Output<Self>, CliError>;
 }
 
 /// Something that a program with a router may do.
@@ -142,6 +176,16 @@ impl<'r, C: App> Registrar<'r, C> {
     /// Declares metrics that are not of interfaces, and what collects their samples page by page.
     pub fn metrics(&mut self, metrics: &[&'static Metric], page: Page) {
         self.catalog.metrics(metrics, page);
+    }
+
+    /// Declares something beside settings that tests of the whole router change between packets.
+    pub fn variation(&mut self, variation: Variation) {
+        self.catalog.variations.push(variation);
+    }
+
+    /// Declares what the fuzzer of the whole graph does with the feature, beside trying its settings.
+    pub fn exercise(&mut self, exercise: Exercise) {
+        self.catalog.exercises.push(exercise);
     }
 }
 

@@ -195,6 +195,8 @@ impl Router {
             settings_before: self.hooks.settings.totals(index),
         };
         self.near.interfaces.insert(info);
+        // Before the first packet comes.
+        self.interface_made(index);
         Ok(index)
     }
 
@@ -206,6 +208,8 @@ impl Router {
         let initial = (Mac(device.mac), device.mtu);
         let index = self.new_interface(name, Kind::Device, initial, None)?;
         if let Err(e) = self.attach(index, device) {
+            self.arcs.forget(index);
+            self.hooks.settings.forget(index);
             self.near.interfaces.remove(index);
             self.leave(index);
             return Err(e);

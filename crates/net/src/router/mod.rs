@@ -9,6 +9,7 @@ mod addresses;
 mod arp;
 mod balance;
 mod budget;
+mod events;
 mod features;
 mod interface_table;
 mod interfaces;
@@ -50,11 +51,12 @@ use interface_table::InterfaceTable;
 
 pub use accounts::Accounts;
 pub use budget::RouteMemory;
+pub use events::{Made, Turn};
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
 pub use ping::{PingReply, PingTarget};
-pub use poll::{Hooks, PuntHandler, Timer, Variation};
+pub use poll::{Hooks, PuntHandler};
 pub use side::{Routed, Side};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 

@@ -262,7 +262,7 @@ impl Router {
         let neighbors = [self.near.neighbors4.poll_timeout(), self.near.neighbors6.poll_timeout()];
         neighbors
             .into_iter()
-            .chain([self.ip4.sweep_at, self.ip6.sweep_at, self.ip6_timeout()])
+            .chain([self.ip4.sweep_at, self.ip6.sweep_at, self.ip6_timeout(), self.features_timeout()])
             .flatten()
             .min()
     }

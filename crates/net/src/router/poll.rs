@@ -7,8 +7,9 @@ use buf::{Held, Packet};
 use graph::{Builder, EdgeId, GraphError, PuntReason, Punted};
 use infra::quiesce::Domain;
 
+use super::Router;
+use super::events::Events;
 use super::state::States;
-use super::{Router, RouterError};
 use crate::Unused;
 use crate::ip::{KindInfo, Source, SourceNames};
 use crate::setting::{Attached, Setting, Settings};
@@ -22,29 +23,17 @@ const TURN: usize = 256;
 /// Why there is no use for the packet.
 pub type PuntHandler = fn(&mut Router, now: u64, worker: usize, &mut Packet<'_>) -> Result<(), Unused>;
 
-/// Something of a feature's that tests of the whole router change between packets.
-pub struct Variation {
-    /// Changes it by a number, any but 0; 0: it is as at the start.
-    pub vary: fn(&mut Router, u64) -> Result<(), RouterError>,
-    /// How it is, for tests to compare.
-    pub state: fn(&Router) -> String,
-}
-
-/// What a feature does in each turn of the main thread, `now` in nanoseconds of the monotonic clock.
-pub type Timer = fn(&mut Router, now: u64);
-
 /// How features and the main thread meet: filled while the graph is built.
 pub struct Hooks {
     handlers: HashMap<PuntReason, PuntHandler>,
     inject: HashMap<&'static str, EdgeId>,
     pub(crate) settings: Settings,
     pub(super) states: States,
+    pub(super) events: Events,
     pub(super) sources: SourceNames,
     pub(crate) kinds: Vec<KindInfo>,
     pub(crate) interface_kinds: u8,
     pub(crate) port_modes: u8,
-    timers: Vec<Timer>,
-    variations: Vec<Variation>,
     pub(super) domain: Domain,
     buffers: usize,
 }
@@ -57,12 +46,11 @@ impl Hooks {
             inject: HashMap::new(),
             settings: Settings::new(domain),
             states: States::default(),
+            events: Events::default(),
             sources: SourceNames::default(),
             kinds: Vec::new(),
             interface_kinds: 0,
             port_modes: 0,
-            timers: Vec::new(),
-            variations: Vec::new(),
             domain: domain.clone(),
             buffers,
         }
@@ -103,16 +91,6 @@ impl Hooks {
         self.sources.register(name, distance)
     }
 
-    /// Has something done in each turn of the main thread. It looks first whether there is something to do: turns are frequent.
-    pub fn timer(&mut self, timer: Timer) {
-        self.timers.push(timer);
-    }
-
-    /// Declares something that tests of the whole router change between packets.
-    pub fn variation(&mut self, variation: Variation) {
-        self.variations.push(variation);
-    }
-
     /// Lets the main thread send packets to `node` (see [`Router::send`]).
     ///
     /// # Errors
@@ -124,8 +102,8 @@ impl Hooks {
 }
 
 impl Router {
-    /// Handles what workers punted, what is due at `now` (nanoseconds of the monotonic clock), and routes that follow a
-    /// change of an interface. Returns whether there may be more to do at once.
+    /// Handles what workers punted, what is due at `now` (nanoseconds of the monotonic clock), what features do in each turn, and
+    /// routes that follow a change of an interface. Returns whether there may be more to do at once.
     pub fn poll(&mut self, now: u64) -> bool {
         self.wake.clear();
         self.now = now;
@@ -139,13 +117,11 @@ impl Router {
             }
         }
         self.handle_timeouts(now);
-        for timer in 0..self.hooks.timers.len() {
-            self.hooks.timers[timer](self, now);
-        }
         self.tables.utc.adjust(now);
         self.balance(now);
         self.publish_own();
         self.send_probes();
+        self.turn_features(now);
         let mut more = self.settle_routes();
         more |= self.ip4.routes.collect(&mut self.near);
         more |= self.ip6.routes.collect(&mut self.near);
@@ -200,11 +176,6 @@ impl Router {
         }
         held.free(&mut self.bufs);
         None
-    }
-
-    /// What tests may change between packets.
-    pub fn variations(&self) -> &[Variation] {
-        &self.hooks.variations
     }
 
     /// When the last turn was, nanoseconds of the monotonic clock, which is the workers' clock.

@@ -8,7 +8,6 @@ use net::feature::Attached;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::{Address, Path, PathList, Prefix4, Weighted};
-use net::pcap::Point;
 use net::router::{Receive, ReceiveQueue, Router};
 use wire::Mac;
 
@@ -158,10 +157,10 @@ impl Run<'_> {
         }
     }
 
-    /// Traces, and begins a capture, perhaps of few packets.
+    /// Traces, and begins what features do so, perhaps of few packets.
     fn trace(&mut self, n: u32) {
         let filter = (n % 4 == 1).then(udp_with_a_first_byte);
-        self.w.router.tables().captures.begin(&Point::ALL, 256, filter.clone());
+        self.w.exercise(filter.as_ref());
         let graph = self.w.router.graph();
         if n == 0 {
             graph.tracer().clear();
@@ -360,7 +359,7 @@ impl Run<'_> {
     /// Changes how much of something there may be.
     fn limit(&mut self, s: &mut Script<'_>) {
         if s.one_in(2) {
-            let variations: Vec<_> = self.w.router.variations().iter().map(|v| v.vary).collect();
+            let variations: Vec<_> = self.w.catalog.variations().iter().map(|v| v.vary).collect();
             if !variations.is_empty() {
                 let (vary, n) = (s.pick(&variations), 1 + s.below(1 << 16) as u64);
                 self.attempt(|r| vary(r, infra::hash::mix64(n) | 1));

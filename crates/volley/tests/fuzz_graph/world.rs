@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use buf::bpf::Program;
 use buf::{Frame, TxCaps};
 use control::intent::Catalog;
 use graph::{PuntReason, Worker};
@@ -22,7 +23,6 @@ use net::feature::Attached;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::{Address, IpPrefix, Packets, Path, PathList, Source, Weighted};
-use net::pcap::Point;
 use net::router::{Parts, Receive, Routed, Router, Sizes};
 use wire::nd::{self, Message};
 use wire::{
@@ -55,7 +55,7 @@ const LOOK: usize = 8;
 
 pub struct World {
     pub router: Router,
-    catalog: Arc<Catalog>,
+    pub catalog: Arc<Catalog>,
     /// Of each setting of a feature, values that an interface may have.
     pub examples: Rc<[Vec<Attached>]>,
     pub workers: Vec<Worker>,
@@ -149,9 +149,8 @@ impl World {
         self.router.set_neighbor_config::<Ipv4Addr>(self.bounds.0);
         self.router.set_neighbor_config::<Ipv6Addr>(self.bounds.1);
         self.router.graph().punt_reasons().iter().for_each(|r| r.set_rate(r.default_rate));
-        for n in 0..self.router.variations().len() {
-            let vary = self.router.variations()[n].vary;
-            vary(&mut self.router, 0).expect("as at the start");
+        for variation in self.catalog.variations() {
+            (variation.vary)(&mut self.router, 0).expect("as at the start");
         }
         self.router.graph().tracer().clear();
         self.router.graph().stats().clear_runtime();
@@ -177,7 +176,7 @@ impl World {
             let own: Vec<usize> = (0..SHARDS).filter(|shard| shard % WORKERS == worker).collect();
             self.router.give_shards(&own, worker).expect("nothing is on its way");
         }
-        self.router.tables().captures.begin(&Point::ALL, 256, None);
+        self.exercise(None);
         let routes = [
             (0, "10.1.0.0/16", Path::Via { next_hop: Ipv4Addr::new(10, 0, 0, 2).into(), interface: None }),
             (0, "10.1.1.0/24", Path::Via { next_hop: Ipv4Addr::new(10, 0, 1, 3).into(), interface: None }),
@@ -222,7 +221,7 @@ impl World {
             features: r.interfaces().map(|i| r.features(i.index)).collect(),
             punt_rates: r.graph().punt_reasons().iter().map(|reason| reason.rate()).collect(),
             shards: r.shards().workers().collect(),
-            varied: r.variations().iter().map(|v| (v.state)(r)).collect(),
+            varied: self.catalog.variations().iter().map(|v| (v.state)(r)).collect(),
             taken: self.links.iter().map(|far| far.line().taken).sum(),
             buffers_used: r.pool().stats().used,
         }
@@ -277,6 +276,13 @@ impl World {
         let _ = self.router.add_neighbor(index, host6(n), Mac([2, 0, 0, 0, 1, n as u8]), true);
     }
 
+    /// Begins what features do that no setting switches on, for packets that a filter takes, if there is one.
+    pub fn exercise(&mut self, filter: Option<&Program>) {
+        for exercise in self.catalog.exercises() {
+            (exercise.begin)(&mut self.router, filter.cloned());
+        }
+    }
+
     /// One turn of each worker; returns the packets that came.
     pub fn turn(&mut self) -> usize {
         (0..WORKERS).map(|worker| self.turn_of(worker)).sum()
@@ -293,9 +299,9 @@ impl World {
                 self.check_sent(n, &packet);
             }
         }
-        self.router.tables().captures.take(usize::MAX, |copy| {
-            assert!(copy.bytes().len() == 256.min(copy.len as usize), "a copy has all bytes that are kept");
-        });
+        for exercise in self.catalog.exercises() {
+            (exercise.look)(&mut self.router).expect("what a feature has is right");
+        }
         came
     }
 

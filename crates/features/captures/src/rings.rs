@@ -1,27 +1,18 @@
-//! Captures: copies of packets for a file that tcpdump and Wireshark read.
-//!
-//! Three features copy packets where they come in (`device-input`), go out (`interface-output`) and are dropped (`drop`)
-//! into a ring of each worker, from which the main thread takes them. They are on only for the interfaces of a running
-//! capture, and cost nothing otherwise. A ring that is full loses copies, never packets.
-
-mod node;
+//! The rings by which copies of packets come from the workers to the main thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use buf::Packet;
 use buf::bpf::Program;
-use graph::{Builder, GraphError};
 use infra::class_a::{Reader, Writer, published};
-use infra::quiesce::Domain;
+use infra::quiesce::{Domain, Guard};
 use infra::ring::{Consumer, Producer, spsc};
-
-use crate::Tables;
-use node::{DropPlace, Pcap, RxPlace, TxPlace};
 
 /// Bytes of a packet that a copy has at most.
 pub const MOST_BYTES: usize = 2048;
 /// Copies that wait for the main thread at most, by worker and place.
-const WAITING: usize = 1024;
+pub(crate) const WAITING: usize = 1024;
 
 /// Where packets are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +43,6 @@ impl Point {
 pub struct Captured {
     /// When, nanoseconds of the monotonic clock.
     pub time: u64,
-    /// The interface that it came in by, or goes out by.
-    pub interface: u32,
-    /// Where it was copied.
-    pub point: Point,
-    /// Why it is dropped, if it is: see [`graph::stats::Stats::reason`].
-    pub reason: u32,
     /// Bytes of the packet.
     pub len: u32,
     /// Which capture it is for.
@@ -69,18 +54,8 @@ pub struct Captured {
 }
 
 impl Captured {
-    fn new(point: Point) -> Box<Captured> {
-        Box::new(Captured {
-            time: 0,
-            interface: 0,
-            point,
-            reason: 0,
-            len: 0,
-            capture: 0,
-            order: 0,
-            kept: 0,
-            bytes: [0; MOST_BYTES],
-        })
+    fn new() -> Box<Captured> {
+        Box::new(Captured { time: 0, len: 0, capture: 0, order: 0, kept: 0, bytes: [0; MOST_BYTES] })
     }
 
     /// The first bytes of the packet.
@@ -91,7 +66,7 @@ impl Captured {
 
 /// What is copied.
 #[derive(Default)]
-struct Wanted {
+pub struct Wanted {
     /// Which capture it is, counted.
     capture: u64,
     /// Bytes of a packet that are kept.
@@ -100,9 +75,9 @@ struct Wanted {
     filter: Option<Program>,
 }
 
-/// What workers have copied and the main thread has not taken yet.
+/// What workers have copied and the main thread has not taken yet. Cheap to clone.
 #[derive(Clone)]
-pub struct Captures(Arc<Shared>);
+pub struct Rings(Arc<Shared>);
 
 struct Shared {
     wanted: Reader<Wanted>,
@@ -128,17 +103,52 @@ struct Ring {
 }
 
 /// A worker's ends of the same.
-struct Copies {
+pub struct Copies {
+    point: Point,
     empty: Consumer<Box<Captured>>,
     filled: Producer<Box<Captured>>,
+    shared: Arc<Shared>,
 }
 
-impl Captures {
+impl Copies {
+    /// What is copied now.
+    pub fn wanted<'g>(&self, guard: &'g Guard) -> &'g Wanted {
+        self.shared.wanted.get(guard)
+    }
+
+    /// Copies a packet at `now`, if it is wanted; without an empty copy it is lost, and counted.
+    pub fn copy(&mut self, now: u64, wanted: &Wanted, p: &mut Packet<'_>) {
+        if self.point == Point::Drop {
+            // Its node may have looked at what is behind the link header.
+            p.rewind_to_l2();
+        }
+        if wanted.filter.as_ref().is_some_and(|filter| !p.matches(filter)) {
+            return;
+        }
+        let Some(mut copy) = self.empty.pop() else {
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        (copy.time, copy.capture, copy.len) = (now, wanted.capture, p.total_len() as u32);
+        copy.order = self.shared.copied.fetch_add(1, Ordering::Relaxed);
+        let mut room = &mut copy.bytes[..wanted.keep];
+        for segment in p.segments() {
+            let n = segment.len().min(room.len());
+            room[..n].copy_from_slice(&segment[..n]);
+            room = &mut room[n..];
+        }
+        copy.kept = (wanted.keep - room.len()) as u16;
+        // There is room for as many as there are.
+        let _ = self.filled.push(copy);
+    }
+}
+
+impl Rings {
     /// No capture.
-    pub(crate) fn new(domain: &Domain) -> Captures {
+    pub fn new(domain: &Domain) -> Rings {
         let (writer, wanted) = published(domain, Wanted::default());
         let control = Mutex::new(Control { wanted: writer, rings: Vec::new() });
-        Captures(Arc::new(Shared { wanted, copied: AtomicU64::new(0), lost: AtomicU64::new(0), control }))
+        Rings(Arc::new(Shared { wanted, copied: AtomicU64::new(0), lost: AtomicU64::new(0), control }))
     }
 
     /// A capture begins at these places: `keep` bytes of each packet that `filter` takes, [`MOST_BYTES`] at most. What
@@ -153,7 +163,7 @@ impl Captures {
             }
             if points.contains(&ring.point) && !std::mem::replace(&mut ring.made, true) {
                 // There is room for each of them in either ring.
-                (0..WAITING).for_each(|_| drop(ring.empty.push(Captured::new(ring.point))));
+                (0..WAITING).for_each(|_| drop(ring.empty.push(Captured::new())));
             }
         }
     }
@@ -192,32 +202,16 @@ impl Captures {
         self.0.control.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Copies that wait for the main thread.
+    pub fn waiting(&self) -> usize {
+        self.control().rings.iter().map(|ring| ring.filled.len()).sum()
+    }
+
     /// The rings of a worker's place.
-    fn copies(&self, point: Point) -> Copies {
+    pub fn copies(&self, point: Point) -> Copies {
         let (filled, filled_end) = spsc(WAITING);
         let (empty_end, empty) = spsc(WAITING);
         self.control().rings.push(Ring { point, filled: filled_end, empty: empty_end, made: false });
-        Copies { empty, filled }
+        Copies { point, empty, filled, shared: Arc::clone(&self.0) }
     }
 }
-
-/// Adds the features, last on their arcs.
-///
-/// # Errors
-/// When they do not fit in.
-pub fn install(b: &mut Builder, t: &Tables) -> Result<(), GraphError> {
-    for point in Point::ALL {
-        let (arc, feature) = point.feature();
-        b.feature(arc, feature, &[], &[]);
-    }
-    let captures = t.captures.clone();
-    b.frame(move |_| Ok(Pcap::<RxPlace>::new(&captures)));
-    let captures = t.captures.clone();
-    b.frame(move |_| Ok(Pcap::<TxPlace>::new(&captures)));
-    let captures = t.captures.clone();
-    b.frame(move |_| Ok(Pcap::<DropPlace>::new(&captures)));
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests;

@@ -5,59 +5,47 @@
 
 use std::cell::RefCell;
 use std::io::{self, Write};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use buf::bpf::Program;
-use net::pcap::{MOST_BYTES, Point};
+use model::cli::{Args, CliError, Job, Output, Step};
+use net::feature::{App, Registrar};
 use pcap_file::pcap::PcapWriter;
 
-use super::{Capture, Context, Destination, Output, Progress, Wanted, write, writer};
-use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::commands::filter::with_filter;
+use crate::capture::{self, Captures, Progress};
+use crate::destination::{Client, Destination, write, writer};
+use crate::request::Request;
+use crate::rings::{MOST_BYTES, Point};
 
-/// What the packets became.
-pub(super) const BECAME: &str = "captured";
 /// How often there is a look for packets when there were none.
 const LOOK: Duration = Duration::from_millis(1);
 
-pub(super) fn register(r: &mut Registry<Context>) {
-    r.add(
+pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
+    r.command(
         "capture [rx] [tx] [drop] [interface <interface:word>] [max <packets:u32>] [max-bytes-per-pkt <bytes:u32>] \
          [filter <filter:word>]",
         "Send packets to a client as they come in and go out, or as is said: what \"volley capture\" writes for tcpdump.",
-        |c, a| with_filter(c, a, start),
+        |c, a| c.with_filter(a, start),
     );
 }
 
-fn start(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, CliError> {
+fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<C>, CliError> {
     if !a.call().binary {
         return Err(CliError::new(
             "packets are no text: on a shell's command line, volley capture ... | tcpdump -r -",
         ));
     }
-    c.may_capture()?;
-    let wanted = Wanted::of(c, a, &[Point::Rx, Point::Tx], MOST_BYTES as u32, filter)?;
+    capture::must_be_free(c)?;
+    let request = Request::of(c, a, &[Point::Rx, Point::Tx], MOST_BYTES as u32, filter)?;
     let most = a.get::<u32>("packets").map_or(u64::MAX, u64::from);
-    let there = Rc::new(());
-    let client = Client(Rc::downgrade(&there));
+    let there = Arc::new(());
+    let client = Client::of(&there);
     let bytes = Bytes::default();
-    let stream = writer(bytes.clone(), wanted.keep).map_err(|e| CliError::new(e.to_string()))?;
-    c.begin_capture(wanted, Progress::new(most, u64::MAX), Destination::Client(client));
+    let stream = writer(bytes.clone(), request.keep).map_err(|e| CliError::new(e.to_string()))?;
+    capture::begin(c, request, Progress::new(most, u64::MAX), Destination::Client(client))?;
     Ok(Output::job(Stream { there, stream, bytes, told: String::new(), over: false }))
-}
-
-/// Who gets the packets.
-pub(super) struct Client(Weak<()>);
-
-impl Client {
-    pub(super) fn is_there(&self) -> bool {
-        self.0.strong_count() > 0
-    }
-
-    fn is(&self, there: &Rc<()>) -> bool {
-        self.0.as_ptr() == Rc::as_ptr(there)
-    }
 }
 
 /// Bytes that are still to be sent.
@@ -77,7 +65,7 @@ impl Write for Bytes {
 
 struct Stream {
     /// Says that the client is there.
-    there: Rc<()>,
+    there: Arc<()>,
     /// Writes into `bytes`.
     stream: PcapWriter<Bytes>,
     bytes: Bytes,
@@ -86,22 +74,25 @@ struct Stream {
     over: bool,
 }
 
-impl Job<Context> for Stream {
-    fn step(&mut self, c: &mut Context, _: &mut String) -> Step {
+impl<C: App> Job<C> for Stream {
+    fn step(&mut self, c: &mut C, _: &mut String) -> Step {
         if self.over {
             return Step::Done;
         }
-        let captures = c.system.router.tables().captures.clone();
+        let captures = match Captures::of(c.router_mut()) {
+            Ok(captures) => captures,
+            Err(e) => return Step::Failed(e),
+        };
         let mut failed = None;
-        let told = match &mut c.capture {
-            Some(Capture { to: Destination::Client(client), progress, .. }) if client.is(&self.there) => {
-                progress.take(&captures, |captured, time| {
+        let told = match &mut captures.running {
+            Some(capture) if matches!(&capture.to, Destination::Client(client) if client.is(&self.there)) => {
+                capture.progress.take(&captures.rings, |captured, time| {
                     failed = failed.take().or(write(&mut self.stream, captured, time).err());
                 });
-                self.over = progress.complete;
-                let told = progress.summary(&captures, BECAME);
+                self.over = capture.progress.complete;
+                let told = capture.summary(&captures.rings);
                 if self.over {
-                    c.end_capture();
+                    capture::end(c.router_mut());
                 }
                 told
             }

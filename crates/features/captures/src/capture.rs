@@ -1,0 +1,246 @@
+//! The capture that runs, if one does: which packets of which interfaces, how many so far, and where they go.
+
+use std::time::SystemTime;
+
+use infra::quiesce::Domain;
+use model::cli::CliError;
+use net::feature::App;
+use net::router::{InterfaceInfo, Router};
+
+use crate::LOG;
+use crate::destination::{Destination, FILE_HEADER, PACKET_HEADER};
+use crate::request::{Request, Scope};
+use crate::rings::{Captured, Point, Rings};
+
+/// Copies that are taken from the workers in one turn of the main thread.
+const A_TURN: usize = 256;
+/// How often copies are taken from the workers for a file, nanoseconds: their rings have room for 1,024.
+const TURN_NS: u64 = 500_000;
+
+/// The captures of a router: its state of this feature.
+pub(crate) struct Captures {
+    pub(crate) rings: Rings,
+    /// The one that runs.
+    pub(crate) running: Option<Capture>,
+    /// What came of the last one.
+    pub(crate) last: Option<String>,
+}
+
+impl Captures {
+    pub(crate) fn new(domain: &Domain) -> Captures {
+        Captures { rings: Rings::new(domain), running: None, last: None }
+    }
+
+    /// Those of a router.
+    ///
+    /// # Errors
+    /// When it does not have this feature.
+    pub(crate) fn of(router: &mut Router) -> Result<&mut Captures, CliError> {
+        router.state_mut().map_err(|e| CliError::new(e.to_string()))
+    }
+}
+
+impl Drop for Captures {
+    /// The router ends: the file has all that was copied.
+    fn drop(&mut self) {
+        if let Some(capture) = self.running.take() {
+            capture.finish(&self.rings);
+        }
+    }
+}
+
+/// A capture under way.
+pub(crate) struct Capture {
+    points: Vec<Point>,
+    scope: Scope,
+    pub(crate) progress: Progress,
+    pub(crate) to: Destination,
+}
+
+/// How far a capture is.
+pub(crate) struct Progress {
+    /// Packets taken so far.
+    pub(crate) packets: u64,
+    /// It ends by itself after so many.
+    pub(crate) most: u64,
+    /// Bytes that they take as a file, with its header.
+    pub(crate) bytes: u64,
+    /// It ends by itself before they are more than this.
+    pub(crate) most_bytes: u64,
+    /// Whether it has come to its end.
+    pub(crate) complete: bool,
+    /// Copies that were lost before it began.
+    lost_before: u64,
+    /// What to add to the monotonic clock for universal time.
+    epoch: u64,
+}
+
+impl Progress {
+    /// Before the first packet.
+    pub(crate) fn new(most: u64, most_bytes: u64) -> Progress {
+        Progress {
+            packets: 0,
+            most,
+            bytes: FILE_HEADER,
+            most_bytes,
+            complete: false,
+            lost_before: 0,
+            epoch: 0,
+        }
+    }
+
+    /// Gives up to about [`A_TURN`] packets to `each`, with universal time in nanoseconds; no more than there are to be. Returns how many
+    /// copies were taken.
+    pub(crate) fn take(&mut self, rings: &Rings, mut each: impl FnMut(&Captured, u64)) -> usize {
+        rings.take(A_TURN, |captured| {
+            let bytes = self.bytes + PACKET_HEADER + captured.bytes().len() as u64;
+            self.complete |= bytes > self.most_bytes;
+            if !self.complete {
+                (self.packets, self.bytes) = (self.packets + 1, bytes);
+                self.complete = self.packets == self.most;
+                each(captured, captured.time.saturating_add(self.epoch));
+            }
+        })
+    }
+
+    /// Copies that found no room.
+    pub(crate) fn lost(&self, rings: &Rings) -> u64 {
+        rings.lost() - self.lost_before
+    }
+}
+
+impl Capture {
+    /// What has become of its packets so far.
+    pub(crate) fn summary(&self, rings: &Rings) -> String {
+        let lost = match self.progress.lost(rings) {
+            0 => String::new(),
+            lost => format!(", {lost} lost because they came faster than they were taken"),
+        };
+        format!("{} packets {}{lost}", self.progress.packets, self.to.became())
+    }
+
+    /// True if packets of this interface are copied.
+    fn has(&self, router: &Router, interface: &InterfaceInfo) -> bool {
+        match &self.scope {
+            Scope::Any => true,
+            Scope::Device(name) => {
+                router.interface(interface.parent).is_ok_and(|device| device.name == *name)
+            }
+        }
+    }
+
+    /// Switches the features on or off, for all of its interfaces that there are now.
+    fn switch(&self, router: &mut Router, on: bool) {
+        let has = router.interfaces().filter(|i| self.has(router, i)).map(|i| i.index);
+        switch(router, &self.points, &has.collect::<Vec<u32>>(), on);
+    }
+
+    /// Does what is to be done now and then. Returns whether the capture is over.
+    fn turn(&mut self, rings: &Rings) -> bool {
+        match &mut self.to {
+            Destination::File(sink) => {
+                let before = self.progress.packets;
+                self.progress.take(rings, |captured, time| sink.write(captured, time));
+                if self.progress.packets > before {
+                    sink.look_at_disk();
+                }
+                self.progress.complete || sink.is_over()
+            }
+            Destination::Client(client) => !client.is_there(),
+        }
+    }
+
+    /// Takes what waits, and completes the file. Says what came of the capture.
+    fn finish(mut self, rings: &Rings) -> String {
+        if let Destination::File(sink) = &mut self.to {
+            // More may come, if nobody has switched the features off.
+            let mut waiting = rings.waiting();
+            while waiting > 0 && !self.progress.complete && !sink.is_over() {
+                let taken = self.progress.take(rings, |captured, time| sink.write(captured, time));
+                sink.look_at_disk();
+                waiting = if taken > 0 { waiting.saturating_sub(taken) } else { 0 };
+            }
+        }
+        self.summary(rings) + &self.to.finish()
+    }
+}
+
+/// Switches the features at these points on or off for interfaces.
+fn switch(router: &mut Router, points: &[Point], interfaces: &[u32], on: bool) {
+    for point in points {
+        let (arc, feature) = point.feature();
+        let done = router.arcs().enable_all(arc, feature, interfaces.iter().copied(), on);
+        debug_assert!(done.is_ok(), "{done:?}");
+    }
+}
+
+/// Makes sure that no capture runs.
+///
+/// # Errors
+/// When one does.
+pub(crate) fn must_be_free<C: App>(c: &mut C) -> Result<(), CliError> {
+    let now = c.now();
+    // Its client may have gone a moment ago.
+    turn(c.router_mut(), now);
+    match Captures::of(c.router_mut())?.running {
+        None => Ok(()),
+        Some(_) => Err(CliError::new(
+            "a capture runs already: \"pcap trace status\" tells of it, \"pcap trace off\" ends it",
+        )),
+    }
+}
+
+/// Begins a capture where [none runs](must_be_free).
+///
+/// # Errors
+/// When the router does not have this feature.
+pub(crate) fn begin<C: App>(
+    c: &mut C,
+    request: Request,
+    mut progress: Progress,
+    to: Destination,
+) -> Result<(), CliError> {
+    let now = c.now();
+    let router = c.router_mut();
+    let rings = Captures::of(router)?.rings.clone();
+    let Request { points, scope, keep, filter } = request;
+    rings.begin(&points, keep as usize, filter);
+    let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    progress.epoch = (utc.as_nanos() as u64).saturating_sub(now);
+    progress.lost_before = rings.lost();
+    let capture = Capture { points, scope, progress, to };
+    capture.switch(router, true);
+    Captures::of(router)?.running = Some(capture);
+    Ok(())
+}
+
+/// Ends the capture, if one runs, and says what came of it.
+pub(crate) fn end(router: &mut Router) -> Option<String> {
+    let capture = Captures::of(router).ok()?.running.take()?;
+    capture.switch(router, false);
+    let captures = Captures::of(router).ok()?;
+    let text = capture.finish(&captures.rings);
+    captures.last = Some(text.clone());
+    Some(text)
+}
+
+/// An interface was made: the capture that runs may have it.
+pub(crate) fn follow(router: &mut Router, index: u32) {
+    let Ok(Captures { running: Some(capture), .. }) = router.state() else { return };
+    if router.interface(index).is_ok_and(|interface| capture.has(router, interface)) {
+        let points = capture.points.clone();
+        switch(router, &points, &[index], true);
+    }
+}
+
+/// A turn of the main thread at `now`: writes what was copied. Returns when the next one should be.
+pub(crate) fn turn(router: &mut Router, now: u64) -> Option<u64> {
+    let captures = Captures::of(router).ok()?;
+    let capture = captures.running.as_mut()?;
+    if capture.turn(&captures.rings) {
+        let text = end(router).unwrap_or_default();
+        tracing::info!(target: LOG, "{text}");
+        return None;
+    }
+    matches!(capture.to, Destination::File(_)).then_some(now + TURN_NS)
+}

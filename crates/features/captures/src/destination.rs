@@ -1,0 +1,171 @@
+//! Where the packets of a capture go: into a file, or to a client.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use nix::sys::statvfs::{Statvfs, fstatvfs, statvfs};
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
+use pcap_file::{DataLink, PcapError, TsResolution};
+
+use crate::rings::Captured;
+
+/// Bytes of a capture's file before the first packet, and before the bytes of each packet.
+pub(crate) const FILE_HEADER: u64 = 24;
+pub(crate) const PACKET_HEADER: u64 = 16;
+
+/// How much of the file system is left free where nothing is said: so many percent, but no more than so many bytes.
+const LEAVE_FREE: (u32, u128) = (5, 256 << 20);
+
+/// Where they go.
+pub(crate) enum Destination {
+    File(Sink),
+    Client(Client),
+}
+
+impl Destination {
+    /// What became of packets that came there.
+    pub(crate) fn became(&self) -> String {
+        match self {
+            Destination::File(sink) => format!("written to {}", sink.path().display()),
+            Destination::Client(_) => "captured".into(),
+        }
+    }
+
+    /// Completes the file, if it is one. Says what there is to say of how it ended.
+    pub(crate) fn finish(self) -> String {
+        match self {
+            Destination::File(sink) => sink.finish(),
+            Destination::Client(_) => String::new(),
+        }
+    }
+}
+
+/// Who gets the packets.
+pub(crate) struct Client(Weak<()>);
+
+impl Client {
+    /// The client that is there for as long as this.
+    pub(crate) fn of(there: &Arc<()>) -> Client {
+        Client(Arc::downgrade(there))
+    }
+
+    /// True until it has gone.
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// True if it is the one that is there for as long as this.
+    pub(crate) fn is(&self, there: &Arc<()>) -> bool {
+        self.0.as_ptr() == Arc::as_ptr(there)
+    }
+}
+
+/// The file of a capture.
+pub(crate) struct Sink {
+    path: PathBuf,
+    file: PcapWriter<BufWriter<File>>,
+    /// The same file, to ask about its file system.
+    disk: File,
+    /// How much of the file system is to stay free, in percent, if that was said.
+    leave_free: Option<u32>,
+    /// Why it ends before it is as large as was said.
+    too_full: Option<String>,
+    failed: Option<String>,
+}
+
+impl Sink {
+    /// Begins a file with up to `keep` bytes of each packet.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn begin(
+        path: &Path,
+        file: File,
+        keep: u32,
+        leave_free: Option<u32>,
+    ) -> Result<Sink, PcapError> {
+        let disk = file.try_clone().map_err(PcapError::IoError)?;
+        let file = writer(BufWriter::new(file), keep)?;
+        Ok(Sink { path: path.to_owned(), file, disk, leave_free, too_full: None, failed: None })
+    }
+
+    /// Its name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a packet captured at this universal time, nanoseconds.
+    pub(crate) fn write(&mut self, captured: &Captured, time: u64) {
+        if self.failed.is_none() {
+            self.failed = write(&mut self.file, captured, time).err().map(|e| e.to_string());
+        }
+    }
+
+    /// Sees whether there is enough room for more. A file system that does not say so has room until a write fails.
+    pub(crate) fn look_at_disk(&mut self) {
+        self.too_full = fstatvfs(&self.disk).ok().and_then(|disk| too_full(&disk, self.leave_free));
+    }
+
+    /// Whether nothing more is to be written.
+    pub(crate) fn is_over(&self) -> bool {
+        self.failed.is_some() || self.too_full.is_some()
+    }
+
+    /// Completes the file. Says what there is to say of how it ended.
+    pub(crate) fn finish(self) -> String {
+        // Dropping the writer would hide that the last bytes found no room.
+        let flushed = self.file.into_writer().into_inner();
+        let failed = self.failed.or(flushed.err().map(|e| e.to_string()));
+        let failed = failed.map(|why| format!("; the file is not complete: {why}"));
+        let ended = self.too_full.map(|why| format!("; it ended because {why}"));
+        failed.or(ended).unwrap_or_default()
+    }
+}
+
+/// Finds out whether there is room for a file where so many percent of the file system are to stay free.
+///
+/// # Errors
+/// When there is none. If the file system does not say, making the file says why.
+pub(crate) fn has_room(path: &Path, leave_free: Option<u32>) -> io::Result<()> {
+    let disk = statvfs(path.parent().unwrap_or(path)).ok();
+    disk.and_then(|disk| too_full(&disk, leave_free)).map_or(Ok(()), |why| Err(io::Error::other(why)))
+}
+
+/// Why nothing more is written to a file system, of which so many percent are to stay free; `None`: as [`LEAVE_FREE`] says.
+fn too_full(disk: &Statvfs, leave_free: Option<u32>) -> Option<String> {
+    let bytes = |blocks| u128::from(blocks) * u128::from(disk.fragment_size());
+    let (free, all) = (bytes(disk.blocks_available()), bytes(disk.blocks()));
+    let (percent, most) = leave_free.map_or(LEAVE_FREE, |percent| (percent, u128::MAX));
+    let least = (all * u128::from(percent) / 100).min(most);
+    let more = if least == most { format!(", and than {} MiB,", most >> 20) } else { String::new() };
+    (free < least).then(|| format!("less than {percent} % of its file system{more} is free (leave-free)"))
+}
+
+/// Begins a file or stream of packets, with times in nanoseconds.
+pub(crate) fn writer<W: Write>(to: W, keep: u32) -> Result<PcapWriter<W>, PcapError> {
+    let header = PcapHeader {
+        snaplen: keep,
+        datalink: DataLink::ETHERNET,
+        ts_resolution: TsResolution::NanoSecond,
+        ..PcapHeader::default()
+    };
+    PcapWriter::with_header(to, header)
+}
+
+/// Writes a packet captured at this universal time, nanoseconds.
+pub(crate) fn write<W: Write>(
+    to: &mut PcapWriter<W>,
+    captured: &Captured,
+    time: u64,
+) -> Result<(), PcapError> {
+    let packet = PcapPacket {
+        timestamp: Duration::from_nanos(time),
+        orig_len: captured.len,
+        data: Cow::Borrowed(captured.bytes()),
+    };
+    to.write_packet(&packet).map(|_| ())
+}

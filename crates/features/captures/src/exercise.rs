@@ -1,0 +1,37 @@
+//! What the fuzzer of the whole graph does with captures: no setting switches copies on.
+
+use buf::bpf::Program;
+use net::feature::Exercise;
+use net::router::Router;
+
+use crate::capture::Captures;
+use crate::rings::Point;
+
+/// Copies what passes the features, wherever these are on.
+pub(crate) const EXERCISE: Exercise = Exercise { begin, look };
+
+/// Bytes of each packet that are kept.
+const KEPT: usize = 256;
+
+/// Copies at all points, wherever the features are on.
+fn begin(router: &mut Router, filter: Option<Program>) {
+    if let Ok(captures) = Captures::of(router) {
+        captures.rings.begin(&Point::ALL, KEPT, filter);
+    }
+}
+
+/// Takes what was copied.
+///
+/// # Errors
+/// When a copy does not have all bytes that are kept.
+fn look(router: &mut Router) -> Result<(), String> {
+    let rings = &Captures::of(router).map_err(|e| e.to_string())?.rings;
+    let mut wrong = None;
+    rings.take(usize::MAX, |copy| {
+        let (has, keeps) = (copy.bytes().len(), KEPT.min(copy.len as usize));
+        if has != keeps {
+            wrong = Some(format!("a copy has {has} bytes of a packet, and should have {keeps}"));
+        }
+    });
+    wrong.map_or(Ok(()), Err)
+}

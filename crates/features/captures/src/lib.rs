@@ -1,0 +1,57 @@
+//! Captures: copies of packets for tcpdump and Wireshark, into a file (`pcap trace`) or to a client (`volley capture`).
+//!
+//! Three features copy packets where they come in (`device-input`), go out (`interface-output`) and are dropped (`drop`)
+//! into a ring of each worker, from which the main thread takes them ([`rings`]). They are on only for the interfaces of a running
+//! capture, also those that are made while it runs, and cost nothing otherwise. A ring that is full loses copies, never packets.
+//!
+//! There is one capture at a time ([`capture`]), whose packets go into a [file](mod@file) or a [`stream`].
+
+#![forbid(unsafe_code)]
+
+mod capture;
+mod destination;
+mod exercise;
+mod file;
+mod node;
+mod request;
+mod rings;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use graph::{Builder, GraphError};
+use net::Tables;
+use net::feature::{self, App, Registrar};
+use net::router::Hooks;
+
+use capture::Captures;
+
+/// The class of this feature's messages in the log.
+const LOG: &str = "capture";
+
+/// This feature.
+pub struct Feature;
+
+impl<C: App> feature::Feature<C> for Feature {
+    fn name(&self) -> &'static str {
+        "captures"
+    }
+
+    fn about(&self) -> &'static str {
+        "Copies of packets for tcpdump and Wireshark, into a file or to a client."
+    }
+
+    fn install(&self, b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        let captures = hooks.state(|domain| Ok(Captures::new(domain)))?;
+        node::install(b, &captures.rings);
+        hooks.on_interface(capture::follow);
+        hooks.on_turn(capture::turn);
+        Ok(())
+    }
+
+    fn register(&self, r: &mut Registrar<'_, C>) {
+        file::register(r);
+        stream::register(r);
+        r.exercise(exercise::EXERCISE);
+    }
+}

@@ -1,0 +1,134 @@
+//! What features do on the main thread when something happens to the router.
+//!
+//! A feature says so while the graph is built. What commands ask of it is declared elsewhere ([`crate::feature`]).
+
+use super::{Hooks, Router};
+
+/// What a feature does for an interface that was made. It is there with its name and its parent, and down; nothing is set of it yet.
+pub type Made = fn(&mut Router, index: u32);
+
+/// What a feature does in each turn of the main thread, at `now`. Returns when it needs the next turn at the latest, if it needs one;
+/// both in nanoseconds of the monotonic clock. It takes a millisecond at most.
+pub type Turn = fn(&mut Router, now: u64) -> Option<u64>;
+
+/// What features asked for.
+#[derive(Default)]
+pub(super) struct Events {
+    made: Vec<Made>,
+    turns: Vec<Turn>,
+    /// When the first of the features needs a turn.
+    next_turn: Option<u64>,
+}
+
+impl Hooks {
+    /// Calls `made` for each interface that is made from now on: by a command, by a file, or by a change that is taken back.
+    pub fn on_interface(&mut self, made: Made) {
+        self.events.made.push(made);
+    }
+
+    /// Calls `turn` in each [`Router::poll`].
+    pub fn on_turn(&mut self, turn: Turn) {
+        self.events.turns.push(turn);
+    }
+}
+
+impl Router {
+    pub(super) fn interface_made(&mut self, index: u32) {
+        for n in 0..self.hooks.events.made.len() {
+            self.hooks.events.made[n](self, index);
+        }
+    }
+
+    pub(super) fn turn_features(&mut self, now: u64) {
+        let mut next = None;
+        for n in 0..self.hooks.events.turns.len() {
+            let wanted = self.hooks.events.turns[n](self, now);
+            next = next.into_iter().chain(wanted).min();
+        }
+        self.hooks.events.next_turn = next;
+    }
+
+    /// When a feature needs the next turn, nanoseconds of the monotonic clock.
+    pub(super) fn features_timeout(&self) -> Option<u64> {
+        self.hooks.events.next_turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drivers::Device;
+    use graph::{Builder, GraphError};
+
+    use super::*;
+    use crate::Tables;
+    use crate::router::{Parts, Sizes};
+
+    /// The interfaces that were made, and when there were turns.
+    #[derive(Default)]
+    struct Seen(Vec<String>, Vec<u64>);
+
+    fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        crate::install(b, t, hooks)?;
+        hooks.state(|_| Ok(Seen::default()))?;
+        hooks.on_interface(|router, index| {
+            let name = router.interface(index).unwrap().name.clone();
+            router.state_mut::<Seen>().unwrap().0.push(name);
+            router.arcs().enable("ip4-unicast", "ip4-count", index, true).unwrap();
+        });
+        for patience in [7, 5, 9] {
+            // One function a patience: they are no closures.
+            hooks.on_turn(match patience {
+                5 => |_, now| Some(now + 5),
+                7 => |_, now| (now < 100).then_some(now + 7),
+                _ => |router, now| {
+                    router.state_mut::<Seen>().unwrap().1.push(now);
+                    None
+                },
+            });
+        }
+        Ok(())
+    }
+
+    fn router() -> Router {
+        let Parts { router, .. } = Router::build(install, &Sizes { buffers: 256, workers: 1 }).unwrap();
+        router
+    }
+
+    fn counts(r: &Router, index: u32) -> bool {
+        r.features(index).into_iter().any(|(_, features)| features.contains(&("ip4-count", true)))
+    }
+
+    #[test]
+    fn features_hear_of_each_interface_that_is_made() {
+        let mut r = router();
+        let mac = wire::Mac([2, 0, 0, 0, 0, 1]);
+        let loopback = r.add_loopback("loop0", mac).unwrap();
+        let device = r.add_absent_device("d0", mac, 1500).unwrap();
+        let tags = crate::ethernet::Tags { outer_service: false, outer: 7, inner: None };
+        let sub = r.add_subinterface("d0.7", device, tags).unwrap();
+        assert!(r.add_loopback("loop0", mac).is_err(), "it is there already");
+        assert_eq!(r.state::<Seen>().unwrap().0, ["loop0", "d0", "d0.7"]);
+        assert!([loopback, device, sub].into_iter().all(|index| counts(&r, index)));
+    }
+
+    #[test]
+    fn an_interface_that_could_not_be_made_leaves_nothing_on() {
+        let mut r = router();
+        let (device, ..) = crate::router::tests::device(0);
+        let mute = Device { tx: Vec::new(), ..device };
+        r.prefer_index(Some(3));
+        assert!(r.add_device("d0", mute).is_err());
+        assert_eq!(r.state::<Seen>().unwrap().0, ["d0"]);
+        assert!(!counts(&r, 3));
+    }
+
+    #[test]
+    fn the_most_impatient_feature_says_when_the_next_turn_is() {
+        let mut r = router();
+        r.poll(50);
+        assert_eq!(r.features_timeout(), Some(55));
+        r.poll(200);
+        assert_eq!((r.features_timeout(), r.next_timeout()), (Some(205), Some(205)));
+        assert_eq!(r.state::<Seen>().unwrap().1, [50, 200]);
+    }
+}
