@@ -111,6 +111,13 @@ impl Stranger {
         self.peer.uid() == Some(ROOT)
     }
 
+    /// Closes its socket, which cannot hang: no files were passed with it.
+    fn close(self) {
+        if let Accepted::Unix(client) = self.socket {
+            drop(Unclosed::into_inner(client));
+        }
+    }
+
     /// Sends it away with a word, unless somebody else has to do it, because to close its socket might hang.
     fn send_away(self, words: &[u8]) -> Option<Unclosed> {
         match self.socket {
@@ -160,7 +167,8 @@ pub async fn serve<C: Values + 'static>(
     );
     let (mut gone, mut away, mut stuck) = (Repeated::default(), Repeated::default(), Repeated::default());
     let too_fast = too_fast()?;
-    let (mut pace, mut fast, mut turned) = (Pace::default(), Repeated::default(), Vec::new());
+    let (mut pace, mut fast) = (Pace::default(), Repeated::default());
+    let (mut turned, mut turned_at) = (Vec::new(), Instant::now());
     let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
     let mut seats: Vec<Rc<Seat>> = Vec::new();
     let (relays, mut parked, mut names) = (Relays::default(), VecDeque::<Stranger>::new(), Names::default());
@@ -178,7 +186,7 @@ pub async fn serve<C: Values + 'static>(
                 None => continue,
             },
             accepted = acceptor.accept(&mut names), if room_to_wait => (accepted, false),
-            () = time::sleep(RECOVERY), if !turned.is_empty() => {
+            () = time::sleep_until(turned_at + RECOVERY), if !turned.is_empty() => {
                 relays.close(std::mem::take(&mut turned), &too_fast);
                 continue;
             }
@@ -211,8 +219,9 @@ pub async fn serve<C: Values + 'static>(
         if crowded && accepted.as_ref().is_ok_and(|stranger| !stranger.is_root()) {
             stuck.happened(say_stuck);
             // To close one that can have no files is safe.
-            if !listener.refuses_files {
-                parked.extend(accepted);
+            match accepted {
+                Ok(stranger) if listener.refuses_files => stranger.close(),
+                accepted => parked.extend(accepted),
             }
             continue;
         }
@@ -223,6 +232,9 @@ pub async fn serve<C: Values + 'static>(
                     Come::Waits => continue,
                     Come::Away(stranger) => {
                         fast.happened(say_fast);
+                        if turned.is_empty() {
+                            turned_at = Instant::now();
+                        }
                         turned.extend(stranger.send_away(&too_fast));
                         if turned.len() >= AT_ONCE {
                             relays.close(std::mem::take(&mut turned), &too_fast);

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use graph::PuntReason;
@@ -19,6 +20,8 @@ use crate::intent::OfFamily;
 
 /// How long a slice runs before the others get their turn.
 const SLICE: Duration = Duration::from_micros(500);
+/// How often it is seen to that samples which nobody reads take no memory.
+const LET_GO: Duration = Duration::from_millis(200);
 /// Interfaces, or VRFs, at a time: a small part of a slice.
 const PAGE: usize = 32;
 
@@ -31,7 +34,14 @@ pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask
     // Once: the two clocks do not stay together, and a start is not to move.
     let elapsed = context.borrow().started.elapsed();
     let started = SystemTime::now().checked_sub(elapsed).and_then(|t| t.duration_since(UNIX_EPOCH).ok());
-    while let Some(first) = asked.recv().await {
+    let mut given = Given::default();
+    loop {
+        given.let_go();
+        let first = tokio::select! {
+            first = asked.recv() => first,
+            () = time::sleep(LET_GO), if !given.0.is_empty() => continue,
+        };
+        let Some(first) = first else { return };
         let mut waiting = Vec::new();
         let others = std::iter::from_fn(|| asked.try_recv().ok());
         for ask in std::iter::once(first).chain(others) {
@@ -48,7 +58,20 @@ pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask
         let start = Instant::now();
         let samples = collect(&context, started.unwrap_or_default()).await;
         waiting.into_iter().for_each(|reply| drop(reply.send(samples.clone())));
+        given.0.push(samples);
         time::sleep(start.elapsed()).await;
+    }
+}
+
+/// Samples that may still be read. They are let go of here: memory that another thread frees than the one that had it stays with the
+/// process, and there may be too little of it for the next samples then.
+#[derive(Default)]
+struct Given(Vec<Samples>);
+
+impl Given {
+    /// Lets go of those that nobody reads any more.
+    fn let_go(&mut self) {
+        self.0.retain(|samples| Arc::strong_count(samples) > 1);
     }
 }
 
@@ -245,5 +268,21 @@ impl Collection {
 fn neighbors<A: OfFamily>(out: &mut Lines, router: &Router) {
     for (state, n) in router.neighbors_by_state::<A>() {
         out.add(Id::Neighbors, &[A::FAMILY.word(), state], n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_let_go_of_when_nobody_reads_them() {
+        let (read, unread) = (Samples::default(), Samples::default());
+        let mut given = Given(vec![read.clone(), unread]);
+        given.let_go();
+        assert!(given.0.len() == 1 && Arc::ptr_eq(&given.0[0], &read));
+        drop(read);
+        given.let_go();
+        assert!(given.0.is_empty());
     }
 }

@@ -1,18 +1,19 @@
 //! HTTP, on a thread of its own: what clients do costs the main thread nothing but the samples.
 //!
-//! A connection is for one request, and for [`LONGEST`] at most. There are [`PLACES`] of them; when all are taken, one that has asked
-//! for nothing yet gives way to the next one, or else the one that has taken nothing of its answer for the longest time, or the one that
-//! has been reading for the longest time.
+//! A connection is for one request, and for [`LONGEST`] at most. There are [`PLACES`] of them. When all are taken, somebody of the network
+//! that has the most gives way to the next one: whoever has got no further for the longest time, or has been reading for the longest
+//! time. So whoever comes from elsewhere stays, however many come and however fast.
 //!
 //! The metrics are many megabytes where there is much to count. Clients that ask while samples are collected share those of the next
-//! round, and there is memory for the samples of [`GENERATIONS`] moments: when as many are being read, who asks is given the youngest.
-//! When these have been read for [`SLOW`], those who read the oldest give way to new ones.
+//! round, and there is memory for the samples of [`GENERATIONS`] moments: when as many are being read, or there is no memory for more, who
+//! asks is given the youngest. When these have been read for [`SLOW`], those who read the oldest give way to new ones.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -31,7 +32,7 @@ use infra::mem::Room;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinHandle, LocalSet};
+use tokio::task::{JoinHandle, LocalSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::text::{Collected, Format, Samples};
@@ -42,8 +43,10 @@ pub(super) const PLACES: usize = 128;
 const GENERATIONS: usize = 4;
 /// How long the same samples are given out at most, and an answer is read before its client may give way to another.
 const SLOW: Duration = Duration::from_secs(1);
-/// How long a client may take nothing of its answer before it gives way to another.
-const STALLED: Duration = Duration::from_millis(200);
+/// How long a client may get no further before it gives way to another of its network.
+const STALLED: Duration = Duration::from_millis(20);
+/// How long who comes waits for room.
+const WAIT: Duration = Duration::from_millis(400);
 /// Bytes of an answer that the kernel holds for a client: it would hold megabytes, for each.
 const UNREAD: usize = 256 << 10;
 /// Metrics of more bytes are given only if there is memory for them.
@@ -111,32 +114,45 @@ struct Client {
 
 /// What a client is at.
 struct State {
-    /// When it came.
-    came: Instant,
-    /// Whether it has said what it wants.
-    asked: Cell<bool>,
+    /// Its network.
+    from: IpAddr,
+    /// When it came, or was given its answer, or last took something of that.
+    moved: Cell<Instant>,
+    /// Whether it waits for its answer.
+    waits: Cell<bool>,
     /// When it was given its answer.
     answered: Cell<Option<Instant>>,
-    /// When it last took something of it.
-    moved: Cell<Option<Instant>>,
     /// The samples that it reads.
     reads: RefCell<Weak<Collected>>,
 }
 
 impl State {
-    fn new() -> State {
+    fn new(from: IpAddr) -> State {
         State {
-            came: Instant::now(),
-            asked: Cell::default(),
+            from,
+            moved: Cell::new(Instant::now()),
+            waits: Cell::default(),
             answered: Cell::default(),
-            moved: Cell::default(),
             reads: RefCell::default(),
         }
     }
 
-    /// Since when it has said nothing.
-    fn silent(&self) -> Option<Instant> {
-        (!self.asked.get()).then_some(self.came)
+    /// How long it has got no further; whoever waits for the router does not stand still by itself.
+    fn stands_still(&self) -> Duration {
+        if self.waits.get() { Duration::ZERO } else { self.moved.get().elapsed() }
+    }
+
+    /// How long it has been reading.
+    fn reads_for(&self) -> Duration {
+        self.answered.get().map_or(Duration::ZERO, |answered| answered.elapsed())
+    }
+}
+
+/// The network that a client is taken to have all addresses of: in IPv6 it may choose them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
     }
 }
 
@@ -157,31 +173,35 @@ struct Clients {
 }
 
 impl Clients {
-    /// Whether there is room for one more, which there may be because another one has to go.
-    fn make_room(&self) -> bool {
+    /// Whether there is room for one more from this network, which there may be because another one has to go.
+    fn make_room(&self, from: IpAddr) -> bool {
         let mut all = self.all.borrow_mut();
         all.retain(|client| !client.task.is_finished());
         if all.len() < PLACES {
             return true;
         }
-        // The one for which it is the longest time since something, if it is long enough.
-        let since = |moment: fn(&State) -> Option<Instant>, least| {
-            let moments = all.iter().enumerate().filter_map(|(n, client)| Some((moment(&client.state)?, n)));
-            moments.min().filter(|(moment, _)| moment.elapsed() >= least).map(|(_, n)| n)
+        let mut networks: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        all.iter().for_each(|client| *networks.entry(client.state.from).or_default() += 1);
+        let own = networks.get(&from).copied().unwrap_or(0);
+        let most = networks.into_iter().max_by_key(|(network, clients)| (*clients, *network == from));
+        let Some((crowd, clients)) = most else { return false };
+        // Of the crowd, the one for which it is the longest, if it is long enough.
+        let longest = |time: fn(&State) -> Duration, least| {
+            let of_crowd = all.iter().enumerate().filter(|(_, client)| client.state.from == crowd);
+            let times = of_crowd.map(|(n, client)| (time(&client.state), n));
+            times.max_by_key(|(time, n)| (*time, Reverse(*n))).filter(|(time, _)| *time >= least)
         };
-        // One that has just come may have asked already: what it says was not read yet.
-        let goes = since(State::silent, STALLED)
-            .or_else(|| since(|state| state.moved.get(), STALLED))
-            .or_else(|| since(State::silent, Duration::ZERO))
-            .or_else(|| since(|state| state.answered.get(), SLOW));
-        goes.and_then(|n| all.remove(n)).inspect(|client| client.task.abort()).is_some()
+        // Who comes from where there are fewer need not wait for the others.
+        let least = if own + 1 < clients { Duration::ZERO } else { STALLED };
+        let goes = longest(State::stands_still, least).or_else(|| longest(State::reads_for, SLOW));
+        goes.and_then(|(_, n)| all.remove(n)).inspect(|client| client.task.abort()).is_some()
     }
 
     /// Waits a moment for room for one more: whoever has just been answered ends soon, or stalls.
-    async fn has_room(&self) -> bool {
+    async fn has_room(&self, from: IpAddr) -> bool {
         let start = Instant::now();
-        while !self.make_room() {
-            if start.elapsed() >= 2 * STALLED {
+        while !self.make_room(from) {
+            if start.elapsed() >= WAIT {
                 return false;
             }
             sleep(LOOK).await;
@@ -212,8 +232,11 @@ impl Clients {
         if let Some(samples) = self.old_samples() {
             return Ok(samples);
         }
-        if self.size.get() > LARGE {
-            Room::now().must_have(2 * self.size.get()).map_err(|e| e.to_string())?;
+        if self.size.get() > LARGE
+            && let Err(e) = Room::now().must_have(2 * self.size.get())
+        {
+            let youngest = self.generations.borrow().back().and_then(|youngest| youngest.samples.upgrade());
+            return youngest.ok_or(e.to_string());
         }
         let samples = ask(main, Ask::Samples).await.ok_or(SILENT_MAIN)?;
         let weak = Arc::downgrade(&samples);
@@ -232,11 +255,13 @@ async fn accept(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) 
         tokio::select! {
             () = main.closed() => return Ok(()),
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if clients.has_room().await => {
-                    let state = Rc::new(State::new());
+                Ok((stream, from)) if clients.has_room(network(from.ip())).await => {
+                    let state = Rc::new(State::new(network(from.ip())));
                     let answerer = Answerer { state: state.clone(), clients: clients.clone(), health: health.clone(), main: main.clone() };
                     let task = tokio::task::spawn_local(connection(stream, answerer));
                     clients.all.borrow_mut().push_back(Client { task, state });
+                    // However fast others come, it is its turn.
+                    yield_now().await;
                 }
                 // The connection ends; Prometheus will try again.
                 Ok(_) => tracing::debug!("a client of the metrics was turned away: {PLACES} are being answered"),
@@ -259,7 +284,7 @@ struct Answerer {
 
 async fn connection(stream: TcpStream, answerer: Answerer) {
     let service = service_fn(|request| {
-        answerer.state.asked.set(true);
+        answerer.state.waits.set(true);
         answerer.respond(request)
     });
     let served = http1::Builder::new()
@@ -292,7 +317,7 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.client.moved.set(Some(Instant::now()));
+        self.client.moved.set(Instant::now());
         Poll::Ready(self.pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
     }
 
@@ -306,8 +331,10 @@ impl Body for Pieces {
 }
 
 fn answer(status: StatusCode, kind: &'static str, body: Pieces) -> Response<Pieces> {
-    body.client.answered.set(Some(Instant::now()));
-    body.client.moved.set(body.client.answered.get());
+    let now = Instant::now();
+    body.client.waits.set(false);
+    body.client.answered.set(Some(now));
+    body.client.moved.set(now);
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -1,13 +1,18 @@
 //! Answers as clients get them, from a real router whose workers turn.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use net::router::Sizes;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
+};
 use nix::time::ClockId;
 use openmetrics_parser::openmetrics::parse_openmetrics;
 use openmetrics_parser::prometheus::parse_prometheus;
@@ -350,6 +355,31 @@ fn large_router(interfaces: usize) -> Context {
     context
 }
 
+/// Does something over and over on a thread of its own while `meanwhile` runs, also if that panics; returns how often.
+fn beside(mut again: impl FnMut() + Send, meanwhile: impl FnOnce()) -> usize {
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let times = scope.spawn(|| {
+            let mut times = 0;
+            while !over.load(Ordering::Relaxed) {
+                again();
+                times += 1;
+            }
+            times
+        });
+        let ends = Ends(&over);
+        meanwhile();
+        drop(ends);
+        times.join().unwrap()
+    })
+}
+
 /// Asks for the metrics, and reads nothing.
 fn slow_reader(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -382,23 +412,52 @@ fn slow_readers_take_little_and_keep_nobody_out() {
 #[test]
 fn slow_readers_that_keep_coming_keep_nobody_out() {
     served(large_router(6_000), |address| {
-        let ends = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let come = scope.spawn(|| {
-                let mut slow = Vec::new();
-                while !ends.load(std::sync::atomic::Ordering::Relaxed) {
-                    slow.push(slow_reader(address));
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                slow.len()
-            });
+        let mut slow = Vec::new();
+        let come = || {
+            slow.push(slow_reader(address));
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let came = beside(come, || {
             for _ in 0..20 {
                 must_be_answered(address, 3 << 20);
                 std::thread::sleep(Duration::from_millis(50));
             }
-            ends.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert!(come.join().unwrap() > 20);
         });
+        assert!(came > 20);
+    });
+}
+
+/// Connects from another address of this host, as somebody who reads nothing.
+fn connect_from([a, b, c, d]: [u8; 4], to: SocketAddr) -> nix::Result<OwnedFd> {
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    // What it does not read the kernel does not take for it.
+    setsockopt(&socket, sockopt::RcvBuf, &2048)?;
+    bind(socket.as_raw_fd(), &SockaddrIn::new(a, b, c, d, 0))?;
+    connect(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, to.port()))?;
+    Ok(socket)
+}
+
+#[test]
+fn who_comes_a_thousand_times_a_second_keeps_nobody_else_out() {
+    served(large_router(12_000), |address| {
+        let mut kept = VecDeque::new();
+        let come = || {
+            if let Ok(socket) = connect_from([127, 0, 0, 2], address) {
+                // One that was closed already is one that gave way.
+                let _ = nix::unistd::write(&socket, b"GET /metrics HTTP/1.1\r\nHost: v\r\n\r\n");
+                kept.push_back(socket);
+            }
+            if kept.len() > 1500 {
+                kept.pop_front();
+            }
+            // Faster ones would wait for each other.
+            std::thread::sleep(Duration::from_micros(500));
+        };
+        let came = beside(come, || {
+            std::thread::sleep(Duration::from_millis(200));
+            (0..20).for_each(|_| must_be_answered(address, 7 << 20));
+        });
+        assert!(came > 200, "more than there are places");
     });
 }
 
