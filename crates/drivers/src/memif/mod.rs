@@ -35,6 +35,8 @@ mod tx;
 mod lending_tests;
 #[cfg(test)]
 mod protocol_tests;
+#[cfg(all(test, not(miri)))]
+mod region_tests;
 #[cfg(test)]
 mod ring_tests;
 

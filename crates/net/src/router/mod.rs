@@ -9,6 +9,7 @@ mod addresses;
 mod arp;
 mod balance;
 mod budget;
+mod devices;
 mod events;
 mod features;
 mod interface_table;

@@ -2,6 +2,7 @@
 //! `server.rs` and `client.rs` decide (`serve.rs`, `connect.rs`), and gives the queues their rings.
 
 mod connect;
+mod control;
 mod refusals;
 mod serve;
 mod shown;
@@ -28,9 +29,10 @@ use super::signal::Signals;
 use super::tester::Tester;
 use super::tx::MemifTx;
 use super::{Config, INPUT_NODE, MEMIF_MTU, Role, SECOND};
-use crate::device::{Device, DeviceControl, Link};
+use crate::device::Device;
 use crate::kernel::apart::{self, Crew};
 use connect::Memory;
+use control::{Control, own_mac};
 use refusals::Refusals;
 pub use shown::{InterfaceState, RingShown, SocketState};
 
@@ -552,62 +554,5 @@ impl Drop for Sockets {
         while self.sockets.values().any(|s| s.crew.working() > 0) && Instant::now() < end {
             std::thread::sleep(GOODBYE / 200);
         }
-    }
-}
-
-/// The Ethernet address of an interface whose operator gives none: the same after a restart, and most likely no other's,
-/// neither on this machine nor on another one.
-fn own_mac(socket: &Path, config: &Config) -> [u8; 6] {
-    let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
-    let id = config.id.to_ne_bytes();
-    let parts = [&machine, socket.as_os_str().as_encoded_bytes(), &id, &[config.role as u8]];
-    // FNV-1a.
-    let hash = parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    let [a, b, c, d, ..] = (hash ^ hash >> 32).to_ne_bytes();
-    [0x02, 0xfe, a, b, c, d]
-}
-
-struct Control(Arc<Shared>);
-
-impl DeviceControl for Control {
-    fn set_admin(&mut self, up: bool) -> io::Result<()> {
-        self.0.set_up(up);
-        Ok(())
-    }
-
-    fn set_mtu(&mut self, _: u16) -> io::Result<()> {
-        // Packets of any size pass, in as many buffers as they take.
-        Ok(())
-    }
-
-    fn set_mac(&mut self, _: [u8; 6]) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn link(&mut self) -> Link {
-        Link { present: true, carrier: self.0.is_connected(), speed_mbps: None }
-    }
-
-    fn describe(&self) -> Vec<(&'static str, String)> {
-        let Config { socket, id, role, rx_queues, tx_queues, trusted, .. } = &self.0.config;
-        let role = match role {
-            Role::Server => "master (server)",
-            Role::Client => "slave (client)",
-        };
-        vec![
-            ("memif", format!("socket {socket}, id {id}, {role}")),
-            ("queues", format!("{rx_queues} to receive, {tx_queues} to transmit")),
-            ("packets", if self.0.config.lends() { "not copied".into() } else { "copied".into() }),
-            ("peer", if *trusted { "trusted".into() } else { "not trusted".into() }),
-            ("connected", if self.0.is_connected() { "yes".into() } else { "no".into() }),
-        ]
-    }
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        self.0.close();
     }
 }

@@ -1,0 +1,98 @@
+//! Memory that a peer brings: what is refused, what is promised, what nobody can take away again.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use super::region::{self, MemoryFile, Region};
+
+fn memfd(flags: u32, len: i64, seals: i32) -> OwnedFd {
+    // SAFETY: plain system calls; the descriptor is new.
+    unsafe {
+        let fd = libc::memfd_create(c"peer".as_ptr(), flags);
+        assert!(fd >= 0 && libc::ftruncate(fd, len) == 0);
+        assert!(seals == 0 || libc::fcntl(fd, libc::F_ADD_SEALS, seals) == 0);
+        OwnedFd::from_raw_fd(fd)
+    }
+}
+
+#[test]
+fn memory_that_could_vanish_is_refused() {
+    let refused = |file: &OwnedFd, len: u64| {
+        assert!(Region::of_peer(file.as_fd(), len, true).is_ok() || len != 8192);
+        Region::of_peer(file.as_fd(), len, false).err().unwrap_or_default()
+    };
+    let sealed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
+    assert_eq!(refused(&sealed, 8192), "");
+    assert_eq!(refused(&sealed, 8193), "it was said to have 8193 bytes, and has 8192");
+    assert_eq!(refused(&sealed, 0), "it was said to have 0 bytes, and has 8192");
+    assert_eq!(refused(&sealed, u64::MAX), format!("it was said to have {} bytes, and has 8192", u64::MAX));
+    let unsealed = memfd(libc::MFD_ALLOW_SEALING, 8192, 0);
+    let why = Region::of_peer(unsealed.as_fd(), 8192, false).err().unwrap();
+    assert!(why.starts_with("it is not sealed against shrinking"));
+    // Who is trusted may bring it, and cannot shrink it any more.
+    Region::of_peer(unsealed.as_fd(), 8192, true).unwrap();
+    let unsealed = File::from(unsealed);
+    assert_eq!(unsealed.set_len(0).unwrap_err().raw_os_error(), Some(libc::EPERM));
+    let grown = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
+    assert!(refused(&grown, 8192).starts_with("it is not sealed against shrinking"));
+    let read_only = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_WRITE);
+    assert!(
+        Region::of_peer(read_only.as_fd(), 8192, false).err().unwrap().starts_with("it cannot be mapped")
+    );
+    let closed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL);
+    assert!(refused(&closed, 8192).starts_with("it admits no further seals"));
+    let large = memfd(libc::MFD_ALLOW_SEALING, 2 << 30, libc::F_SEAL_SHRINK);
+    assert!(refused(&large, 2 << 30).contains("one that is not trusted may bring"));
+    let null = OwnedFd::from(File::open("/dev/null").unwrap());
+    assert!(MemoryFile::new(null).is_err(), "a file that somebody else answers for is asked nothing more");
+}
+
+/// What the kernel frees with files: of one that a peer names several times, once.
+#[test]
+fn the_pages_of_a_file_count_once() {
+    let files = [3 << 20, 5 << 20].map(|len| {
+        let file = memfd(libc::MFD_ALLOW_SEALING, 8 << 20, 0);
+        // SAFETY: no memory is involved.
+        assert_eq!(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) }, 0);
+        file
+    });
+    let copy = files[0].try_clone().unwrap();
+    let all = [&files[0], &copy, &files[1], &files[0]].map(|file| file.as_fd());
+    assert_eq!(region::allocated(all.into_iter()), 8 << 20);
+    assert_eq!(region::allocated(std::iter::empty()), 0);
+}
+
+#[test]
+fn pages_behind_the_end_of_a_file_hide_no_missing_ones() {
+    let file = memfd(libc::MFD_ALLOW_SEALING, 8 << 20, libc::F_SEAL_SHRINK);
+    let fill = |from: i64, len: i64| {
+        // SAFETY: no memory is involved.
+        unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, len) == 0 }
+    };
+    assert!(fill(0, 1 << 20) && fill(8 << 20, 8 << 20));
+    let region = Region::of_peer(file.as_fd(), 8 << 20, false).unwrap();
+    assert_eq!(region.promised(), 7 << 20);
+    assert!(!fill(8 << 20, 4096) && fill(1 << 20, 4096), "where it is mapped pages may be added");
+}
+
+/// Whether pages can be taken from a file.
+fn can_be_punched(file: &OwnedFd) -> bool {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: no memory is involved.
+    unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, 4096) == 0 }
+}
+
+#[test]
+fn nobody_takes_pages_from_memory_that_is_in_use() {
+    let peers = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
+    assert!(can_be_punched(&peers));
+    let _mapped = Region::of_peer(peers.as_fd(), 8192, false).unwrap();
+    assert!(!can_be_punched(&peers));
+    // One's own is sealed when the peer has mapped it.
+    let (_own, file) = Region::create(c"own", 8192).unwrap();
+    let _by_peer = Region::of_peer(file.as_fd(), 8192, true).unwrap();
+    assert!(can_be_punched(&file));
+    region::seal(file.as_fd()).unwrap();
+    region::seal(file.as_fd()).unwrap();
+    assert!(!can_be_punched(&file));
+}
