@@ -255,7 +255,7 @@ impl Sockets {
         }
     }
 
-    /// Makes an interface, down. It connects when it is [set up](DeviceControl::set_admin). The buffers of one that
+    /// Makes an interface, down. It connects when it is [set up](crate::device::DeviceControl::set_admin). The buffers of one that
     /// [lends](Config::lends) are those of `pool`.
     ///
     /// # Errors
