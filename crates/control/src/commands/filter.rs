@@ -1,13 +1,16 @@
 //! `filter "EXPRESSION"` in commands: packets by an expression of tcpdump's, pcap-filter(7).
 //!
 //! libpcap compiles expressions. It may ask name servers for what it takes for a host's name, and wait for them; so it
-//! works on a thread of its own, and the command goes on when there is a program, or fails.
+//! works on a thread of its own, and the command goes on when there is a program, or fails. A long expression takes seconds of a core
+//! and tens of megabytes, also when nobody waits for it any more; so few are compiled at once.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use buf::bpf::Program;
+use infra::mem::Room;
 
 use super::later::later;
 use super::{Context, Output};
@@ -17,6 +20,38 @@ use crate::cli::{Args, CliError};
 const LONGEST: usize = 4096;
 /// How long a compilation may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Expressions that are compiled at once.
+const AT_ONCE: u64 = 4;
+/// An expression of more bytes is compiled only if there is memory for it.
+const LONG: usize = 256;
+/// Bytes of memory that one may take: measured 40 MB, 4,061 bytes of `portrange`.
+const MEMORY: u64 = 64 << 20;
+
+static COMPILING: AtomicU64 = AtomicU64::new(0);
+
+/// One of the expressions that are compiled.
+struct Place;
+
+impl Place {
+    fn take(expression: &str) -> Result<Place, String> {
+        let take = |n| (n < AT_ONCE).then_some(n + 1);
+        let others = COMPILING
+            .try_update(Ordering::AcqRel, Ordering::Acquire, take)
+            .map_err(|_| format!("{AT_ONCE} other filters are being compiled: try again in some seconds"))?;
+        let place = Place;
+        if expression.len() > LONG {
+            Room::now().must_have((others + 1) * MEMORY).map_err(|e| e.to_string())?;
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        COMPILING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// See [`App::with_filter`](net::feature::App::with_filter).
 pub fn with_filter(
     c: &mut Context,
@@ -24,8 +59,10 @@ pub fn with_filter(
     then: impl FnOnce(&mut Context, &Args, Option<Program>) -> Result<Output, CliError> + 'static,
 ) -> Result<Output, CliError> {
     let Some(expression) = a.get::<String>("filter") else { return then(c, a, None) };
+    let place = Place::take(&expression).map_err(|why| a.fault("filter", why))?;
     let (done, compiled) = mpsc::channel();
     let work = move || {
+        let _place = place;
         // Nobody waits any more for one that took too long.
         let _ = done.send(compile(&expression));
     };
@@ -138,6 +175,18 @@ mod tests {
             let beyond = |i: usize| rest.get(i.checked_sub(first.len())?).copied();
             prop_assert_eq!(filter.matches(first, packet.len() as u32, beyond), wanted, "{}", expression);
         }
+    }
+
+    #[test]
+    fn few_are_compiled_at_once() {
+        let mut places: Vec<Place> = std::iter::from_fn(|| Place::take("ip").ok()).collect();
+        // Other tests may have some.
+        assert!(!places.is_empty() && places.len() as u64 <= AT_ONCE);
+        let Err(why) = Place::take("ip") else { panic!("a fifth one") };
+        assert!(why.contains("4 other filters are being compiled"), "{why}");
+        places.pop();
+        drop(Place::take(&"ip or ".repeat(100)).unwrap());
+        assert!(Place::take("ip").is_ok());
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod replay;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -154,14 +154,40 @@ fn same(one: &Path, other: &Path) -> bool {
     fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(other).is_ok_and(|other| one == other))
 }
 
+/// How captures begin, in either order of bytes: with microseconds, with nanoseconds, and pcapng.
+const MAGIC: [[u8; 4]; 5] = [
+    [0xa1, 0xb2, 0xc3, 0xd4],
+    [0xd4, 0xc3, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0x3c, 0x4d],
+    [0x4d, 0x3c, 0xb2, 0xa1],
+    [0x0a, 0x0d, 0x0d, 0x0a],
+];
+
+/// Whether an ordinary file has nothing in it, or packets.
+fn is_capture(path: &Path) -> io::Result<bool> {
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let mut begins = [0; 4];
+    match file.read(&mut begins)? {
+        0 => Ok(true),
+        n => Ok(n == begins.len() && MAGIC.contains(&begins)),
+    }
+}
+
 /// Makes a file anew that packets go to, for its owner and group: it may have secrets in it. What is there already is
-/// replaced if it is an ordinary file; a link is not followed, since folders that everybody writes to may have one waiting.
+/// replaced if it is an ordinary file that is empty or a capture, so that a slip destroys nothing; a link is not followed, since folders that
+/// everybody writes to may have one waiting.
 ///
 /// # Errors
 /// Something else has the name, or the system refuses.
 pub fn create(path: &Path) -> io::Result<File> {
     match fs::symlink_metadata(path) {
-        Ok(there) if there.is_file() => fs::remove_file(path)?,
+        Ok(there) if there.is_file() && is_capture(path)? => fs::remove_file(path)?,
+        Ok(there) if there.is_file() => {
+            return Err(io::Error::other(
+                "there is a file of this name, and it is no capture: remove it first",
+            ));
+        }
         Ok(_) => return Err(io::Error::other("it is no ordinary file")),
         Err(_) => {}
     }
@@ -216,5 +242,31 @@ impl DeviceControl for Control {
             lines.push(("recorded file", format!("{}, {written}", record.file.display())));
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_captures_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for (there, is_replaced) in [
+            (&b""[..], true),
+            (b"root:*:19000:0:99999:7:::\n", false),
+            (b"\xd4\xc3", false),
+            (b"\xd4\xc3\xb2\xa1\x02\x00", true),
+            (b"\x4d\x3c\xb2\xa1", true),
+            (b"\x0a\x0d\x0d\x0a", true),
+        ] {
+            fs::write(&path, there).unwrap();
+            let made = create(&path);
+            assert_eq!(made.is_ok(), is_replaced, "{there:x?}: {made:?}");
+            let left = fs::read(&path).unwrap();
+            assert_eq!(left, if is_replaced { b"" } else { there });
+        }
+        assert!(create(folder.path()).is_err());
     }
 }
