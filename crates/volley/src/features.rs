@@ -18,6 +18,8 @@ pub const ALL: &[&Feature] = &[
     // Before all that looks at ports.
     #[cfg(feature = "reassembly")]
     &reassembly::Feature,
+    #[cfg(feature = "count")]
+    &count::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
     // Last: it shows packets as all others leave them.
