@@ -111,7 +111,7 @@ mod own {
 
     /// The features that tests here have.
     pub(crate) const FEATURES: &[&Feature] =
-        &[&count::Feature, &mss::Feature, &reassembly::Feature, &urpf::Feature];
+        &[&count::Feature, &mss::Feature, &punt::Feature, &reassembly::Feature, &urpf::Feature];
 
     impl Cli {
         /// With these.

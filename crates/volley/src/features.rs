@@ -15,6 +15,8 @@ pub const ALL: &[&Feature] = &[
     &urpf::Feature,
     #[cfg(feature = "policer")]
     &policer::Feature,
+    #[cfg(feature = "punt")]
+    &punt::Feature,
     // Before all that looks at ports.
     #[cfg(feature = "reassembly")]
     &reassembly::Feature,
