@@ -110,7 +110,8 @@ mod own {
     use crate::intent::Catalog;
 
     /// The features that tests here have.
-    pub(crate) const FEATURES: &[&Feature] = &[&mss::Feature, &reassembly::Feature, &urpf::Feature];
+    pub(crate) const FEATURES: &[&Feature] =
+        &[&count::Feature, &mss::Feature, &punt::Feature, &reassembly::Feature, &urpf::Feature];
 
     impl Cli {
         /// With these.

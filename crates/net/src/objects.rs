@@ -35,6 +35,9 @@ pub fn interface(name: &str) -> Need {
 pub trait Ability {
     /// Packet buffers that there were at the start. What holds with those that were added must hold at the next start, too.
     fn buffers(&self) -> usize;
+
+    /// Why packets go to the main thread: the names of the reasons.
+    fn punt_reasons(&self) -> &[&'static str];
 }
 
 /// What features apply their objects to: a program with a router.

@@ -204,7 +204,7 @@ mod tests {
         const COUNTED: &'static str = "/feature/level";
 
         fn switches(&self) -> Vec<Switch> {
-            let known = Switch { arc: "ip4-unicast", feature: "ip4-count", on: self.0 % 2 == 1 };
+            let known = Switch { arc: "ip4-unicast", feature: testing::TOY, on: self.0 % 2 == 1 };
             let unknown = Switch { arc: "ip4-unicast", feature: "nobodys", on: true };
             [Some(known), (self.0 > 9).then_some(unknown)].into_iter().flatten().collect()
         }
@@ -212,6 +212,7 @@ mod tests {
 
     fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
         crate::install(b, t, hooks)?;
+        testing::install_toy(b);
         hooks.setting::<Level>().map(drop)
     }
 
@@ -222,7 +223,7 @@ mod tests {
     }
 
     fn is_on(r: &Router) -> bool {
-        r.features(0).into_iter().any(|(_, features)| features.contains(&("ip4-count", true)))
+        r.features(0).into_iter().any(|(_, features)| features.contains(&(testing::TOY, true)))
     }
 
     #[test]

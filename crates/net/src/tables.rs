@@ -4,7 +4,6 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use infra::class_a::{Reader, SlotReader, SlotWriter, Writer, published, slots};
-use infra::counters::CounterSet;
 use infra::quiesce::Domain;
 
 use crate::adjacency::{Adjacency, AdjacencyCounters};
@@ -47,8 +46,6 @@ pub struct Tables {
     pub ip4: Forwarding<Ipv4Addr>,
     /// What forwards IPv6.
     pub ip6: Forwarding<Ipv6Addr>,
-    /// What the feature `ip4-count` counts: packets and bytes by interface.
-    pub ip4_count: CounterSet<2>,
     /// Universal time, for timestamp options.
     pub utc: UtcClock,
 }
@@ -102,7 +99,6 @@ pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
         adjacency_counters: AdjacencyCounters::new("/adjacency", MAX_ADJACENCIES),
         ip4,
         ip6,
-        ip4_count: CounterSet::new("/feature/ip4-count", MAX_INTERFACES),
         utc: UtcClock::default(),
     };
     Ok((writers, tables))

@@ -142,3 +142,37 @@ pub fn turn(router: &Router, worker: &mut Worker) {
     let section = participant.enter();
     worker.turn(section.guard());
 }
+
+#[cfg(test)]
+pub(crate) use toy::{TOY, install_toy};
+
+/// A feature for tests of what features can.
+#[cfg(test)]
+mod toy {
+    use buf::Packet;
+    use graph::{Builder, Cx, PacketNode, Verdict, edges, reasons};
+
+    /// The feature, which lets no packet of the arc `ip4-unicast` pass.
+    pub(crate) const TOY: &str = "toy";
+
+    struct Toy;
+
+    edges! { pub enum Next { Continue = "next-feature" } }
+    reasons! { pub enum Reason { Kept = "toy", Info, "the toy lets no packet pass"; } }
+
+    impl PacketNode for Toy {
+        const NAME: &'static str = TOY;
+        type Next = Next;
+        type Drop = Reason;
+
+        fn one(&mut self, _: &Cx<'_>, _: &mut Packet<'_>) -> Verdict<Next, Reason> {
+            Verdict::Drop(Reason::Kept)
+        }
+    }
+
+    /// Adds it.
+    pub(crate) fn install_toy(b: &mut Builder) {
+        b.packet(|_| Ok(Toy));
+        b.feature("ip4-unicast", TOY, &[], &[]);
+    }
+}

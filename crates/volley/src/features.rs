@@ -15,9 +15,13 @@ pub const ALL: &[&Feature] = &[
     &urpf::Feature,
     #[cfg(feature = "policer")]
     &policer::Feature,
+    #[cfg(feature = "punt")]
+    &punt::Feature,
     // Before all that looks at ports.
     #[cfg(feature = "reassembly")]
     &reassembly::Feature,
+    #[cfg(feature = "count")]
+    &count::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
     // Last: it shows packets as all others leave them.

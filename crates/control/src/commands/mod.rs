@@ -15,7 +15,6 @@ mod monitor;
 mod nd;
 mod neighbor;
 mod ping;
-mod punt;
 pub mod rates;
 mod route;
 mod show;
@@ -36,6 +35,7 @@ use graph::{Builder, GraphError};
 use infra::clock::Clock;
 use net::Tables;
 use net::feature::{self, App, Configured};
+use net::objects::Ability;
 use net::router::{Hooks, Router};
 
 use model::origin::Origin;
@@ -406,7 +406,6 @@ fn own() -> Registry<Context> {
     ping::register(&mut r);
     monitor::register(&mut r);
     logging::register(&mut r);
-    punt::register(&mut r);
     workers::register(&mut r);
     buffers::register(&mut r);
     r

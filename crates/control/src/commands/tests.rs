@@ -117,27 +117,6 @@ fn the_bounds_of_the_neighbour_table_are_shown() {
 }
 
 #[test]
-fn rates_of_punts_are_set_and_saved() {
-    let mut cli = Cli::new();
-    let rate = |cli: &mut Cli| {
-        let shown: serde_json::Value = serde_json::from_str(&cli.ok("show punt --json")).unwrap();
-        let all = shown.as_array().unwrap();
-        let of = all.iter().find(|r| r["reason"] == "nd-solicitation").unwrap();
-        (of["rate_per_second"].as_u64().unwrap(), of["default_rate_per_second"].as_u64().unwrap())
-    };
-    let (before, default) = rate(&mut cli);
-    assert_eq!(before, default);
-    cli.ok("set punt rate nd-solicitation 77");
-    assert_eq!(rate(&mut cli), (77, default));
-    assert!(cli.ok("show config").contains("set punt rate nd-solicitation 77\n"));
-    cli.refused("set punt rate nd-solicitation 0", "0");
-    cli.refused("set punt rate nd-nonsense 5", "nd-nonsense");
-    cli.ok("set punt rate nd-solicitation default");
-    assert_eq!(rate(&mut cli), (default, default));
-    assert!(!cli.ok("show config").contains("punt"));
-}
-
-#[test]
 fn the_bounds_of_reassembly_are_set_and_saved() {
     let mut cli = Cli::new();
     let defaults = cli.ok("show ip4-full-reassembly");

@@ -6,7 +6,7 @@ use model::schema::{Row, Schema, number, optional};
 use model::yaml::{Node, Text};
 
 use super::Reading;
-use crate::intent::{Catalog, Family, Key, NeighborBounds, PUNT_RATES, PuntRate, Tree};
+use crate::intent::{Catalog, Family, NeighborBounds, Tree};
 
 /// `settings`: bounds that are not the router's own.
 pub(super) fn read(reading: &mut Reading<'_>, node: &Node) {
@@ -16,13 +16,6 @@ pub(super) fn read(reading: &mut Reading<'_>, node: &Node) {
             let bounds = neighbors().read(&mut reading.r, node.at, node).unwrap_or_default();
             if bounds != NeighborBounds::default() {
                 reading.set(node.at, NeighborBounds::key(family), bounds);
-            }
-        }
-    }
-    if let Some(node) = fields.take(PUNT) {
-        for (name, at, node) in reading.r.entries(node) {
-            if let Some(rate) = reading.r.number(node, PUNT_RATES) {
-                reading.set(at, PuntRate::key(name), PuntRate(rate));
             }
         }
     }
@@ -45,13 +38,6 @@ pub(super) fn write(t: &mut Text<'_>, tree: &Tree, catalog: &Catalog) {
             t.map(neighbors_name(family), |t| neighbors().write(t, bounds));
         }
     }
-    t.map(PUNT, |t| {
-        for (key, value) in tree.range(Key::all::<PuntRate>()) {
-            if let (Some(reason), Some(PuntRate(rate))) = (key.get::<PuntRate>(), value.get()) {
-                t.field(&reason, Some(rate));
-            }
-        }
-    });
     catalog.entries().iter().for_each(|entry| (entry.write)(t, tree));
 }
 
@@ -65,14 +51,9 @@ pub(super) fn rows(catalog: &Catalog) -> Vec<Row> {
         rows.push(map(name, "Bounds of neighbours (`show ip neighbor-config`)."));
         rows.extend(neighbors().rows(&format!("{name}.")));
     }
-    let values = format!("by reason, {} to {} packets a second", PUNT_RATES.start(), PUNT_RATES.end());
-    let help = "Packets that each worker lets through to the main thread (`show punt`).";
-    rows.push(Row { name: PUNT.into(), values, usual: String::new(), help });
     rows.extend(catalog.entries().iter().flat_map(|entry| entry.rows.clone()));
     rows
 }
-
-const PUNT: &str = "punt-rates";
 
 /// The name of the bounds of a family's neighbours.
 fn neighbors_name(family: Family) -> &'static str {

@@ -48,11 +48,6 @@ impl Abilities {
         }
     }
 
-    /// Why packets go to the main thread.
-    pub fn punt_reasons(&self) -> &[&'static str] {
-        &self.punt_reasons
-    }
-
     /// Checks that memif peers may hold `lent` of the router's buffers: three of four, so that the other ports keep some.
     ///
     /// # Errors
@@ -73,5 +68,9 @@ impl Abilities {
 impl Ability for Abilities {
     fn buffers(&self) -> usize {
         self.buffers
+    }
+
+    fn punt_reasons(&self) -> &[&'static str] {
+        &self.punt_reasons
     }
 }

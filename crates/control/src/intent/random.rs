@@ -227,11 +227,7 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
         1 => (family_of_two(), prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(family, limit, age)| {
             (NeighborBounds::key(family), NeighborBounds { limit, age }.into())
         }),
-        1 => prop::sample::select(catalog().entries().iter().flat_map(|entry| (entry.examples)()).collect::<Vec<_>>()),
-        1 => (0usize..3, 1u32..3).prop_map(|(n, rate)| {
-            let reason = ["arp-request", "nd-router", "nonsense"][n];
-            (PuntRate::key(reason), PuntRate(rate * 100).into())
-        }),
+        2 => prop::strategy::Union::new(catalog().entries().iter().map(|entry| prop::sample::select((entry.examples)()))),
         4 => interface(),
         1 => (1u32..3, 0u8..2).prop_map(|(n, path)| {
             (MemifSocket::key(n), MemifSocket(format!("m{n}-{path}.sock").into()).into())

@@ -59,9 +59,6 @@ struct Site {
     arc: &'static str,
     feature: &'static str,
     outward: bool,
-    /// Features that come before and after this one.
-    after: &'static [&'static str],
-    before: &'static [&'static str],
     trace: TraceFn,
     /// Where the network header is in a packet, and whether it is IPv6; `None` for other packets.
     network: fn(&Packet<'_>) -> Option<(usize, bool)>,
@@ -78,8 +75,6 @@ const SITES: [Site; 5] = [
         arc: "ip4-unicast",
         feature: "policer-input-ip4",
         outward: false,
-        after: &[],
-        before: &["ip4-count"],
         trace: net::trace::ip4,
         network: |_| Some((0, false)),
     },
@@ -87,8 +82,6 @@ const SITES: [Site; 5] = [
         arc: "ip6-unicast",
         feature: "policer-input-ip6",
         outward: false,
-        after: &[],
-        before: &[],
         trace: net::trace::ip6,
         network: |_| Some((0, true)),
     },
@@ -96,8 +89,6 @@ const SITES: [Site; 5] = [
         arc: "ip4-multicast",
         feature: "policer-input-ip4-multicast",
         outward: false,
-        after: &[],
-        before: &[],
         trace: net::trace::ip4,
         network: |_| Some((0, false)),
     },
@@ -105,8 +96,6 @@ const SITES: [Site; 5] = [
         arc: "ip6-multicast",
         feature: "policer-input-ip6-multicast",
         outward: false,
-        after: &[],
-        before: &[],
         trace: net::trace::ip6,
         network: |_| Some((0, true)),
     },
@@ -114,8 +103,6 @@ const SITES: [Site; 5] = [
         arc: "interface-output",
         feature: "policer-output",
         outward: true,
-        after: &[],
-        before: &[],
         trace: net::trace::ethernet,
         network: behind_tags,
     },
@@ -148,8 +135,8 @@ fn add<const SITE: usize>(
 ) {
     let (settings, shared) = (settings.clone(), shared.clone());
     b.frame(move |s| Police::<SITE>::new(&settings, &shared, seen, s.worker));
-    let Site { arc, feature, after, before, .. } = SITES[SITE];
-    b.feature(arc, feature, after, before);
+    let Site { arc, feature, .. } = SITES[SITE];
+    b.feature(arc, feature, &[], &[]);
 }
 
 edges! { pub enum Next { Continue = "next-feature" } }

@@ -98,7 +98,7 @@ fn install_shallow(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError>
     let of_node = known.clone();
     b.frame(move |_| Ok(shallow::Ip4SvReassembly::new(&of_node, field)));
     b.frame(move |_| Ok(shallow_expire::Ip4SvReassemblyExpire::new(&known)));
-    b.feature("ip4-unicast", PORTS, &[], &["ip4-count"]);
+    b.feature("ip4-unicast", PORTS, &[], &[]);
     Ok(())
 }
 

@@ -37,13 +37,3 @@ fn bounds_out_of_range_are_refused_at_their_place() {
         assert!(message.contains(": 1 to "), "{message}");
     }
 }
-
-#[test]
-fn it_is_switched_on_before_what_counts() {
-    let mut cli = cli();
-    for feature in ["ip4-count", "ip4-sv-reassembly"] {
-        cli.ok(&format!("set interface feature pg0 {feature} arc ip4-unicast"));
-    }
-    let shown = cli.ok("show interface features pg0");
-    assert!(shown.contains("ip4-unicast:\n  ip4-sv-reassembly\n  ip4-count\n"), "{shown}");
-}

@@ -30,20 +30,16 @@ pub trait Checked: Packets {
     const STRICT: &'static str;
     /// The feature that checks that they would leave at all.
     const LOOSE: &'static str;
-    /// Features that come behind.
-    const BEFORE: &'static [&'static str];
 }
 
 impl Checked for Ipv4Addr {
     const STRICT: &'static str = "ip4-rx-urpf-strict";
     const LOOSE: &'static str = "ip4-rx-urpf-loose";
-    const BEFORE: &'static [&'static str] = &["ip4-count"];
 }
 
 impl Checked for Ipv6Addr {
     const STRICT: &'static str = "ip6-rx-urpf-strict";
     const LOOSE: &'static str = "ip6-rx-urpf-loose";
-    const BEFORE: &'static [&'static str] = &[];
 }
 
 /// Whether the sources of packets that come in by an interface are checked, and how.
@@ -106,8 +102,7 @@ impl Setting for Urpf {
     }
 }
 
-/// Adds both nodes of a family, before some other features: who is not let in takes no room among the fragments that wait, and is
-/// not counted.
+/// Adds both nodes of a family.
 ///
 /// # Errors
 /// When there is no address space for the setting.
@@ -118,7 +113,7 @@ pub fn install<A: Checked>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Re
     let (tables, counts) = (t.clone(), failed);
     b.frame(move |s| UrpfLoose::<A>::new(&tables, &counts, s.worker));
     for feature in [A::STRICT, A::LOOSE] {
-        b.feature(A::NODES.unicast, feature, &[], A::BEFORE);
+        b.feature(A::NODES.unicast, feature, &[], &[]);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `ip4-input`, `ip4-multicast` and `ip4-count`.
+//! `ip4-input` and `ip4-multicast`.
 
 use std::net::Ipv4Addr;
 
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 
-use super::{count::Ip4Count, input::Ip4Input, multicast::Ip4Multicast};
-use crate::testing::{Bench, checksum};
+use super::{input::Ip4Input, multicast::Ip4Multicast};
+use crate::testing::{Bench, TOY, checksum, install_toy};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
@@ -22,9 +22,7 @@ fn bench() -> (Bench, Harness) {
         b.frame(move |_| Ok(Ip4Input::new(&tables)));
         b.packet(|_| Ok(Ip4Multicast));
         b.arc("ip4-unicast", "ip4-lookup", graph::ArcKey::Rx);
-        let counted = t.ip4_count.clone();
-        b.frame(move |s| Ip4Count::new(&counted, s.worker));
-        b.feature("ip4-unicast", "ip4-count", &[], &[]);
+        install_toy(b);
     });
     (bench, harness)
 }
@@ -168,18 +166,20 @@ fn groups_go_their_own_way() {
 }
 
 #[test]
-fn the_feature_counts_its_interface_only() {
-    let (bench, mut h) = bench();
-    h.arcs().enable("ip4-unicast", "ip4-count", 3, true).unwrap();
-    let p = packet().build();
-    let sent = vec![&p; 600];
-    let out = h.send("ip4-input", &sent, |i, p| p.set_rx_if(2 + i as u32 % 3));
-    assert!(out.iter().all(|o| o.node == "ip4-lookup") && out.len() == 600);
-    assert_eq!(bench.tables.ip4_count.read(3), [200, 200 * p.len() as u64]);
-    assert_eq!([2, 4].map(|i| bench.tables.ip4_count.read(i)), [[0, 0]; 2]);
-    h.arcs().enable("ip4-unicast", "ip4-count", 3, false).unwrap();
-    h.send("ip4-input", &sent, |_, p| p.set_rx_if(3));
-    assert_eq!(bench.tables.ip4_count.read(3)[0], 200);
+fn a_feature_gets_packets_of_its_interface_only() {
+    let (_bench, mut h) = bench();
+    let sent = vec![packet().build(); 600];
+    let mut ends = |on| {
+        h.arcs().enable("ip4-unicast", TOY, 3, on).unwrap();
+        let out = h.send("ip4-input", &sent, |i, p| p.set_rx_if(2 + i as u32 % 3));
+        assert_eq!(out.len(), 600);
+        out
+    };
+    for out in ends(true) {
+        let end = if out.from.unwrap() % 3 == 1 { TOY } else { "ip4-lookup" };
+        assert_eq!(out.node, end, "{:?}", out.from);
+    }
+    assert!(ends(false).iter().all(|out| out.node == "ip4-lookup"));
 }
 
 /// The checks of RFC 1812 section 5.2.2, one after the other.

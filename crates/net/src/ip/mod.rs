@@ -19,7 +19,6 @@
 mod address;
 mod asking;
 mod balance;
-mod count;
 pub mod extensions;
 mod family;
 mod forwarding;
@@ -100,11 +99,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     b.packet(move |_| Ok(options6::Ip6HopByHop::new(&tables)));
     b.packet(|_| Ok(multicast6::Ip6Multicast));
     install_family::<Ipv4Addr>(b, t, hooks)?;
-    install_family::<Ipv6Addr>(b, t, hooks)?;
-    let tables = t.clone();
-    b.frame(move |s| count::Ip4Count::new(&tables.ip4_count, s.worker));
-    b.feature("ip4-unicast", "ip4-count", &[], &[]);
-    Ok(())
+    install_family::<Ipv6Addr>(b, t, hooks)
 }
 
 /// Adds the nodes and arcs that both families have.

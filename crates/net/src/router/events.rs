@@ -62,6 +62,7 @@ mod tests {
     use super::*;
     use crate::Tables;
     use crate::router::{Parts, Sizes};
+    use crate::testing;
 
     /// The interfaces that were made, and when there were turns.
     #[derive(Default)]
@@ -69,11 +70,12 @@ mod tests {
 
     fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
         crate::install(b, t, hooks)?;
+        testing::install_toy(b);
         hooks.state(|_| Ok(Seen::default()))?;
         hooks.on_interface(|router, index| {
             let name = router.interface(index).unwrap().name.clone();
             router.state_mut::<Seen>().unwrap().0.push(name);
-            router.arcs().enable("ip4-unicast", "ip4-count", index, true).unwrap();
+            router.arcs().enable("ip4-unicast", testing::TOY, index, true).unwrap();
         });
         for patience in [7, 5, 9] {
             // One function a patience: they are no closures.
@@ -95,7 +97,7 @@ mod tests {
     }
 
     fn counts(r: &Router, index: u32) -> bool {
-        r.features(index).into_iter().any(|(_, features)| features.contains(&("ip4-count", true)))
+        r.features(index).into_iter().any(|(_, features)| features.contains(&(testing::TOY, true)))
     }
 
     #[test]

@@ -31,7 +31,6 @@ const TECH_SUPPORT: &[&str] = &[
     "show runtime max",
     "show errors",
     "show accounting",
-    "show punt",
     "show buffers",
     "show ip table",
     "show ip fib summary",
@@ -213,7 +212,8 @@ mod tests {
         cli.context.startup = "unix { interactive }\n".into();
         let text = cli.ok("show tech-support");
         let mut rest = text.as_str();
-        let of_folders = ["show ip4-full-reassembly", "show ip6-full-reassembly", "show ip4-sv-reassembly"];
+        let of_folders =
+            ["show punt", "show ip4-full-reassembly", "show ip6-full-reassembly", "show ip4-sv-reassembly"];
         for command in TECH_SUPPORT.iter().chain(&of_folders) {
             let heading = format!("=== {command}\n");
             let at = rest.find(&heading).unwrap_or_else(|| panic!("{command} is missing, or out of order"));

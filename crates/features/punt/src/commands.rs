@@ -1,31 +1,35 @@
 //! Packets that go to the main thread.
 
 use graph::PuntReason;
+use model::cli::{Args, CliError, Output, Table};
+use model::store::Change;
+use net::feature::{self, App, Registrar};
 use serde::Serialize;
 
-use super::{Context, Output};
-use crate::cli::{Args, CliError, Registry, Table};
-use crate::intent::{Change, PUNT_RATES, PuntRate};
+use crate::rate::{PuntRate, RATES};
 
 /// Declares the commands.
-pub fn register(r: &mut Registry<Context>) {
-    r.add("show punt", "Show what went to the main thread, and what its policers held back.", show);
-    r.add(
+pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
+    r.command("show punt", "Show what went to the main thread, and what its policers held back.", |c, _| {
+        Ok(show(c))
+    });
+    r.supports("show punt".into());
+    r.command(
         "set punt rate <reason:punt-reason> <rate:u32>",
         "Set how many packets a second each worker lets through to the main thread for a reason.",
         set,
     );
-    r.add(
+    r.command(
         "set punt rate <reason:punt-reason> default",
         "Give a reason the router's own rate again.",
-        |c, a| c.unset(PuntRate::key(&a.need::<String>("reason")?)),
+        |c, a| feature::unset(c, PuntRate::key(&a.need::<String>("reason")?)),
     );
 }
 
-fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
+fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let rate = a.need("rate")?;
-    if !PUNT_RATES.contains(&rate) {
-        let (least, most) = PUNT_RATES.into_inner();
+    if !RATES.contains(&rate) {
+        let (least, most) = RATES.into_inner();
         return Err(a.fault("rate", format!("packets of a reason a second are {least} to {most}")));
     }
     c.transact(vec![Change::set(PuntRate::key(&a.need::<String>("reason")?), PuntRate(rate))])?;
@@ -41,8 +45,8 @@ struct Punted {
     policed: u64,
 }
 
-fn show(c: &mut Context, _: &Args) -> Result<Output, CliError> {
-    let graph = c.system.router.graph();
+fn show<C: App>(c: &C) -> Output<C> {
+    let graph = c.router().graph();
     let reasons = (0..).zip(graph.punt_reasons());
     let all: Vec<Punted> = reasons
         .map(|(i, r)| {
@@ -56,5 +60,5 @@ fn show(c: &mut Context, _: &Args) -> Result<Output, CliError> {
         let numbers = [u64::from(p.rate_per_second), p.passed, p.policed].map(|n| n.to_string());
         t.row([vec![p.reason.to_string()], numbers.to_vec()].concat());
     }
-    Ok(Output::show(&all, t.to_string()))
+    Output::show(&all, t.to_string())
 }

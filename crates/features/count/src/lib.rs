@@ -1,0 +1,34 @@
+//! `ip4-count`: counts what arrives by an interface, and shows what a feature costs that does nothing else.
+
+#![forbid(unsafe_code)]
+
+mod node;
+#[cfg(test)]
+mod tests;
+
+use graph::{Builder, GraphError};
+use net::Tables;
+use net::feature::{self, App, Registrar};
+use net::router::Hooks;
+
+pub use node::{Count, install};
+
+/// This feature.
+pub struct Feature;
+
+impl<C: App> feature::Feature<C> for Feature {
+    fn name(&self) -> &'static str {
+        "count"
+    }
+
+    fn about(&self) -> &'static str {
+        "Counts the IPv4 packets and bytes that arrive by an interface."
+    }
+
+    fn install(&self, b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        install(b, hooks)
+    }
+
+    /// `set interface feature` switches it on, and is saved; it has nothing else to say.
+    fn register(&self, _: &mut Registrar<'_, C>) {}
+}

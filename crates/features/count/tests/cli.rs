@@ -1,0 +1,22 @@
+//! The feature as it is switched on and saved.
+
+use control::testing::Cli;
+use count::{Count, Feature};
+
+#[test]
+fn it_is_switched_by_hand_and_saved_and_counts_begin_anew() {
+    let mut cli = Cli::with(&[&Feature]);
+    let line = "set interface feature pg0 ip4-count arc ip4-unicast";
+    cli.ok(line);
+    assert!(cli.ok("show config").contains(line));
+    assert!(cli.ok("show config yaml").contains("features:\n      ip4-unicast: [ ip4-count ]\n"));
+    assert!(cli.ok("show interface features pg0").contains("ip4-unicast:\n  ip4-count\n"));
+    let counts = cli.context.system.router.attached::<Count>().unwrap().counts.clone();
+    let mut lane = counts.lane(0).unwrap();
+    lane.add(0, [2, 99]);
+    assert_eq!(counts.read(0), [2, 99]);
+    cli.ok("clear interfaces");
+    assert_eq!(counts.read(0), [0, 0]);
+    cli.ok(&format!("{line} disable"));
+    assert!(cli.ok("show interface features pg0").contains("ip4-unicast:\n  none"));
+}

@@ -1,0 +1,29 @@
+//! Rates of packets for the main thread: how many a second each worker lets through for a reason. Without this feature, each reason
+//! has the rate that its node declares.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod rate;
+
+use net::feature::{self, App, Registrar};
+
+pub use rate::{PuntRate, RATES};
+
+/// This feature.
+pub struct Feature;
+
+impl<C: App> feature::Feature<C> for Feature {
+    fn name(&self) -> &'static str {
+        "punt"
+    }
+
+    fn about(&self) -> &'static str {
+        "Sets how many packets a second go to the main thread, by reason."
+    }
+
+    fn register(&self, r: &mut Registrar<'_, C>) {
+        r.entry(rate::entry());
+        commands::register(r);
+    }
+}

@@ -1,0 +1,117 @@
+//! How many packets of a kind go to the main thread.
+
+use std::ops::RangeInclusive;
+
+use model::key::{Key, Kind};
+use model::object::{Object, Refused, World, refuse};
+use model::schema::Row;
+use model::store::View;
+use net::feature::Entry;
+use net::objects::{Ability, Host};
+
+/// Packets a second that one worker may let through.
+pub const RATES: RangeInclusive<u32> = 1..=10_000_000;
+
+/// How many packets a second one worker lets through to the main thread for a reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PuntRate(pub u32);
+
+impl Kind for PuntRate {
+    /// The reason.
+    type Key = String;
+    const NAME: &'static str = "punt-rate";
+    const PHASE: u16 = 21;
+
+    fn title(reason: &String) -> String {
+        format!("the rate of packets to the main thread for {reason}")
+    }
+}
+
+impl PuntRate {
+    /// The key of the rate of a reason.
+    pub fn key(reason: &str) -> Key {
+        Key::with::<PuntRate>(reason)
+    }
+}
+
+impl<W: Host> Object<W> for PuntRate {
+    fn validate(
+        &self,
+        reason: &String,
+        _: &View<'_, W>,
+        abilities: &<W as World>::Abilities,
+    ) -> Result<(), Refused> {
+        let known = abilities.punt_reasons();
+        if !known.contains(&reason.as_str()) {
+            return refuse(format!(
+                "no packets go to the main thread for {reason}: there is {}",
+                known.join(", ")
+            ));
+        }
+        if !RATES.contains(&self.0) {
+            return refuse(format!(
+                "packets of a reason a second: {} to {}, not {}",
+                RATES.start(),
+                RATES.end(),
+                self.0
+            ));
+        }
+        Ok(())
+    }
+
+    fn apply(&self, reason: &String, _: Option<&Self>, world: &mut W) -> Result<(), Refused> {
+        set(reason, Some(self.0), world);
+        Ok(())
+    }
+
+    fn withdraw(&self, reason: &String, world: &mut W) -> Result<(), Refused> {
+        set(reason, None, world);
+        Ok(())
+    }
+
+    fn dump(&self, reason: &String, _: bool) -> Vec<String> {
+        vec![format!("set punt rate {reason} {}", self.0)]
+    }
+}
+
+/// Sets the rate of a reason, or gives it back the one that it had.
+fn set<W: Host>(reason: &str, rate: Option<u32>, world: &mut W) {
+    if let Some(info) = world.router().graph().punt_reasons().iter().find(|r| r.name == reason) {
+        info.set_rate(rate.unwrap_or(info.default_rate));
+    }
+}
+
+/// The rates in the section `settings` of a file: a map by reason.
+pub(crate) fn entry<W: Host>() -> Entry<W> {
+    const NAME: &str = "punt-rates";
+    Entry {
+        name: NAME,
+        read: Box::new(|file, node| {
+            for (reason, at, node) in file.reader().entries(node) {
+                if let Some(rate) = file.reader().number(node, RATES) {
+                    file.ask(at, PuntRate::key(reason), PuntRate(rate).into());
+                }
+            }
+        }),
+        write: Box::new(|t, tree| {
+            t.map(NAME, |t| {
+                for (key, value) in tree.range(Key::all::<PuntRate>()) {
+                    if let (Some(reason), Some(PuntRate(rate))) = (key.get::<PuntRate>(), value.get()) {
+                        t.field(&reason, Some(rate));
+                    }
+                }
+            });
+        }),
+        rows: vec![Row {
+            name: NAME.into(),
+            values: format!("by reason, {} to {} packets a second", RATES.start(), RATES.end()),
+            usual: String::new(),
+            help: "Packets that each worker lets through to the main thread (`show punt`).",
+        }],
+        examples: Box::new(|| {
+            let ends = [*RATES.start(), *RATES.end()];
+            let of = |reason| ends.map(|rate| (PuntRate::key(reason), PuntRate(rate).into()));
+            ["arp-request", "nd-router"].into_iter().flat_map(of).collect()
+        }),
+    }
+}
