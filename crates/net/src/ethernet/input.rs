@@ -172,7 +172,8 @@ impl FrameNode for EthernetInput {
         let Some(mut first) = frame.get(0) else { return };
         let mut port = self.port(cx.guard, first.rx_if());
         let (usual_kind, usual) = self.usual(port, first.peek::<EthernetHeader>().ethertype());
-        let taken = matches!(usual, Verdict::Edge(_));
+        // What is usual for packets to a port that is routed; a port in a mode has no address that one could be to.
+        let taken = port.mode.is_none() && matches!(usual, Verdict::Edge(_));
         let mut vlans = false;
         out.mostly(usual, frame, |_, p| {
             if p.rx_if() != port.interface {

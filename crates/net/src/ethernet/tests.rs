@@ -6,7 +6,7 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::{Mac, ethertype};
 
-use super::{HEADER, TAG, Tags, Vlans};
+use super::{HEADER, PortMode, TAG, Tags, Vlans};
 use crate::interface::{Interface, Kind};
 use crate::testing::Bench;
 
@@ -16,6 +16,8 @@ const QINQ: u32 = 2;
 const DOUBLE: u32 = 3;
 const SUB_DOWN: u32 = 4;
 const DOWN: u32 = 5;
+/// A device whose frames a bridge takes.
+const SWITCHED: u32 = 6;
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
 /// The type of a protocol that a feature may have.
 const OTHER: u16 = 0x88b5;
@@ -29,7 +31,8 @@ fn tags(outer_service: bool, outer: u16, inner: Option<u16>) -> Tags {
     Tags { outer_service, outer, inner }
 }
 
-/// A device with sub-interfaces, each with an address of its own and VRF 10 + its index; and a device that is down.
+/// A device with sub-interfaces, each with an address of its own and VRF 10 + its index; a device that is down, and one
+/// whose frames a bridge takes.
 fn bench() -> (Bench, Harness) {
     let mut bench = Bench::new();
     let of_device = vec![
@@ -38,9 +41,9 @@ fn bench() -> (Bench, Harness) {
         (tags(false, 100, Some(7)), DOUBLE),
         (tags(false, 101, None), SUB_DOWN),
     ];
-    for index in DEVICE..=DOWN {
+    for index in DEVICE..=SWITCHED {
         assert_eq!(bench.interface(10 + index as u16, None), index);
-        let device = matches!(index, DEVICE | DOWN);
+        let device = matches!(index, DEVICE | DOWN | SWITCHED);
         let record = Interface {
             kind: if device { Kind::Device } else { Kind::SubInterface },
             device: if device { index } else { DEVICE },
@@ -51,7 +54,7 @@ fn bench() -> (Bench, Harness) {
             vlans: Vlans::new(if index == DEVICE { of_device.clone() } else { Vec::new() }),
             addresses: Vec::new(),
             proxy: false,
-            mode: None,
+            mode: (index == SWITCHED).then_some(PortMode { number: 0, name: "bridged" }),
         };
         bench.writers.interfaces.set(index, record).unwrap();
     }
@@ -65,6 +68,7 @@ fn bench() -> (Bench, Harness) {
         ] {
             t.ethertypes.register(b, kind, node).unwrap();
         }
+        t.port_modes.register(b, 0, "bridge").unwrap();
         let kept = t.ethertypes.register(b, ethertype::QINQ, "bridge").unwrap_err().to_string();
         assert!(kept.contains("takes 34984 itself"), "{kept}");
     });
@@ -291,6 +295,40 @@ proptest! {
                 "ethernet-input" => prop_assert_eq!(o.reason, Some("unknown-ethertype")),
                 node => taken(&o, &frames[at], node, DEVICE, HEADER),
             }
+        }
+    }
+}
+
+proptest! {
+    /// Where a frame goes depends on nothing but itself and its interface, whatever is around it in the vector.
+    #[test]
+    fn frames_do_not_go_with_their_neighbors(
+        frames in prop::collection::vec((prop::bool::ANY, 0u8..3, prop::bool::ANY, prop::bool::ANY), 1..20),
+    ) {
+        let (_bench, mut h) = bench();
+        let (on, packets): (Vec<u32>, Vec<Vec<u8>>) = frames
+            .into_iter()
+            .map(|(switched, to, other, tagged)| {
+                let on = if switched { SWITCHED } else { DEVICE };
+                let tags: &[(u16, u16)] = if tagged { &[(ethertype::VLAN, 100)] } else { &[] };
+                let mut bytes = frame([mac(on), GROUP, HOST][usize::from(to)], tags);
+                if other {
+                    let at = HEADER - 2 + if tagged { TAG } else { 0 };
+                    bytes[at..at + 2].copy_from_slice(&OTHER.to_be_bytes());
+                }
+                (on, bytes)
+            })
+            .unzip();
+        let end = |out: &Out| (out.node.clone(), out.reason, out.bytes.clone());
+        let mut alone = Vec::new();
+        for (on, packet) in on.iter().zip(&packets) {
+            let out = h.send("ethernet-input", std::slice::from_ref(packet), |_, p| p.set_rx_if(*on));
+            alone.push(end(&out[0]));
+        }
+        let together = h.send("ethernet-input", &packets, |i, p| p.set_rx_if(on[i]));
+        prop_assert_eq!(together.len(), packets.len());
+        for out in &together {
+            prop_assert_eq!(&end(out), &alone[out.from.unwrap()]);
         }
     }
 }
