@@ -1,7 +1,8 @@
 //! Ethernet: which packets are for this router, and for which of its interfaces.
 //!
 //! Packets with VLAN tags belong to the device's sub-interface that matches them ([`Vlans`]), others to the device's
-//! own interface. A feature takes all frames of interfaces in its [mode](PortMode). Of others, which node has the packets of which Ethernet type is said by whoever takes them ([`Tables::ethertypes`]).
+//! own interface. A feature takes all frames of interfaces in its [mode](PortMode). Of others, whoever takes the packets of an Ethernet
+//! type says which node has them ([`Tables::ethertypes`]).
 
 mod input;
 mod mode;

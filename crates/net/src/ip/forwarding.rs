@@ -35,7 +35,7 @@ pub struct Forwarding<A: Packets> {
     pub(crate) unresolved: Queues<A>,
     /// Who takes packets for this router, by IP protocol.
     pub protocols: Registry,
-    /// Who takes fragments for this router, by 0.
+    /// Who takes fragments for this router. It registers for the number 0, the only one.
     pub fragments: Registry,
     /// Who takes datagrams for this router, by UDP port.
     pub udp_ports: Registry,
