@@ -11,14 +11,12 @@ use wire::builder::PacketBuilder;
 use wire::{Ipv4Header, ipv4};
 
 use crate::family::Fragmented;
-use crate::lab::{become_whole, ends, is_due, payload, run_out};
+use crate::lab::{HOST, OWN, become_whole, cut, datagram, ends, is_due, run_out};
 use crate::state::Reassembly;
 use crate::waiting::Limits;
 use net::icmp::Cause;
 use net::testing::{Bench, checksum};
 
-const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
-const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const FULL: &str = Ipv4Addr::FULL.name;
 const EXPIRE: &str = Ipv4Addr::FULL.expire;
 
@@ -32,27 +30,6 @@ fn harness() -> (Harness, Bench) {
         t.ip4.protocols.register(b, 17, "udp").unwrap();
     });
     (h, bench)
-}
-
-fn datagram(len: usize) -> PacketBuilder {
-    PacketBuilder::ipv4(HOST, OWN).id(77).udp(1000, 53).payload(&payload(len))
-}
-
-/// A packet in fragments of `piece` times 8 bytes of payload.
-fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
-    let header = usize::from(packet[0] & 15) * 4;
-    let (head, payload) = packet.split_at(header);
-    let pieces = payload.chunks(piece * 8).count();
-    let one = |(i, part): (usize, &[u8])| {
-        let mut bytes = [head, part].concat();
-        let total = bytes.len() as u16;
-        let (h, _) = Ipv4Header::split_mut(&mut bytes).unwrap();
-        h.set_total_len(total);
-        h.set_flags_fragment((i * piece) as u16 | ((i + 1 < pieces) as u16) << 13);
-        assert!(ipv4::write_checksum(&mut bytes));
-        bytes
-    };
-    payload.chunks(piece * 8).enumerate().map(one).collect()
 }
 
 proptest! {
@@ -170,16 +147,16 @@ fn rfc1122_3_3_2_the_source_hears_of_a_datagram_that_did_not_become_whole() {
     h.send(FULL, &fragments[..2], |_, p| p.set_fwd(5));
     h.send(FULL, &cut(&datagram(100).id(78).build(), 4)[1..], |_, _| ());
     h.advance(Duration::from_millis(29_999));
-    assert!(!is_due::<Ipv4Addr>(&h, &bench));
+    assert!(!is_due(&h, &bench, Ipv4Addr::FULL));
     assert_eq!(ends(&h.send(EXPIRE, &[&[0u8; 0]], |_, _| ())), []);
     h.advance(Duration::from_millis(1));
-    assert!(is_due::<Ipv4Addr>(&h, &bench));
+    assert!(is_due(&h, &bench, Ipv4Addr::FULL));
     let mut out = h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
     out.sort_by_key(|o| o.node.clone());
     assert_eq!(ends(&out)[0], ("ip4-icmp-error", None));
     assert_eq!(ends(&out)[1..], vec![(EXPIRE, Some("full-timed-out")); fragments.len()]);
     assert_eq!((&out[0].bytes, out[0].record.fwd), (&fragments[0], Cause::ReassemblyTimeout.to_raw()));
-    assert!(!is_due::<Ipv4Addr>(&h, &bench));
+    assert!(!is_due(&h, &bench, Ipv4Addr::FULL));
 }
 
 #[test]

@@ -200,9 +200,9 @@ fn rfc8200_4_5_the_source_hears_of_a_datagram_that_did_not_become_whole() {
     h.send(FULL, &fragments[..2], |_, p| p.set_fwd(5));
     h.send(FULL, &cut_behind(&datagram(100).build(), (40, 6), 78, 4)[1..], |_, _| ());
     h.advance(Duration::from_millis(59_999));
-    assert!(!is_due::<Ipv6Addr>(&h, &bench));
+    assert!(!is_due(&h, &bench, Ipv6Addr::FULL));
     h.advance(Duration::from_millis(1));
-    assert!(is_due::<Ipv6Addr>(&h, &bench));
+    assert!(is_due(&h, &bench, Ipv6Addr::FULL));
     let mut out = h.send(EXPIRE, &[&[0u8; 0]], |_, _| ());
     out.sort_by_key(|o| o.node.clone());
     assert_eq!(ends(&out)[0], ("ip6-icmp-error", None));

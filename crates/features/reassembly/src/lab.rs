@@ -1,33 +1,62 @@
-//! What the tests of both families' nodes have in common.
+//! What the tests of all nodes have in common.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use testkit::harness::{Harness, Out};
-
-use crate::family::Fragmented;
-use crate::state::Reassembly;
 use net::ip::Packets;
 use net::testing::Bench;
+use testkit::harness::{Harness, Out};
+use wire::builder::PacketBuilder;
+use wire::{Ipv4Header, ipv4};
+
+use crate::family::Fragmented;
+use crate::kind::KindInfo;
+use crate::state::Reassembly;
 
 /// Interface that packets come in by.
 pub const IN: u32 = 3;
+/// Who sends datagrams of IPv4, and to whom.
+pub const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
+pub const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// Bytes that do not repeat soon.
 pub fn payload(len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect()
 }
 
+/// A UDP datagram of IPv4.
+pub fn datagram(len: usize) -> PacketBuilder {
+    PacketBuilder::ipv4(HOST, OWN).id(77).udp(1000, 53).payload(&payload(len))
+}
+
+/// A packet in fragments of `piece` times 8 bytes of payload.
+pub fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
+    let header = usize::from(packet[0] & 15) * 4;
+    let (head, payload) = packet.split_at(header);
+    let pieces = payload.chunks(piece * 8).count();
+    let one = |(i, part): (usize, &[u8])| {
+        let mut bytes = [head, part].concat();
+        let total = bytes.len() as u16;
+        let (h, _) = Ipv4Header::split_mut(&mut bytes).unwrap();
+        h.set_total_len(total);
+        h.set_flags_fragment((i * piece) as u16 | ((i + 1 < pieces) as u16) << 13);
+        assert!(ipv4::write_checksum(&mut bytes));
+        bytes
+    };
+    payload.chunks(piece * 8).enumerate().map(one).collect()
+}
+
 /// Lets all that waits run out.
 pub fn run_out<A: Fragmented>(h: &mut Harness, bench: &Bench) {
     h.advance(Duration::from_secs(60));
-    while is_due::<A>(h, bench) {
+    while is_due(h, bench, A::FULL) {
         h.send(A::FULL.expire, &[&[0u8; 0]], |_, _| ());
     }
 }
 
-/// Whether the time of some datagram is over.
-pub fn is_due<A: Fragmented>(h: &Harness, bench: &Bench) -> bool {
-    bench.state(|all: &mut Reassembly| all.due(h.now()).any(|expire| expire == A::FULL.expire))
+/// Whether the time of some datagram of a table is over.
+pub fn is_due(h: &Harness, bench: &Bench, info: &KindInfo) -> bool {
+    bench.state(|all: &mut Reassembly| all.due(h.now()).any(|expire| expire == info.expire))
 }
 
 /// Where packets end, and why if they are dropped.

@@ -1,6 +1,5 @@
 //! The nodes: which fragments pass when, and what features behind learn.
 
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,15 +10,10 @@ use net::testing::Bench;
 use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::flow::FiveTuple;
-use wire::{Ipv4Header, ipv4};
 
+use crate::lab::{HOST, IN, OWN, cut, datagram, ends, is_due};
 use crate::shallow::INFO;
 use crate::state::Reassembly;
-
-/// Interface that packets come in by.
-const IN: u32 = 3;
-const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
-const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// The nodes, switched on for `IN`.
 fn harness() -> (Harness, Bench) {
@@ -30,41 +24,6 @@ fn harness() -> (Harness, Bench) {
     });
     h.arcs().enable("ip4-unicast", PORTS, IN, true).unwrap();
     (h, bench)
-}
-
-/// Bytes that do not repeat soon.
-fn payload(len: usize) -> Vec<u8> {
-    (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect()
-}
-
-fn datagram(len: usize) -> PacketBuilder {
-    PacketBuilder::ipv4(HOST, OTHER).id(77).udp(1000, 53).payload(&payload(len))
-}
-
-/// A packet in fragments of `piece` times 8 bytes of payload.
-fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
-    let header = usize::from(packet[0] & 15) * 4;
-    let (head, payload) = packet.split_at(header);
-    let pieces = payload.chunks(piece * 8).count();
-    let one = |(i, part): (usize, &[u8])| {
-        let mut bytes = [head, part].concat();
-        let total = bytes.len() as u16;
-        let (h, _) = Ipv4Header::split_mut(&mut bytes).unwrap();
-        h.set_total_len(total);
-        h.set_flags_fragment((i * piece) as u16 | ((i + 1 < pieces) as u16) << 13);
-        assert!(ipv4::write_checksum(&mut bytes));
-        bytes
-    };
-    payload.chunks(piece * 8).enumerate().map(one).collect()
-}
-
-/// Where packets end, and why if they are dropped.
-fn ends(out: &[Out]) -> Vec<(&str, Option<&'static str>)> {
-    out.iter().map(|o| (o.node.as_str(), o.reason)).collect()
-}
-
-fn is_due(h: &Harness, bench: &Bench) -> bool {
-    bench.state(|all: &mut Reassembly| all.due(h.now()).any(|expire| expire == INFO.expire))
 }
 
 /// A feature that looks at ports: it notes what it learns of each packet.
@@ -98,7 +57,7 @@ fn a_feature_behind_learns_the_ports_of_every_fragment() {
     let mut packets = cut(&datagram(100).build(), 3);
     packets.reverse();
     let fragments = packets.len();
-    let ping = PacketBuilder::ipv4(HOST, OTHER).id(9).echo_request(0x1234, 1).payload(&[0; 40]).build();
+    let ping = PacketBuilder::ipv4(HOST, OWN).id(9).echo_request(0x1234, 1).payload(&[0; 40]).build();
     packets.extend(cut(&ping, 3).into_iter().rev());
     // A whole one has its own ports, and needs no field.
     packets.push(datagram(9).build());
@@ -139,7 +98,7 @@ fn no_fragment_goes_before_the_first_and_all_hash_alike() {
     let sent: Vec<&Vec<u8>> = out.iter().map(|o| &o.bytes).collect();
     assert_eq!(sent, expected);
     let flow =
-        FiveTuple { src: HOST.to_bits(), dst: OTHER.to_bits(), src_port: 1000, dst_port: 53, protocol: 17 };
+        FiveTuple { src: HOST.to_bits(), dst: OWN.to_bits(), src_port: 1000, dst_port: 53, protocol: 17 };
     assert!(out.iter().all(|o| o.node == "ip4-lookup" && o.record.hash == flow.hash()));
     let views = bench.state(|all: &mut Reassembly| all.views(PORTS).unwrap());
     assert_eq!(views[0].ports, Some((1000, 53)));
@@ -148,8 +107,8 @@ fn no_fragment_goes_before_the_first_and_all_hash_alike() {
 #[test]
 fn fragments_that_no_feature_can_judge_are_dropped() {
     let (mut h, _bench) = harness();
-    let tcp = PacketBuilder::ipv4(HOST, OTHER).protocol(6).payload(&[0; 16]).fragment(1, true).build();
-    let empty = PacketBuilder::ipv4(HOST, OTHER).protocol(6).fragment(9, true).build();
+    let tcp = PacketBuilder::ipv4(HOST, OWN).protocol(6).payload(&[0; 16]).fragment(1, true).build();
+    let empty = PacketBuilder::ipv4(HOST, OWN).protocol(6).fragment(9, true).build();
     let first = datagram(24).fragment(0, true);
     let second = first.clone().udp(1001, 53).build();
     let out = send(&mut h, &[tcp, empty, first.build(), second]);
@@ -164,7 +123,7 @@ fn fragments_whose_first_does_not_come_are_dropped() {
     let fragments = cut(&datagram(100).build(), 3);
     send(&mut h, &fragments[1..]);
     h.advance(Duration::from_secs(3));
-    assert!(is_due(&h, &bench));
+    assert!(is_due(&h, &bench, &INFO));
     let out = h.send(INFO.expire, &[&[0u8; 0]], |_, _| ());
     assert_eq!(ends(&out), vec![(INFO.expire, Some("sv-timed-out")); fragments.len() - 1]);
 }

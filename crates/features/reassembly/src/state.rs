@@ -88,11 +88,6 @@ pub fn check(limits: Limits, buffers: usize) -> Result<(), RouterError> {
 }
 
 impl Reassembly {
-    /// The names of the tables.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.tables.iter().map(|table| table.info.name)
-    }
-
     /// The limits of a table as long as nobody says otherwise.
     ///
     /// # Errors
