@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::Mac;
 
+use super::kind::InterfaceKind;
 use super::{Interface, Kind, RxSlot, TxPort};
 use crate::ethernet::Vlans;
 use crate::testing::Bench;
@@ -209,6 +210,38 @@ proptest! {
             let of = to.iter().filter(|&&t| t == n).count() as u64;
             prop_assert_eq!(bench.tables.counters.tx.read(*sub), [of, 4 * of]);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Packets for interfaces of features go to the nodes of their kinds, in order, and those among them for devices to these.
+    #[test]
+    fn interfaces_of_features_give_packets_to_their_nodes(to in prop::collection::vec(0usize..40, 1..300)) {
+        let mut bench = Bench::new();
+        let kinds = [0, 1].map(|number| InterfaceKind { number, point_to_point: number == 1, name: "kind" });
+        let devices: Vec<(u32, Queue)> = (0..20).map(|_| device(&mut bench, true, usize::MAX, PLAIN)).collect();
+        let mut all: Vec<(u32, &str)> = devices.iter().map(|d| (d.0, "")).collect();
+        for n in 0..20 {
+            let index = bench.interface(0, None);
+            let record = record(Kind::Feature(kinds[n % 2]), index, true);
+            bench.writers.interfaces.set(index, record).unwrap();
+            all.push((index, ["even", "odd"][n % 2]));
+        }
+        let mut h = bench.harness(|b, t, _| {
+            super::install(b, t);
+            t.interface_kinds.register(b, 0, "even").unwrap();
+            t.interface_kinds.register(b, 1, "odd").unwrap();
+        });
+        let interfaces: Vec<u32> = to.iter().map(|n| all[*n].0).collect();
+        let out = send(&mut h, "interface-output", &interfaces);
+        for node in ["even", "odd"] {
+            let got: Vec<usize> = out.iter().filter(|o| o.node == node).map(|o| o.from.unwrap()).collect();
+            let wanted: Vec<usize> = (0..to.len()).filter(|i| all[to[*i]].1 == node).collect();
+            prop_assert_eq!(got, wanted);
+        }
+        prop_assert!(out.iter().all(|o| o.reason.is_none()));
+        prop_assert_eq!(out.len(), to.iter().filter(|n| **n >= 20).count());
     }
 }
 
