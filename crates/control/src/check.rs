@@ -10,8 +10,9 @@ use net::router::Router;
 
 use crate::cli::{Registry, check_commands};
 use crate::commands::config::is_yaml;
-use crate::commands::{Context, Feature, Names, declared_without, selected_features, unknown_plugins};
+use crate::commands::{Context, Feature, Names};
 use crate::config;
+use crate::features::{declared_without, selected_features, unknown_plugins};
 use crate::files;
 use crate::intent::Abilities;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};

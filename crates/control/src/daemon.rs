@@ -32,6 +32,7 @@ use crate::cli::{self, CliError, Listener, Registry, Service, client};
 use crate::commands::rates;
 use crate::commands::whole::{Reading, Terms, Whole, joined};
 use crate::commands::{self, Context, Feature};
+use crate::features;
 use crate::guardian;
 use crate::journal::Keeper;
 use crate::logging::Log;
@@ -109,9 +110,9 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let metrics = metrics.transpose()?;
     // Before anything is taken from the kernel, and before this thread has its core.
     let guardian = guardian::start();
-    commands::unknown_plugins(features, startup).iter().for_each(|warning| tracing::warn!("{warning}"));
-    let (features, left_out) = commands::selected_features(features, &startup.plugins);
-    let (registry, catalog) = commands::declared_without(&features, &left_out);
+    features::unknown_plugins(features, startup).iter().for_each(|warning| tracing::warn!("{warning}"));
+    let (features, left_out) = features::selected_features(features, &startup.plugins);
+    let (registry, catalog) = features::declared_without(&features, &left_out);
     // Both are read while all else is prepared.
     let asked = std::time::Instant::now();
     let keeper = startup.unix.state_dir.as_deref().map(|state| Keeper::begin(state, catalog.clone()));
@@ -144,7 +145,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         let what = format_args!("there cannot be {} buffers: {e}", startup.buffers.per_numa);
         failed(startup.about(&["buffers-per-numa"], what))
     })?;
-    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| commands::install(&features, b, t, hooks);
+    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| features::install(&features, b, t, hooks);
     let Parts { mut router, workers } = Router::with_pool(install, pool, workers).map_err(failed)?;
     if router.pool().stats().window.page == PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use drivers::af_packet::OpenError;
-use drivers::pktgen::{self, Generator, Sink};
-use drivers::{Device, Guardian, af_packet, af_xdp, memif, pcap, tap};
+use drivers::pktgen::{Generator, Sink};
+use drivers::{Device, Guardian, memif};
+use net::feature::{Opened, Prepared, Unopened};
 use net::router::Router;
 use wire::Mac;
 
-use crate::intent::{Abilities, Catalog, DEFAULT_SOCKET, Refused, Spec, refuse};
+use crate::intent::{Abilities, Backed, Catalog, Refused, Spec, refuse};
 use crate::process;
 
 /// What becomes of an interface that is made while its device cannot be opened.
@@ -50,24 +50,8 @@ struct Deleted {
 /// The own address and MTU of a device that was never there.
 const NEVER_SEEN: (Mac, u16) = (Mac([0; 6]), 1500);
 
-/// Why a device cannot be opened.
-struct Unopened {
-    /// This machine does not have it.
-    missing: bool,
-    why: Refused,
-}
-
-impl Unopened {
-    fn new(why: impl ToString) -> Unopened {
-        Unopened { missing: false, why: Refused(why.to_string()) }
-    }
-}
-
-impl From<OpenError> for Unopened {
-    fn from(e: OpenError) -> Unopened {
-        Unopened { missing: matches!(e, OpenError::NotFound(..)), ..Unopened::new(e) }
-    }
-}
+/// The memif socket that is always there.
+pub const DEFAULT_SOCKET: u32 = 0;
 
 /// The router and what is opened for it.
 pub struct System {
@@ -79,8 +63,8 @@ pub struct System {
     pub generators: BTreeMap<String, (Generator, Sink)>,
     /// Sockets and connections of memif interfaces.
     pub memif: memif::Sockets,
-    /// Files that were read on another thread for interfaces that are about to be made, by their names.
-    pub recordings: BTreeMap<String, pcap::Recording>,
+    /// What was prepared on another thread for interfaces that are about to be made, by their names.
+    pub prepared: BTreeMap<String, Prepared>,
     /// What becomes of interfaces whose devices cannot be opened.
     pub absence: Absence,
     /// Where memif sockets are whose names are relative.
@@ -113,7 +97,7 @@ impl System {
         memif.add_socket(DEFAULT_SOCKET, &runtime_dir.join("memif.sock")).map_err(io::Error::other)?;
         Ok(System {
             memif,
-            recordings: BTreeMap::new(),
+            prepared: BTreeMap::new(),
             absence: Absence::default(),
             runtime_dir: runtime_dir.to_owned(),
             abilities: Arc::new(Abilities::of(&router, catalog)),
@@ -180,25 +164,31 @@ impl System {
                 let parent = self.index(parent)?;
                 self.router.add_subinterface(name, parent, *tags)?;
             }
-            Spec::Generator(n) => {
-                let mac = [2, 0xfe, 0, 0, (n >> 8) as u8, *n as u8];
-                let (device, generator, sink) = pktgen::open(&pktgen::Config { mac, ..Default::default() });
-                self.router.add_device(name, device)?;
-                self.generators.insert(name.to_string(), (generator, sink));
-            }
-            Spec::Host(_) | Spec::Xdp(_) | Spec::Tap(..) | Spec::Memif(_) | Spec::Pcap(..) => {
-                match self.open(name, spec) {
-                    Ok(device) => self.router.add_device(name, device)?,
-                    Err(unopened) => {
-                        self.may_wait(name, spec, unopened)?;
-                        let (mac, mtu) = self.deleted.get(name).map_or(NEVER_SEEN, |was| was.own);
-                        self.router.add_absent_device(name, mac, mtu)?
-                    }
-                };
-            }
+            Spec::Backed(backed) => self.make(name, backed)?,
         }
         self.specs.insert(name.to_string(), spec.clone());
         tracing::debug!(event = "interface", "{name}: created");
+        Ok(())
+    }
+
+    /// Makes an interface of this.
+    fn make(&mut self, name: &str, backed: &Backed) -> Result<(), Refused> {
+        let added = match self.open(name, backed) {
+            Ok(Opened::Device(device)) => self.router.add_device(name, device),
+            Ok(Opened::Feature { kind, mac, mtu }) => self.router.add_feature_interface(name, kind, mac, mtu),
+            Err(Unopened { why, .. }) if !backed.is_device() => return Err(why),
+            Err(unopened) => {
+                self.may_wait(name, &Spec::Backed(backed.clone()), unopened)?;
+                let (mac, mtu) = self.deleted.get(name).map_or(NEVER_SEEN, |was| was.own);
+                self.router.add_absent_device(name, mac, mtu)
+            }
+        };
+        let index = added.inspect_err(|_| backed.leaves(name, self))?;
+        if let Err(why) = backed.made(index, self) {
+            backed.leaves(name, self);
+            self.router.remove_interface(index)?;
+            return Err(why);
+        }
         Ok(())
     }
 
@@ -230,18 +220,21 @@ impl System {
     pub(crate) fn reopen(&mut self, name: &str, spec: &Spec) -> Result<(), Refused> {
         let index = self.index(name)?;
         let own = self.router.interface(index)?.initial;
-        let Some(old) = self.specs.get(name).cloned() else { return refuse(format!("{name} is no device")) };
+        let old = self.specs.get(name).cloned();
+        let (Some(Spec::Backed(old)), Spec::Backed(new)) = (old, spec) else {
+            return refuse(format!("{name} is no device"));
+        };
         // Where none passed there is no traffic that stands still.
         let since = self.router.usable(index).then(Instant::now);
         self.router.release_device(index)?;
-        let done = match self.open(name, spec) {
+        let done = match self.open_device(name, new) {
             Ok(device) => self.attach(index, name, device, own == NEVER_SEEN),
             Err(unopened) => {
                 self.may_wait(name, spec, unopened).and_then(|()| Ok(self.router.detach_device(index)?))
             }
         };
         if let Err(why) = done {
-            let back = self.open(name, &old).map_err(|unopened| unopened.why);
+            let back = self.open_device(name, &old).map_err(|unopened| unopened.why);
             if let Err(e) = back.and_then(|device| self.attach(index, name, device, own == NEVER_SEEN)) {
                 tracing::warn!(
                     event = "device",
@@ -253,7 +246,7 @@ impl System {
             return Err(why);
         }
         self.specs.insert(name.to_string(), spec.clone());
-        self.deleted.entry(name.to_string()).or_insert(Deleted { spec: old, own, since: None });
+        self.deleted.entry(name.to_string()).or_insert(Deleted { spec: Spec::Backed(old), own, since: None });
         self.note_gap(name, since);
         Ok(())
     }
@@ -339,13 +332,16 @@ impl System {
         let index = self.index(name)?;
         let own = self.router.interface(index)?.initial;
         let since = self.router.usable(index).then(Instant::now);
+        let spec = self.specs.remove(name);
+        if let Some(Spec::Backed(backed)) = &spec {
+            backed.leaves(name, self);
+        }
         self.router.remove_interface(index)?;
         tracing::debug!(event = "interface", "{name}: deleted");
-        if let Some(spec) = self.specs.remove(name) {
+        if let Some(spec) = spec {
             self.deleted.entry(name.to_string()).or_insert(Deleted { spec, own, since });
         }
         self.mtus.remove(name);
-        self.generators.remove(name);
         Ok(())
     }
 
@@ -387,9 +383,9 @@ impl System {
         let absent: Vec<(u32, String, bool)> =
             absent.map(|i| (i.index, i.name.clone(), i.initial == NEVER_SEEN)).collect();
         for (index, name, never_seen) in absent {
-            let Some(spec) = self.specs.get(&name).cloned() else { continue };
+            let Some(Spec::Backed(backed)) = self.specs.get(&name).cloned() else { continue };
             // Absent is the normal answer here, asked once a second: no word about it.
-            let Ok(device) = self.open(&name, &spec) else { continue };
+            let Ok(device) = self.open_device(&name, &backed) else { continue };
             let where_it_is = if never_seen { "there" } else { "back" };
             match self.attach(index, &name, device, never_seen) {
                 Ok(()) => tracing::info!(event = "device", "{name}: the device is {where_it_is}"),
@@ -412,27 +408,30 @@ impl System {
         Ok(self.router.attach_device(index, device)?)
     }
 
-    fn open(&mut self, name: &str, spec: &Spec) -> Result<Device, Unopened> {
-        let mut device = match spec {
-            Spec::Host(config) => af_packet::open(config)?,
-            Spec::Xdp(config) => af_xdp::open(config, self.router.pool())?,
-            Spec::Tap(_, config) => tap::open(config).map_err(Unopened::new)?,
-            Spec::Pcap(_, config) => match self.recordings.remove(name) {
-                None => pcap::open(config),
-                read => pcap::open_loaded(config, read),
+    fn open(&mut self, name: &str, backed: &Backed) -> Result<Opened, Unopened> {
+        let prepared = self.prepared.remove(name).flatten();
+        let mut opened = backed.open(name, prepared, self)?;
+        if let Opened::Device(device) = &mut opened {
+            device.control.guard(&self.guardian);
+            if let Some(warning) = device.control.warning() {
+                tracing::warn!(event = "device", "{warning}");
             }
-            .map_err(Unopened::new)?,
-            Spec::Memif(config) => self.open_memif(config).map_err(Unopened::new)?,
-            _ => return Err(Unopened::new("there is no device behind this interface")),
-        };
-        device.control.guard(&self.guardian);
-        if let Some(warning) = device.control.warning() {
-            tracing::warn!(event = "device", "{warning}");
         }
-        Ok(device)
+        Ok(opened)
     }
 
-    fn open_memif(&mut self, config: &memif::Config) -> Result<Device, Refused> {
+    fn open_device(&mut self, name: &str, backed: &Backed) -> Result<Device, Unopened> {
+        match self.open(name, backed)? {
+            Opened::Device(device) => Ok(device),
+            Opened::Feature { .. } => Err(Unopened::new("there is no device behind this interface")),
+        }
+    }
+
+    /// Opens a memif device.
+    ///
+    /// # Errors
+    /// When the socket's directory cannot be made, or the device cannot be had.
+    pub(crate) fn open_memif(&mut self, config: &memif::Config) -> Result<Device, Refused> {
         let socket = self.memif.sockets().into_iter().find(|s| s.id == config.socket);
         if config.role == memif::Role::Server && socket.is_some_and(|s| s.path.starts_with(&self.runtime_dir))
         {

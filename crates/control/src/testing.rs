@@ -9,18 +9,19 @@ use net::Tables;
 use net::router::{Hooks, Parts, Router, Sizes};
 
 use crate::cli::{Call, CliError, Registry, Step};
-use crate::commands::{self, Context, Feature};
+use crate::commands::{Context, Feature};
+use crate::features;
 use crate::metrics::{Collection, Format};
 use crate::system::System;
 
 /// A router with these features, whose workers are started if they are to turn.
 pub fn system(features: &[&Feature], sizes: &Sizes, turning: bool) -> System {
-    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| commands::install(features, b, t, hooks);
+    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| features::install(features, b, t, hooks);
     let Parts { mut router, workers } = Router::build(install, sizes).expect("a router");
     if turning {
         router.start(workers, &[]).expect("workers");
     }
-    let (_, catalog) = commands::declared(features);
+    let (_, catalog) = features::declared(features);
     System::new(router, catalog, Guardian::default(), &std::env::temp_dir()).expect("descriptors")
 }
 
@@ -36,7 +37,7 @@ impl Cli {
     /// A router with these features, and pg0 (10.0.0.1/24) and pg1, both up.
     pub fn with(features: &[&Feature]) -> Cli {
         let system = system(features, &Sizes { buffers: 64, workers: 1 }, false);
-        let (registry, _) = commands::declared(features);
+        let (registry, _) = features::declared(features);
         let mut cli = Cli { registry: Rc::new(registry), context: Context::new(system) };
         for n in 0..2 {
             cli.ok(&format!("create packet-generator interface pg{n}"));
@@ -122,11 +123,11 @@ mod own {
 
     /// Their commands, and the router's own.
     pub(crate) fn registry() -> Registry<Context> {
-        commands::declared(FEATURES).0
+        features::declared(FEATURES).0
     }
 
     /// What they say of themselves.
     pub(crate) fn catalog() -> Arc<Catalog> {
-        commands::declared(FEATURES).1
+        features::declared(FEATURES).1
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use control::cli::Registry;
-use control::commands::{self, Context, Feature};
+use control::commands::{Context, Feature};
+use control::features;
 use control::intent::Catalog;
 use graph::{Builder, GraphError};
 use net::Tables;
@@ -34,10 +35,10 @@ pub const ALL: &[&Feature] = &[
 /// # Errors
 /// When the features do not fit together.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    commands::install(ALL, b, t, hooks)
+    features::install(ALL, b, t, hooks)
 }
 
 /// Every command, and what features say of themselves besides.
 pub fn declared() -> (Registry<Context>, Arc<Catalog>) {
-    commands::declared(ALL)
+    features::declared(ALL)
 }

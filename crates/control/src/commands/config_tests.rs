@@ -146,13 +146,13 @@ fn a_file_that_is_replayed_is_read_elsewhere() {
                 Step::Failed(e) => panic!("{e}"),
                 _ => {}
             }
-            if !gone && !cli.context.system.recordings.is_empty() {
+            if !gone && !cli.context.system.prepared.is_empty() {
                 std::fs::remove_file(&replayed).unwrap();
                 gone = true;
             }
         }
         assert!(cli.ok("show config").contains("create pcap interface pcap0"));
-        assert!(cli.context.system.recordings.is_empty());
+        assert!(cli.context.system.prepared.is_empty());
         cli.ok("config rollback");
     }
 }

@@ -1,60 +1,24 @@
 //! Making and setting interfaces.
 
-use std::io::ErrorKind;
-use std::net::Ipv4Addr;
-use std::path::PathBuf;
-
-use drivers::pcap::{self, Speed};
-use drivers::{af_packet, af_xdp, tap};
 use graph::ArcError;
 use net::ethernet::Tags;
+use net::feature::{Prepared, free_number};
 use net::interface::Kind;
 use net::ip::Address;
 use wire::Mac;
 
-use super::config::LOOK;
+use super::later::later;
 use super::long::ForClient;
-use super::whole::{Thread, Whole, joined, on_a_thread};
-use super::{Context, Output, table};
-use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::files;
-use crate::intent::{Addresses, Change, Family, FeatureOn, Interface, Key, Spec, Unnumbered, VLANS};
+use super::whole::{Whole, joined, on_a_thread};
+use super::{Context, Done, Output, table};
+use crate::cli::{Args, CliError, Registry};
+use crate::intent::{Addresses, Backed, Change, Family, FeatureOn, Interface, Key, Spec, Unnumbered, VLANS};
 
 /// Objects that are looked at, or go, at once: a millisecond's worth.
 const MANY: usize = 1000;
 
-type Done = Result<Output, CliError>;
-
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add(
-        "create host-interface name <name:word> [hw-addr <mac:mac>] [shared] [v3] [force] [index <index:u32>]",
-        "Take a Linux interface; it becomes host-NAME.",
-        create_host,
-    );
-    r.add("delete host-interface name <name:word>", "Give a Linux interface back.", |c, a| {
-        let host = format!("host-{}", a.need::<String>("name")?);
-        delete(c, a, "name", &host, |spec| matches!(spec, Spec::Host(_)))
-    });
-    r.add(
-        "create interface af_xdp host-if <name:word> [num-rx-queues {all | <queues:u32>}] [rx-queue-size <rx:u32>] \
-         [tx-queue-size <tx:u32>] [{native | generic}] [{zero-copy | no-zero-copy}] [hw-addr <mac:mac>] [force] \
-         [index <index:u32>]",
-        "Take a Linux interface by AF_XDP, with all its queues; it becomes xdp-NAME.",
-        create_xdp,
-    );
-    r.add("delete interface af_xdp <interface:interface>", "Give a Linux interface back.", |c, a| {
-        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Xdp(_)))
-    });
-    r.add(
-        "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
-         [host-ip4-addr <host-ip:address4>] [hw-addr <mac:mac>] [{gso | no-gso}] [index <index:u32>]",
-        "Make a tap, whose other end is an interface of this host.",
-        create_tap,
-    );
-    r.add("delete tap <interface:interface>", "Remove a tap.", |c, a| {
-        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Tap(..)))
-    });
     r.add(
         "create loopback interface [mac <mac:mac>] [instance <instance:u16>] [index <index:u32>]",
         "Make a loopback interface.",
@@ -71,24 +35,6 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add("delete sub-interface <interface:interface>", "Remove a sub-interface.", |c, a| {
         delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Sub { .. }))
-    });
-    r.add(
-        "create packet-generator interface <name:word> [index <index:u32>]",
-        "Make a packet generator and sink; names are pg0, pg1, ….",
-        create_generator,
-    );
-    r.add("delete packet-generator interface <interface:interface>", "Remove a packet generator.", |c, a| {
-        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Generator(_)))
-    });
-    r.add(
-        "create pcap interface <name:word> [rx <rx:path>] [{rate <pps:u32> | full-speed}] \
-         [loop {forever | <rounds:u32>}] [tx <tx:path>] [max <most:u64>] [index <index:u32>]",
-        "Make a device that receives the packets of one file (pcap or pcapng), with the times between them that it has or \
-         faster, and writes what is sent to it to another; names are pcap0, pcap1, …. It plays from when it is set up.",
-        create_pcap,
-    );
-    r.add("delete pcap interface <interface:interface>", "Remove a device of files.", |c, a| {
-        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Pcap(..)))
     });
     r.add(
         "set interface state <interface:interface> {up | down}",
@@ -203,77 +149,6 @@ pub(super) fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut inter
     Ok(Output::text(format!("{name}\n{}", warning.unwrap_or_default())))
 }
 
-fn create_host(c: &mut Context, a: &Args) -> Done {
-    let name = a.need::<String>("name")?;
-    let config = af_packet::Config {
-        mode: if a.has("v3") { af_packet::Mode::V3 } else { af_packet::Mode::V2 },
-        shared: a.has("shared"),
-        force: a.has("force"),
-        ..af_packet::Config::new(name.clone())
-    };
-    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Host(config)) };
-    create(c, a, "name", Interface::key(&format!("host-{name}")), interface)
-}
-
-fn create_xdp(c: &mut Context, a: &Args) -> Done {
-    let usual = af_xdp::Config::new(a.need::<String>("name")?);
-    let config = af_xdp::Config {
-        queues: a.get("queues"),
-        rx_ring: a.get("rx").unwrap_or(usual.rx_ring),
-        tx_ring: a.get("tx").unwrap_or(usual.tx_ring),
-        attach: match (a.has("native"), a.has("generic")) {
-            (true, _) => Some(af_xdp::Attach::Native),
-            (_, true) => Some(af_xdp::Attach::Generic),
-            _ => None,
-        },
-        copying: match (a.has("zero-copy"), a.has("no-zero-copy")) {
-            (true, _) => af_xdp::Copying::Never,
-            (_, true) => af_xdp::Copying::Always,
-            _ => af_xdp::Copying::IfNeeded,
-        },
-        force: a.has("force"),
-        ..usual
-    };
-    let key = Interface::key(&format!("xdp-{}", config.name));
-    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Xdp(config)) };
-    create(c, a, "name", key, interface)
-}
-
-fn create_tap(c: &mut Context, a: &Args) -> Done {
-    let id = match a.get::<u32>("id") {
-        Some(id) => id,
-        None => free_number(c, "tap"),
-    };
-    let host_namespace = a.get::<String>("ns").map(PathBuf::from);
-    let config = tap::Config {
-        host_namespace: host_namespace.clone(),
-        host_mac: a.get::<Mac>("host-mac").map(|m| m.0),
-        host_ip4: a.get::<Address>("host-ip").and_then(Address::of::<Ipv4Addr>).map(|a| (a.address, a.len)),
-        gso: !a.has("no-gso"),
-        ..tap::Config::new(a.get::<String>("host").unwrap_or_else(|| format!("tap{id}")))
-    };
-    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Tap(id, config)) };
-    // What is left to refuse is a name that is taken, here or at the host's end.
-    let about = ["host", "id"].into_iter().find(|name| a.has(name)).unwrap_or("tap");
-    let name = format!("tap{id}");
-    let Some(namespace) = host_namespace else {
-        return create(c, a, about, Interface::key(&name), interface);
-    };
-    let looked = on_a_thread(move || {
-        let found = files::open_by(&tap::namespace_file(&namespace), tap::open_namespace);
-        Ok(match found.map_err(|e| (e.kind(), e)) {
-            Ok(_) => Ok(None),
-            Err((ErrorKind::NotFound, _)) => {
-                Err(("ns", format!("there is no network namespace {}", namespace.display())))
-            }
-            Err((_, e)) => {
-                Err(("ns", format!("the network namespace {} cannot be opened: {e}", namespace.display())))
-            }
-        })
-    })?;
-    Ok(Output::job(CreateLater { args: a.clone(), name, interface, about, looked: Some(looked) }))
-}
-
 fn create_loopback(c: &mut Context, a: &Args) -> Done {
     let instance = match a.get::<u16>("instance") {
         Some(instance) => instance,
@@ -284,103 +159,25 @@ fn create_loopback(c: &mut Context, a: &Args) -> Done {
     create(c, a, "instance", Interface::key(&format!("loop{instance}")), interface)
 }
 
-/// The name of a device, and the number in it: one name a number, as the Ethernet address follows from it.
-fn numbered(a: &Args, prefix: &str, what: &str) -> Result<(String, u16), CliError> {
-    let name = a.need::<String>("name")?;
-    let number = name.strip_prefix(prefix).and_then(|n| n.parse().ok());
-    match number.filter(|n: &u16| format!("{prefix}{n}") == name) {
-        Some(number) => Ok((name, number)),
-        None => {
-            let last = u16::MAX;
-            let names = format!("{prefix}0, {prefix}1, … {prefix}{last}");
-            Err(a.fault("name", format!("\"{name}\" is no name for a {what}: they are {names}")))
-        }
+/// See [`App::create_interface`](net::feature::App::create_interface).
+pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, backed: Backed) -> Done {
+    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Backed(backed.clone())) };
+    if !backed.is_slow() {
+        return create(c, a, about, Interface::key(name), interface);
     }
-}
-
-fn create_pcap(_: &mut Context, a: &Args) -> Done {
-    let (name, number) = numbered(a, "pcap", "device of files")?;
-    let mut config = pcap::Config::new(number);
-    if let Some(file) = a.get::<PathBuf>("rx") {
-        let speed = match a.get::<u32>("pps") {
-            Some(0) => return Err(a.fault("pps", "a rate is at least one packet a second")),
-            Some(pps) => Speed::Rate(pps),
-            None if a.has("full-speed") => Speed::Full,
-            None => Speed::Own,
-        };
-        let rounds = match a.get::<u32>("rounds") {
-            Some(0) => return Err(a.fault("rounds", "a file is replayed at least once")),
-            rounds => rounds.or((!a.has("forever")).then_some(1)),
-        };
-        config.replay = Some(pcap::Replay { file, speed, rounds });
-    } else if let Some(word) = ["rate", "full-speed", "loop"].into_iter().find(|word| a.has(word)) {
-        return Err(a.fault(word, "this is of a file that is replayed: rx FILE"));
-    }
-    if let Some(file) = a.get::<PathBuf>("tx") {
-        config.record = Some(pcap::Record { file, most: a.get::<u64>("most").unwrap_or(pcap::PACKETS) });
-    } else if a.has("max") {
-        return Err(a.fault("max", "this is of a file that is recorded: tx FILE"));
-    }
-    if config.replay.is_none() && config.record.is_none() {
-        return Err(a.fault("name", "it has no file: rx FILE to replay one, tx FILE to record one, or both"));
-    }
-    let (replay, record) = (config.replay.clone(), config.record.clone());
-    let looked = on_a_thread(move || {
-        Ok(match (replay.map(|replay| pcap::load(&replay)).transpose(), record) {
-            (Err(e), _) => Err(("rx", e.to_string())),
-            (Ok(recording), None) => Ok(recording),
-            (Ok(recording), Some(pcap::Record { file, .. })) => match files::may_be_made(&file) {
-                Ok(()) => Ok(recording),
-                Err(e) => Err(("tx", format!("{} cannot be written: {e}", file.display()))),
-            },
-        })
-    })?;
-    let about = if config.replay.is_some() { "rx" } else { "tx" };
-    let interface = Interface::new(Spec::Pcap(number, config));
-    Ok(Output::job(CreateLater { args: a.clone(), name, interface, about, looked: Some(looked) }))
-}
-
-/// What was found of the files of an interface: what it replays, or an argument and what is wrong with it.
-type Looked = Result<Option<pcap::Recording>, (&'static str, String)>;
-
-/// An interface that is made when its files were looked at, which may take long.
-struct CreateLater {
-    args: Args,
-    name: String,
-    interface: Interface,
-    /// The argument or word that a refusal is about.
-    about: &'static str,
-    looked: Option<Thread<Looked>>,
-}
-
-impl Job<Context> for CreateLater {
-    fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
-        let Some(looked) = self.looked.take_if(|looked| looked.is_finished()) else {
-            return Step::After(LOOK);
-        };
-        let a = &self.args;
-        // Others may have said commands meanwhile.
-        c.origin = a.origin();
-        let looked = joined(looked).and_then(|looked| looked.map_err(|(about, e)| a.fault(about, e)));
-        let made = looked.and_then(|recording| {
-            c.system.recordings.extend(recording.map(|recording| (self.name.clone(), recording)));
-            create(c, a, self.about, Interface::key(&self.name), self.interface.clone())
-        });
-        c.system.recordings.remove(&self.name);
-        match made {
-            Ok(said) => {
-                *out += &said.render(a.json()).text;
-                *out += &c.notice.take().filter(|_| !a.json()).unwrap_or_default();
-                Step::Done
-            }
-            Err(e) => Step::Failed(e),
-        }
-    }
-}
-
-fn create_generator(c: &mut Context, a: &Args) -> Done {
-    let (name, number) = numbered(a, "pg", "packet generator")?;
-    create(c, a, "name", Interface::key(&name), Interface::new(Spec::Generator(number)))
+    let mut preparing = Some(on_a_thread(move || Ok(backed.prepare()))?);
+    let look = move |a: &Args| {
+        let prepared = joined(preparing.take_if(|preparing| preparing.is_finished())?);
+        Some(prepared.and_then(|prepared| prepared.map_err(|e| a.fault(e.about, e.why.0))))
+    };
+    let (name, about) = (name.to_string(), about.to_string());
+    let then = move |c: &mut Context, a: &Args, prepared: Prepared| {
+        c.system.prepared.insert(name.clone(), prepared);
+        let made = create(c, a, &about, Interface::key(&name), interface);
+        c.system.prepared.remove(&name);
+        made
+    };
+    Ok(later(a, look, then))
 }
 
 fn create_sub(c: &mut Context, a: &Args) -> Done {
@@ -408,12 +205,6 @@ fn create_sub(c: &mut Context, a: &Args) -> Done {
         return Err(a.fault("id", format!("there is an interface {name} already")));
     }
     create(c, a, about, Interface::sub_key(&name), Interface::new(Spec::Sub { parent, id, tags }))
-}
-
-/// The lowest number that no interface `PREFIXn` has.
-fn free_number(c: &Context, prefix: &str) -> u32 {
-    let taken = |n: &u32| c.system.router.interface_named(&format!("{prefix}{n}")).is_some();
-    (0..).find(|n| !taken(n)).unwrap_or(u32::MAX)
 }
 
 /// Changes what is set on an interface; a refusal is about the argument `about`.
@@ -492,7 +283,13 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
 
 /// Removes an interface with all that depends on it: sub-interfaces, features, addresses, neighbours, routes by its name.
 /// One of another kind than the command says, which `is_kind` tells, stays: its name was a slip.
-pub(super) fn delete(c: &mut Context, a: &Args, place: &str, name: &str, is_kind: fn(&Spec) -> bool) -> Done {
+pub(super) fn delete(
+    c: &mut Context,
+    a: &Args,
+    place: &str,
+    name: &str,
+    is_kind: impl Fn(&Spec) -> bool,
+) -> Done {
     let (key, interface) = find(c, name).map_err(|e| a.about(place, e))?;
     if !is_kind(&interface.spec) {
         return Err(

@@ -50,6 +50,8 @@ impl<T> Job<Context> for Later<T> {
             Ok(output) => {
                 let answer = output.render(self.args.json());
                 out.push_str(&answer.text);
+                // Beside data nothing else is said.
+                out.push_str(&c.notice.take().filter(|_| !self.args.json()).unwrap_or_default());
                 self.rest = answer.job;
                 if self.rest.is_some() { Step::Again } else { Step::Done }
             }

@@ -3,21 +3,19 @@
 mod buffers;
 pub mod config;
 mod filter;
-mod generator;
 mod history;
 mod interface;
 mod later;
 mod load;
 mod logging;
 mod long;
-mod memif;
 mod monitor;
 mod nd;
 mod neighbor;
 mod ping;
 pub mod rates;
 mod route;
-mod show;
+pub(crate) mod show;
 mod trace;
 pub mod trouble;
 pub mod whole;
@@ -31,26 +29,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use buf::bpf::Program;
-use graph::{Builder, GraphError};
 use infra::clock::Clock;
-use net::Tables;
-use net::feature::{self, App, Configured};
+use net::feature::{App, Backing, Configured};
 use net::objects::Ability;
-use net::router::{Hooks, Router};
+use net::router::Router;
 
 use model::origin::Origin;
 
 use crate::cli::{Args, CliError, Registry, Values};
-use crate::intent::{Catalog, Change, Journal, Key, Store, can_be_name};
+use crate::intent::{Backed, Catalog, Change, Journal, Key, Store, can_be_name};
 use crate::journal::Keeper;
 use crate::logging::{CLASSES, Level, Log};
-use crate::startup::{Plugins, Startup};
 use crate::system::System;
 use rates::Rates;
 use trouble::Trouble;
 
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;
+
+/// What comes of a command.
+pub(crate) type Done = Result<Output, CliError>;
 
 /// A feature of this program.
 pub type Feature = dyn net::feature::Feature<Context>;
@@ -241,6 +239,14 @@ impl App for Context {
         self.transact(vec![Change::set(key, interface)])
     }
 
+    fn create_interface(&mut self, a: &Args, about: &str, name: &str, backing: impl Backing<System>) -> Done {
+        interface::create_backed(self, a, about, name, Backed::by(backing))
+    }
+
+    fn delete_interface<T: Backing<System>>(&mut self, a: &Args, about: &str, name: &str) -> Done {
+        interface::delete(self, a, about, name, |spec| spec.get::<T>().is_some())
+    }
+
     fn now(&self) -> u64 {
         self.now()
     }
@@ -337,70 +343,24 @@ impl Values for Names {
 
     fn has(&self, kind: &str, name: &str) -> bool {
         match kind {
-            "interface" => can_be_name(name),
+            "interface" => can_be_name(name, &self.catalog),
             "log-level" => Level::parse(name).is_some(),
             _ => self.catalog.kind(kind).is_some() || self.values(kind).iter().any(|value| value == name),
         }
     }
 }
 
-/// Adds the nodes that every router has, and those of these features.
-///
-/// # Errors
-/// When they do not fit together.
-pub fn install(
-    features: &[&Feature],
-    b: &mut Builder,
-    t: &Tables,
-    hooks: &mut Hooks,
-) -> Result<(), GraphError> {
-    net::install(b, t, hooks)?;
-    features.iter().try_for_each(|feature| feature.install(b, t, hooks))
-}
-
-/// The features that a startup.conf wants, and the others.
-pub fn selected_features<'f>(
-    features: &[&'f Feature],
-    plugins: &Plugins,
-) -> (Vec<&'f Feature>, Vec<&'f Feature>) {
-    features.iter().partition(|feature| plugins.want(feature.name(), feature.plugin()))
-}
-
-/// Warns of each plugin in a startup.conf that is neither a feature nor one of VPP's.
-pub fn unknown_plugins(features: &[&Feature], startup: &Startup) -> Vec<String> {
-    let known = |name: &str| name.ends_with("_plugin.so") || features.iter().any(|f| f.name() == name);
-    let names = startup.plugins.named.iter().map(|(name, _)| name).filter(|name| !known(name));
-    let list = || features.iter().map(|feature| feature.name()).collect::<Vec<_>>().join(", ");
-    let warning = |name| format!("there is no plugin '{name}'; features are {}", list());
-    names.map(|name| startup.about(&["plugin"], warning(name))).collect()
-}
-
-/// Every command, those of these features included, and what they say besides.
-pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
-    declared_without(features, &[])
-}
-
-/// The same in a program that leaves features out.
-pub fn declared_without(features: &[&Feature], left_out: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
-    let mut registry = own();
-    let catalog = feature::declare(features, left_out, &mut registry);
-    show::plugins(&mut registry, features, left_out);
-    (registry, Arc::new(catalog))
-}
-
-/// The commands of every router.
-fn own() -> Registry<Context> {
+/// The commands of every router, but those of its features.
+pub(crate) fn own() -> Registry<Context> {
     let mut r = Registry::new();
     crate::cli::exec(&mut r);
     interface::register(&mut r);
-    memif::register(&mut r);
     route::register(&mut r);
     load::register(&mut r);
     nd::register(&mut r);
     neighbor::register(&mut r);
     show::register(&mut r);
     trace::register(&mut r);
-    generator::register(&mut r);
     config::register(&mut r);
     history::register(&mut r);
     ping::register(&mut r);

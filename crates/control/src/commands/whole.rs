@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use drivers::pcap::{self, Recording};
 use infra::mem::Room;
+use net::feature::Prepared;
 use net::router::InterfaceInfo;
 
 use super::Context;
@@ -21,7 +21,7 @@ use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::files;
 use crate::intent::{
-    Abilities, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, replays,
+    Abilities, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, slow,
 };
 use crate::journal;
 use crate::startup::Fault;
@@ -73,7 +73,7 @@ enum Goal {
 struct Planned {
     plan: Plan,
     /// Files that devices replay, by the names of their interfaces.
-    recordings: BTreeMap<String, Recording>,
+    prepared: BTreeMap<String, Prepared>,
     /// The interfaces that change. To look for them among all that does takes the main thread too long.
     interfaces: Vec<Key>,
     /// For the journal.
@@ -342,17 +342,15 @@ fn planned(
     };
     let mut plan = now.plan(after, abilities, |changes| there_is_memory_for(changes, CHANGE))?;
     let text = if quiet { String::new() } else { difference(&plan, &said) };
-    let mut recordings = BTreeMap::new();
-    for (key, replay) in replays(&plan) {
-        match (pcap::load(replay), key) {
-            (Ok(recording), key) => {
-                recordings.extend(Interface::name_in(key).map(|name| (name, recording)));
-            }
-            (Err(e), key) if goes_forward => {
-                return Err(Refusal { key: Some(key.clone()), why: Refused(e.to_string()) });
+    let mut prepared = BTreeMap::new();
+    for (key, name, backed) in slow(&plan) {
+        match backed.prepare() {
+            Ok(one) => drop(prepared.insert(name, one)),
+            Err(unready) if goes_forward => {
+                return Err(Refusal { key: Some(key.clone()), why: unready.why });
             }
             // On the way back the interface waits for its file.
-            _ => {}
+            Err(_) => {}
         }
     }
     let interfaces =
@@ -360,7 +358,7 @@ fn planned(
     let edits = std::mem::take(&mut plan.edits);
     let edits = if is_start { Vec::new() } else { edits };
     let note = journal::note(origin, edits, |key| plan.after.tree().get(key));
-    Ok(Planned { plan, recordings, interfaces, note, text })
+    Ok(Planned { plan, prepared, interfaces, note, text })
 }
 
 /// Refuses to take `each` bytes so many times where there is no memory for that.
@@ -390,7 +388,7 @@ fn told(goal: &Goal, Refusal { key, why }: Refusal) -> CliError {
 
 /// The plan is there.
 fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage {
-    let Planned { plan, recordings, interfaces, note, text } = planned;
+    let Planned { plan, prepared, interfaces, note, text } = planned;
     let nothing = |text: &str| Stage::Telling(text.into(), 0);
     if let Goal::File(_, Terms { dry_run: true, .. }) | Goal::Back { dry_run: true, .. } = goal {
         return if text.is_empty() { nothing("nothing would change\n") } else { Stage::Telling(text, 0) };
@@ -412,7 +410,7 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
         Goal::File(..) | Goal::Without(_) => {}
     }
     let Plan { steps, after, .. } = plan;
-    c.system.recordings = recordings;
+    c.system.prepared = prepared;
     let making = Making::begin(steps, &mut c.system);
     Stage::Making(Made { turn, goal, making, after, note, interfaces, text }.into())
 }
@@ -423,7 +421,7 @@ fn end(
     Made { turn, goal, mut making, after, note, interfaces, mut text }: Made,
 ) -> Result<Stage, CliError> {
     let generation = c.journal.generation();
-    c.system.recordings.clear();
+    c.system.prepared.clear();
     if let Goal::Back { .. } = goal {
         c.system.absence = Absence::Refused;
     }

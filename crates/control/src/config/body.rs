@@ -10,16 +10,17 @@ use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
 use super::advertisement::advertisement;
+use super::interface::Unread;
 use super::receive::receive;
 use crate::intent::{Interface, Spec};
 
 /// The MTUs that an interface may have, bytes.
-pub(super) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
+pub(crate) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 
 /// What is said of an interface itself. What lies on it are objects of their own: [`elsewhere`].
 pub(super) fn body() -> &'static Schema<Interface> {
     static SCHEMA: LazyLock<Schema<Interface>> = LazyLock::new(|| {
-        let usual = Interface { up: true, ..Interface::new(Spec::Generator(0)) };
+        let usual = Interface { up: true, ..Interface::new(Spec::by(Unread)) };
         Schema::new(usual)
             .field(
                 "description",
@@ -118,7 +119,7 @@ pub(super) fn elsewhere() -> Vec<Row> {
 }
 
 /// An Ethernet address.
-pub(super) fn mac() -> Parsed<Mac> {
+pub(crate) fn mac() -> Parsed<Mac> {
     parsed(
         "an Ethernet address",
         &["02:fe:00:00:00:01"],
@@ -130,7 +131,7 @@ pub(super) fn mac() -> Parsed<Mac> {
 }
 
 /// An address with the length of its network.
-pub(super) fn address(text: &str) -> Result<Address, String> {
+pub(crate) fn address(text: &str) -> Result<Address, String> {
     let (address, len) = text.split_once('/').unwrap_or((text, ""));
     match (address.parse::<IpAddr>(), len.parse::<u8>()) {
         // One form of each, so that whoever looks for an address finds it.
@@ -141,7 +142,7 @@ pub(super) fn address(text: &str) -> Result<Address, String> {
 }
 
 /// A text in quotes; an empty one is none.
-pub(super) struct Description;
+pub(crate) struct Description;
 
 impl Form for Description {
     type Value = Option<String>;

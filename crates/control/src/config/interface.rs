@@ -1,44 +1,89 @@
-//! Interfaces with their sub-interfaces, loopbacks and taps.
+//! Interfaces with their sub-interfaces, and loopbacks.
 
 use std::net::IpAddr;
 
-use drivers::{af_packet, af_xdp, memif};
 use model::schema::Form;
 use model::yaml::{At, Fields, Node, Reader};
 use net::ethernet::Tags;
+use net::feature::{Backing, Begun, Interfaces, Opened, Prepared, Unopened, number_of};
 use net::ip::Address;
 
 use super::Reading;
-use super::body::{Description, address, body, mac};
-use super::ports::{self, Tap};
-use crate::intent::{Addresses, FeatureOn, Interface, MemifSocket, Neighbor, Spec, Unnumbered, VLANS};
+use super::body::{address, body, mac};
+use crate::intent::{Addresses, Backed, Catalog, FeatureOn, Interface, Neighbor, Spec, Unnumbered, VLANS};
+use crate::system::System;
 
-/// `interfaces`: devices by name, those of `taps` included.
+/// The words that `device-type` may have: vppcfg's, and one for AF_XDP.
+pub(crate) const DEVICE_TYPES: &[&str] = &["af-packet", "af-xdp", "dpdk"];
+
+/// An interface that was not read to its end: all else that is said of it is looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Unread;
+
+impl Backing<System> for Unread {
+    const DEVICE: bool = true;
+
+    fn open(&self, _: &str, _: Prepared, _: &mut System) -> Result<Opened, Unopened> {
+        Err(Unopened::new("it was not read"))
+    }
+
+    fn dump(&self, _: &str) -> String {
+        String::new()
+    }
+}
+
+/// A section that makes interfaces, of which `interfaces` says more.
+pub(super) fn made(reading: &mut Reading<'_>, kind: &Interfaces<System>, node: &Node) {
+    for (name, at, node) in reading.r.entries(node) {
+        if (kind.names)(name).is_none() {
+            let section = kind.section.unwrap_or_default();
+            reading.r.fault(at, format!("{section} are named {}", kind.named));
+            reading.lost.interfaces = true;
+            continue;
+        }
+        let mut fields = reading.r.fields(node);
+        let begun = (kind.read)(&mut reading.r, name, at, &mut fields).unwrap_or_else(|| Begun::by(Unread));
+        fields.end(&mut reading.r);
+        let mut interface = Interface::new(Spec::Backed(begun.backed));
+        (interface.up, interface.mtu, interface.description) = (true, begun.mtu, begun.description);
+        reading.set(at, Interface::key(name), interface);
+    }
+}
+
+/// `interfaces`: by name, those that other sections make included.
 pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let key = Interface::key(name);
         let mut fields = reading.r.fields(node);
-        let spec = match reading.tree.remove(&key) {
-            // From `taps`, which was read before.
-            Some(tap) => tap.get::<Interface>().cloned().map(|tap| (tap.spec, tap.mtu, tap.description)),
-            None => spec(&mut reading.r, name, at, &mut fields).map(|spec| (spec, None, None)),
-        };
-        let subs = fields.take("sub-interfaces");
-        // The rest is read even if nothing can come of it: every fault is to be named.
-        let (spec, host_mtu, description) = spec.unwrap_or((Spec::Generator(0), None, None));
-        if matches!(spec, Spec::Tap(..)) {
+        let made = reading.tree.remove(&key);
+        if made.is_some() {
             reading.places.remove(&key);
         }
-        let mut interface = Interface::new(spec);
+        let begun = match made.as_ref().and_then(|made| made.get::<Interface>()) {
+            Some(made) => Begun {
+                backed: made.spec.backed().cloned().unwrap_or_else(|| Backed::by(Unread)),
+                mtu: made.mtu,
+                description: made.description.clone(),
+            },
+            None => {
+                let begun = begun(reading.catalog, &mut reading.r, name, at, &mut fields);
+                // What vppcfg may say of any interface.
+                fields.take("device-type").and_then(|n| reading.r.word(n, DEVICE_TYPES));
+                // The rest is read even if nothing can come of it: every fault is to be named.
+                begun.unwrap_or_else(|| Begun::by(Unread))
+            }
+        };
+        let subs = fields.take("sub-interfaces");
+        let mut interface = Interface::new(Spec::Backed(begun.backed));
         interface.up = true;
         read_body(reading, name, &mut fields, &mut interface);
-        interface.description = interface.description.or(description);
-        match (host_mtu, interface.mtu) {
+        interface.description = interface.description.or(begun.description);
+        match (begun.mtu, interface.mtu) {
             (Some(host), Some(own)) if host != own => reading.r.fault(
                 at,
                 format!("{name} has an MTU of {own}, and its host's end {host}: they are of one cable"),
             ),
-            _ => interface.mtu = interface.mtu.or(host_mtu),
+            _ => interface.mtu = interface.mtu.or(begun.mtu),
         }
         fields.end(&mut reading.r);
         if let Some(subs) = subs {
@@ -49,97 +94,33 @@ pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
 }
 
 /// What an interface of this name is made of.
-fn spec(r: &mut Reader, name: &str, at: At, fields: &mut Fields<'_>) -> Option<Spec> {
-    let kind = fields
-        .take("device-type")
-        .and_then(|n| r.word(n, &["af-packet", "af-xdp", "dpdk"]).map(|word| (n.at, word)));
-    let options = fields.take("af-packet");
-    let xdp_options = fields.take("af-xdp");
-    if let Some(host) = name.strip_prefix("xdp-").filter(|host| !host.is_empty()) {
-        if let Some((at, word @ ("dpdk" | "af-packet"))) = kind {
-            r.fault(
-                at,
-                format!("{name} is a Linux interface by AF_XDP: its device-type is af-xdp, not {word}"),
-            );
+fn begun(
+    catalog: &Catalog,
+    r: &mut Reader,
+    name: &str,
+    at: At,
+    fields: &mut Fields<'_>,
+) -> Option<Begun<System>> {
+    let elsewhere = match (catalog.interfaces_named(name), catalog.interfaces_left_out(name)) {
+        (Some(Interfaces { section: None, read, .. }), _) => return read(r, name, at, fields),
+        (Some(Interfaces { section: Some(section), what, .. }), _) => {
+            let one = what.strip_prefix("a ").unwrap_or(what);
+            format!("there is no such {one} in \"{section}\"")
         }
-        let mut config = af_xdp::Config::new(host);
-        if let Some(node) = xdp_options {
-            ports::af_xdp().read_over(r, node.at, node, &mut config);
-        }
-        return Some(Spec::Xdp(config));
-    }
-    if let Some(host) = name.strip_prefix("host-").filter(|host| !host.is_empty()) {
-        if let Some((at, "dpdk" | "af-xdp")) = kind {
-            r.fault(
-                at,
-                format!(
-                    "{name} is a Linux interface: its device-type is af-packet (by AF_XDP it is xdp-{host})"
-                ),
-            );
-        }
-        let mut config = af_packet::Config::new(host);
-        if let Some(node) = options {
-            ports::af_packet().read_over(r, node.at, node, &mut config);
-        }
-        return Some(Spec::Host(config));
-    }
-    if let Some((socket, id)) = memif_numbers(name) {
-        let Some(node) = fields.take("memif") else {
-            r.fault(at, format!("{name} needs a \"memif\" with its \"role\", master or slave"));
-            return None;
-        };
-        let mut config = memif::Config::new(socket, id, memif::Role::Client);
-        ports::memif().read_over(r, node.at, node, &mut config);
-        return Some(Spec::Memif(config));
-    }
-    if let Some(number) = number_of(name, "pg") {
-        return Some(Spec::Generator(number));
-    }
-    if let Some(number) = number_of(name, "pcap") {
-        let Some(node) = fields.take("pcap") else {
-            r.fault(at, format!("{name} needs a \"pcap\" with a file to replay (rx), or to record (tx)"));
-            return None;
-        };
-        let files = ports::files().read(r, node.at, node).unwrap_or_default();
-        return Some(Spec::Pcap(number, files.config(number)));
-    }
-    let elsewhere = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
-        "tap" => "there is no such tap in \"taps\"".to_string(),
-        "loop" => "loopbacks belong into \"loopbacks\"".to_string(),
-        "BondEthernet" => "bonding is not supported yet".to_string(),
-        "vxlan_tunnel" => "VXLAN is not supported yet".to_string(),
-        _ => "no driver makes it. A Linux interface NAME is host-NAME here, or xdp-NAME, shared memory memifSOCKET/ID, a packet \
-              generator pg0, pg1, …"
-            .to_string(),
+        (None, Some(why)) => format!("it {why}"),
+        (None, None) => match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "loop" => "loopbacks belong into \"loopbacks\"".to_string(),
+            "BondEthernet" => "bonding is not supported yet".to_string(),
+            "vxlan_tunnel" => "VXLAN is not supported yet".to_string(),
+            _ => {
+                let kinds = catalog.interfaces().iter().map(|kind| format!("{} ({})", kind.named, kind.what));
+                let kinds: Vec<String> = kinds.collect();
+                format!("no driver makes it; there can be {}", kinds.join(", "))
+            }
+        },
     };
     r.fault(at, format!("{name}: {elsewhere}"));
     None
-}
-
-/// The socket and the number of an interface that is named memifSOCKET/ID.
-fn memif_numbers(name: &str) -> Option<(u32, u32)> {
-    let (socket, id) = name.split_once('/')?;
-    Some((number_of(socket, "memif")?, number_of(id, "")?))
-}
-
-/// `memif-sockets`: files by number.
-pub(super) fn memif_sockets(reading: &mut Reading<'_>, node: &Node) {
-    for (id, at, node) in reading.r.entries(node) {
-        let Some(number) = number_of(id, "") else {
-            reading.r.fault(at, "memif sockets have numbers, 1 and up");
-            continue;
-        };
-        if let Some(path) = reading.r.text(node) {
-            let path = std::path::PathBuf::from(path);
-            reading.set(at, MemifSocket::key(number), MemifSocket(path));
-        }
-    }
-}
-
-/// The number behind a prefix, without leading zeros.
-fn number_of<T: std::str::FromStr + std::fmt::Display>(name: &str, prefix: &str) -> Option<T> {
-    let number: T = name.strip_prefix(prefix)?.parse().ok()?;
-    (format!("{prefix}{number}") == name).then_some(number)
 }
 
 /// `loopbacks`: by the name loopN.
@@ -155,37 +136,6 @@ pub(super) fn loopbacks(reading: &mut Reading<'_>, node: &Node) {
         interface.up = true;
         read_body(reading, name, &mut fields, &mut interface);
         fields.end(&mut reading.r);
-        reading.set(at, Interface::key(name), interface);
-    }
-}
-
-/// `taps`: by the name tapN. What is set on the router's end stands in `interfaces`.
-pub(super) fn taps(reading: &mut Reading<'_>, node: &Node) {
-    for (name, at, node) in reading.r.entries(node) {
-        let Some(number) = number_of(name, "tap") else {
-            reading.r.fault(at, "taps are named tap0, tap1, …");
-            reading.lost.interfaces = true;
-            continue;
-        };
-        let r = &mut reading.r;
-        let mut fields = r.fields(node);
-        let description = fields.take("description").and_then(|node| Description.read(r, node)).flatten();
-        for name in ["rx-ring-size", "tx-ring-size"] {
-            // A tap has no rings here: packets are copied one by one, as many as there are.
-            let size = fields.take(name).and_then(|n| Some((n.at, r.number(n, 8..=32_768u32)?)));
-            if let Some((at, size)) = size.filter(|(_, size)| !size.is_power_of_two()) {
-                r.fault(at, format!("{size} is no power of two"));
-            }
-        }
-        let mut tap = Tap::new(name);
-        tap.config.gso = fields.take("gso").and_then(|n| r.truth(n)).unwrap_or(true);
-        match fields.take("host") {
-            None => r.fault(at, format!("{name} needs a \"host\" with the \"name\" of its other end")),
-            Some(node) => ports::tap_host().read_over(r, node.at, node, &mut tap),
-        }
-        fields.end(r);
-        let mut interface = Interface::new(Spec::Tap(number, tap.config));
-        (interface.up, interface.mtu, interface.description) = (true, tap.mtu, description);
         reading.set(at, Interface::key(name), interface);
     }
 }

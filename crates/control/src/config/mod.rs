@@ -17,9 +17,10 @@
 //! Every fault of a file is reported at once, each with line and column, and then nothing is done.
 
 mod advertisement;
+#[cfg(test)]
+mod backing_tests;
 mod body;
 mod interface;
-mod ports;
 mod receive;
 mod reference;
 mod route;
@@ -36,15 +37,16 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use drivers::pcap;
 use infra::mem::Room;
 use model::key::Need;
 use net::feature::Objects;
 use net::objects;
 
-use crate::intent::{Abilities, Catalog, Interface, Key, Snapshot, Spec, Tree, Value};
+use crate::intent::{Abilities, Catalog, Interface, Key, Snapshot, Tree, Value};
 use crate::startup::{Fault, Place};
 use crate::system::System;
+pub(crate) use body::{Description, MTUS, address, mac};
+pub(crate) use interface::DEVICE_TYPES;
 use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader};
 pub use reference::reference;
 pub(crate) use route::NOWHERE;
@@ -126,9 +128,6 @@ impl Reading<'_> {
 type Section = (&'static str, fn(&mut Reading<'_>, &Node));
 
 const SECTIONS: &[Section] = &[
-    ("memif-sockets", interface::memif_sockets),
-    // Taps before interfaces, which say more of them.
-    ("taps", interface::taps),
     ("interfaces", interface::interfaces),
     ("loopbacks", interface::loopbacks),
     ("tables", route::tables),
@@ -167,22 +166,32 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
     if let Some(document) = document {
         let before = reading.r.found();
         let mut fields = reading.r.fields(&document);
-        let of_features = catalog.sections().iter().map(|section| &section.name);
+        let of_interfaces = catalog.interfaces().iter().filter_map(|kind| kind.section.as_ref());
+        let of_features = catalog.sections().iter().map(|section| &section.name).chain(of_interfaces);
         let sections = SECTIONS.iter().map(|(name, _)| name).chain(LATER);
         let sections = sections.chain(of_features);
         foreign = !fields.has_any(sections) && !document.is_empty();
         let mut unread = reading.r.found() > before;
-        for (name, section) in SECTIONS {
-            if let Some(node) = fields.take(name) {
-                unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
-                section(&mut reading, node);
+        let mut section = |name: &'static str| {
+            let node = fields.take(name)?;
+            unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
+            Some(node)
+        };
+        // Before `interfaces`, which says more of them.
+        for kind in catalog.interfaces() {
+            if let Some(node) = kind.section.and_then(&mut section) {
+                interface::made(&mut reading, kind, node);
             }
         }
-        for section in catalog.sections() {
-            if let Some(node) = fields.take(section.name) {
-                unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
+        for (name, read) in SECTIONS {
+            if let Some(node) = section(name) {
+                read(&mut reading, node);
+            }
+        }
+        for of_feature in catalog.sections() {
+            if let Some(node) = section(of_feature.name) {
                 let before = reading.r.found();
-                (section.read)(&mut reading, node);
+                (of_feature.read)(&mut reading, node);
                 reading.lost.others |= reading.r.found() > before;
             }
         }
@@ -271,18 +280,9 @@ impl Wanted {
         for (key, value) in self.tree.tree() {
             let Some(place) = self.places.get(key) else { continue };
             value.warnings(&mut |why| warnings.push(Fault::new(place, why)));
-            let Some(i) = value.get::<Interface>() else { continue };
-            let Spec::Pcap(_, config) = &i.spec else { continue };
-            // All that a router does with the file, without its recording.
-            let replayed = pcap::Config { record: None, ..config.clone() };
-            if let Some(error) = replayed.replay.is_some().then(|| pcap::open(&replayed).err()).flatten() {
-                warnings.push(Fault::new(place, format!("on this machine: {error}")));
-            }
-            let folder = config.record.as_ref().and_then(|record| record.file.parent());
-            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-                let message =
-                    format!("on this machine: there is no directory {} to record in", folder.display());
-                warnings.push(Fault::new(place, message));
+            let backed = value.get::<Interface>().and_then(|i| i.spec.backed());
+            if let Some(backed) = backed {
+                backed.lacks(&mut |why| warnings.push(Fault::new(place, format!("on this machine: {why}"))));
             }
         }
         warnings.sort_by(|a, b| a.place.cmp(&b.place));

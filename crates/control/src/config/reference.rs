@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use model::schema::Row;
 
-use super::{body, ports, settings};
+use super::{body, settings};
 use crate::intent::Catalog;
 
 /// Every field as Markdown; `docs/configuration-fields.md` ends with it.
@@ -12,14 +12,15 @@ pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::new();
     let interfaces = body::body().rows("").into_iter().chain(body::elsewhere()).chain(catalog.setting_rows());
     table(&mut text, "Fields of interfaces, sub-interfaces and loopbacks", interfaces);
-    table(&mut text, "`af-packet`", ports::af_packet().rows(""));
-    table(&mut text, "`af-xdp`", ports::af_xdp().rows(""));
-    table(&mut text, "`memif`", ports::memif().rows(""));
-    table(&mut text, "`pcap`", ports::files().rows(""));
-    table(&mut text, "`host` of `taps`", ports::tap_host().rows(""));
+    for kind in catalog.interfaces().iter().filter(|kind| !kind.rows.is_empty()) {
+        table(&mut text, &kind.title, kind.rows.iter().cloned());
+    }
     table(&mut text, "`settings`", settings::rows(catalog));
     for section in catalog.sections() {
-        table(&mut text, &format!("`{}`, by name", section.name), (section.rows)());
+        let rows = (section.rows)();
+        if !rows.is_empty() {
+            table(&mut text, &format!("`{}`, by name", section.name), rows);
+        }
     }
     text.truncate(text.trim_end().len());
     text + "\n"

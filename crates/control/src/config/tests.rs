@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::intent::tests::system;
+use crate::intent::{Spec, can_be_name};
 use crate::testing::catalog;
 use model::yaml::Text;
 
@@ -240,7 +241,7 @@ fn what_cannot_be_yet_says_so() {
         &[
             ("1:1", "\"bondethernets\" is not supported yet"),
             ("4:3", "bonding is not supported yet"),
-            ("5:3", "Linux interface NAME is host-NAME"),
+            ("5:3", "there can be host-NAME (a Linux interface), xdp-NAME"),
             ("5:46", "\"lcp\" is not supported yet"),
         ],
     );
@@ -511,11 +512,21 @@ fn all_that_fields_say_is_read_as_it_is_written() {
     examples_are_read_as_they_are_written(super::body::body());
     examples_are_read_as_they_are_written(super::receive::receive());
     examples_are_read_as_they_are_written(super::advertisement::advertisement());
-    examples_are_read_as_they_are_written(super::ports::af_packet());
-    examples_are_read_as_they_are_written(super::ports::af_xdp());
-    examples_are_read_as_they_are_written(super::ports::memif());
-    examples_are_read_as_they_are_written(super::ports::files());
-    examples_are_read_as_they_are_written(super::ports::tap_host());
+}
+
+#[test]
+fn all_that_interfaces_are_made_of_is_read_as_it_is_written() {
+    let catalog = catalog();
+    assert!(catalog.interfaces().len() > 5);
+    for (name, backed) in catalog.interfaces().iter().flat_map(|kind| (kind.examples)()) {
+        assert!(can_be_name(&name, &catalog), "{name}");
+        let key = Interface::key(&name);
+        let interface = Interface { up: true, ..Interface::new(Spec::Backed(backed)) };
+        let text = write(&Tree::from([(key.clone(), interface.clone().into())]), &catalog);
+        let read = read(&text, "f", &catalog);
+        assert_eq!(read.faults, [], "{text}");
+        assert_eq!(read.tree.tree().get(&key), Some(&interface.into()), "{text}");
+    }
 }
 
 #[test]

@@ -9,12 +9,11 @@ use net::feature;
 use net::ip::IpPrefix;
 
 use super::body::body;
-use super::ports::{self, Files, Tap};
 use super::route::NOWHERE;
 use super::settings;
 use crate::intent::{
-    Addresses, Catalog, FeatureOn, Interface, Key, MemifSocket, Neighbor, Route, Spec, Table, Tree,
-    Unnumbered, Value, Via, in_order,
+    Addresses, Catalog, FeatureOn, Interface, Key, Neighbor, Route, Spec, Table, Tree, Unnumbered, Value,
+    Via, in_order,
 };
 use crate::system::System;
 
@@ -26,11 +25,12 @@ pub fn write(tree: &Tree, catalog: &Arc<Catalog>) -> String {
 }
 
 /// The sections of the file, in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Section {
-    #[default]
-    MemifSockets,
-    Taps,
+    /// One of those that stand first, by its place among all of the catalog.
+    First(usize),
+    /// Of interfaces of a type, by its place in the catalog.
+    Made(usize),
     Interfaces,
     Loopbacks,
     Tables,
@@ -39,6 +39,12 @@ enum Section {
     /// Of a feature, by its place in the catalog.
     Feature(usize),
     End,
+}
+
+impl Default for Section {
+    fn default() -> Section {
+        Section::First(0)
+    }
 }
 
 /// How many objects a page has, or is looked for in.
@@ -86,16 +92,27 @@ impl Writer {
         let before = out.len();
         let mut t = Text::new(out, self.indices, self.hides);
         let (next, more) = match self.section {
-            Section::MemifSockets => {
-                t.map("memif-sockets", |t| memif_sockets(t, tree));
-                (Section::Taps, false)
-            }
-            Section::Taps => (Section::Interfaces, self.devices(tree, &mut t, "taps", tap)),
+            Section::First(n) => match self.catalog.clone().sections().get(n) {
+                Some(section) if section.first => {
+                    (Section::First(n + 1), self.feature(tree, &mut t, section))
+                }
+                Some(_) => (Section::First(n + 1), false),
+                None => (Section::Made(0), false),
+            },
+            Section::Made(n) => match self.catalog.clone().interfaces().get(n) {
+                Some(kind) => (Section::Made(n + 1), self.made(tree, &mut t, kind)),
+                None => (Section::Interfaces, false),
+            },
             Section::Interfaces => {
-                let more = self.subs(tree, &mut t) || self.devices(tree, &mut t, "interfaces", interface);
+                let catalog = Arc::clone(&self.catalog);
+                let one = |t: &mut Text<'_>, name: &str, i: &Interface| interface(t, tree, &catalog, name, i);
+                let more = self.subs(tree, &mut t) || self.devices(tree, &mut t, "interfaces", one);
                 (Section::Loopbacks, more)
             }
-            Section::Loopbacks => (Section::Tables, self.devices(tree, &mut t, "loopbacks", loopback)),
+            Section::Loopbacks => {
+                let one = |t: &mut Text<'_>, name: &str, i: &Interface| loopback(t, tree, name, i);
+                (Section::Tables, self.devices(tree, &mut t, "loopbacks", one))
+            }
             Section::Tables => {
                 let tables = tree.range(Key::all::<Table>());
                 let tables = tables.filter_map(|(key, _)| key.get::<Table>()).map(|n| n.to_string());
@@ -109,6 +126,7 @@ impl Writer {
                 (Section::Feature(0), false)
             }
             Section::Feature(n) => match self.catalog.clone().sections().get(n) {
+                Some(section) if section.first => (Section::Feature(n + 1), false),
                 Some(section) => (Section::Feature(n + 1), self.feature(tree, &mut t, section)),
                 None => (Section::End, false),
             },
@@ -154,14 +172,20 @@ impl Writer {
     }
 
     /// Interfaces that stand on their own, as far as they belong into this section.
-    fn devices(&mut self, tree: &Tree, t: &mut Text<'_>, section: &str, one: One) -> bool {
+    fn devices(
+        &mut self,
+        tree: &Tree,
+        t: &mut Text<'_>,
+        section: &str,
+        one: impl Fn(&mut Text<'_>, &str, &Interface),
+    ) -> bool {
         let mut more = false;
         for (key, value) in self.rest(tree, Interface::key("")) {
             let Some((name, i)) = Interface::device_in(key).zip(value.get::<Interface>()) else {
                 return false;
             };
             let begun = t.len();
-            self.entry(t, section, |t| one(t, tree, &name, i));
+            self.entry(t, section, |t| one(t, &name, i));
             (self.last, more) = (Some(key.clone()), true);
             if section == "interfaces" && t.len() > begun && subs_of(tree, &name, None).next().is_some() {
                 self.last_sub = Some(first_sub(&name));
@@ -169,6 +193,16 @@ impl Writer {
             }
         }
         more
+    }
+
+    /// What the section of a type of interfaces says of them, if it has one.
+    fn made(&mut self, tree: &Tree, t: &mut Text<'_>, kind: &feature::Interfaces<System>) -> bool {
+        let Some(section) = kind.section else { return false };
+        self.devices(tree, t, section, |t, name, i| {
+            if let Some(backed) = i.spec.backed().filter(|backed| (kind.is)(backed)) {
+                t.object(name, |t| (kind.write)(t, backed));
+            }
+        })
     }
 
     /// The sub-interfaces of the last device, if they are not all written.
@@ -211,9 +245,6 @@ impl Writer {
     }
 }
 
-/// Writes an interface of one kind; nothing of others.
-type One = fn(&mut Text<'_>, &Tree, &str, &Interface);
-
 /// Before the sub-interfaces of a device.
 fn first_sub(parent: &str) -> Key {
     Interface::sub_key(&format!("{parent}."))
@@ -239,17 +270,11 @@ fn subs_of<'t>(
     })
 }
 
-fn interface(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
-    if matches!(i.spec, Spec::Loopback(_)) {
-        return;
-    }
+fn interface(t: &mut Text<'_>, tree: &Tree, catalog: &Catalog, name: &str, i: &Interface) {
+    let Some(backed) = i.spec.backed() else { return };
     t.object(name, |t| {
-        match &i.spec {
-            Spec::Host(c) => t.map("af-packet", |t| ports::af_packet().write(t, c)),
-            Spec::Xdp(c) => t.map("af-xdp", |t| ports::af_xdp().write(t, c)),
-            Spec::Memif(c) => t.map("memif", |t| ports::memif().write(t, c)),
-            Spec::Pcap(_, c) => t.map("pcap", |t| ports::files().write(t, &Files::of(c))),
-            _ => {}
+        if let Some(kind) = catalog.interfaces_by(backed).filter(|kind| kind.section.is_none()) {
+            (kind.write)(t, backed);
         }
         write_body(t, tree, name, i, true);
         if subs_of(tree, name, None).next().is_some() {
@@ -261,23 +286,6 @@ fn interface(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
 fn loopback(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
     if matches!(i.spec, Spec::Loopback(_)) {
         t.object(name, |t| write_body(t, tree, name, i, true));
-    }
-}
-
-fn tap(t: &mut Text<'_>, _: &Tree, name: &str, i: &Interface) {
-    let Spec::Tap(_, c) = &i.spec else { return };
-    t.object(name, |t| {
-        // The MTU is the interface's.
-        t.map("host", |t| ports::tap_host().write(t, &Tap { config: c.clone(), mtu: None }));
-        t.field("gso", (!c.gso).then_some(false));
-    });
-}
-
-fn memif_sockets(t: &mut Text<'_>, tree: &Tree) {
-    for (key, value) in tree.range(Key::all::<MemifSocket>()) {
-        if let (Some(id), Some(MemifSocket(path))) = (key.get::<MemifSocket>(), value.get()) {
-            t.field(&id.to_string(), Some(quoted(&path.display().to_string())));
-        }
     }
 }
 

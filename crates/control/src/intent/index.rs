@@ -15,9 +15,9 @@ const TAGGED: &str = "tags";
 /// Interfaces by their index: that, name.
 pub(super) const NUMBERS: &str = "index";
 /// Taps whose other end is the host's: its name there, and that of the tap.
-pub(super) const TAPS: &str = "tap";
+pub(crate) const TAPS: &str = "tap";
 /// Files that devices record to, and their interfaces.
-pub(super) const RECORDS: &str = "record";
+pub(crate) const RECORDS: &str = "record";
 /// Addresses of interfaces: VRF, address, interface.
 pub(super) const OWNERS: &str = "address";
 /// Networks of interfaces, but the link-local ones: VRF, network, interface.
@@ -43,12 +43,12 @@ pub(super) fn numbered(view: &View<'_>, number: u32) -> impl Iterator<Item = Str
 }
 
 /// The taps whose other end is the host's interface of this name; more than one only in a tree that nobody has validated.
-pub(super) fn taps(view: &View<'_>, host_name: &str) -> impl Iterator<Item = String> {
+pub(crate) fn taps(view: &View<'_>, host_name: &str) -> impl Iterator<Item = String> {
     view.found(TAPS, Tuple::of(host_name))
 }
 
 /// The interfaces of devices that record to this file; more than one only in a tree that nobody has validated.
-pub(super) fn recorded(view: &View<'_>, file: &Path) -> impl Iterator<Item = String> {
+pub(crate) fn recorded(view: &View<'_>, file: &Path) -> impl Iterator<Item = String> {
     view.found(RECORDS, Tuple::of(file))
 }
 

@@ -2,12 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use drivers::pcap::{self, Speed};
-use drivers::{af_packet, af_xdp, memif, tap};
 use model::key::{Kind, Need};
 use model::object::{Effect, Fact};
 use net::ethernet::Tags;
-use net::feature::Attached;
+use net::feature::{Attached, Backing, number_of};
 use net::nd::Advertisement;
 use net::objects;
 use net::router::{Receive, check_mac, check_mtu};
@@ -15,8 +13,7 @@ use net::tables::MAX_INTERFACES;
 use wire::{Mac, ipv6};
 
 use super::index::{self, Find};
-use super::memif::SOCKET;
-use super::{Abilities, Addresses, DEFAULT_SOCKET, Get, Key, Object, Refused, View, refuse, table};
+use super::{Abilities, Addresses, Backed, Catalog, Get, Key, Object, Refused, View, refuse, table};
 use crate::cli::{quote, quote_last};
 use crate::system::System;
 
@@ -26,18 +23,8 @@ pub const VLANS: RangeInclusive<u16> = 1..=4094;
 /// What an interface is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spec {
-    /// A Linux interface (`create host-interface`).
-    Host(af_packet::Config),
-    /// A Linux interface by AF_XDP (`create interface af_xdp`).
-    Xdp(af_xdp::Config),
-    /// A tap (`create tap`).
-    Tap(u32, tap::Config),
-    /// Shared memory with another program (`create interface memif`).
-    Memif(memif::Config),
-    /// A packet generator and sink (`create packet-generator interface`).
-    Generator(u16),
-    /// Files for a device (`create pcap interface`).
-    Pcap(u16, pcap::Config),
+    /// A device, or something of a feature's.
+    Backed(Backed),
     /// A loopback (`create loopback interface`).
     Loopback(u16),
     /// A sub-interface (`create sub-interfaces`).
@@ -52,19 +39,33 @@ pub enum Spec {
 }
 
 impl Spec {
+    /// A device, or something of a feature's.
+    pub fn by(backing: impl Backing<System>) -> Spec {
+        Spec::Backed(Backed::by(backing))
+    }
+
+    /// What it is, if it is of this type.
+    pub fn get<T: Backing<System>>(&self) -> Option<&T> {
+        self.backed()?.get()
+    }
+
+    /// What it is, unless it is a loopback or a sub-interface.
+    pub fn backed(&self) -> Option<&Backed> {
+        match self {
+            Spec::Backed(backed) => Some(backed),
+            Spec::Loopback(_) | Spec::Sub { .. } => None,
+        }
+    }
+
+    /// Whether it has a device of its own.
+    pub fn is_device(&self) -> bool {
+        self.backed().is_some_and(Backed::is_device)
+    }
+
     /// Whether a device that is opened as this says can take the place of the one that was opened as the other says, which is of
     /// the same name, while the interface stays with all that is on it.
     pub(super) fn takes_over(&self, other: &Spec) -> bool {
-        match (self, other) {
-            (Spec::Host(_), Spec::Host(_)) | (Spec::Xdp(_), Spec::Xdp(_)) => true,
-            // One that becomes another interface of the host may have to wait until that has another name.
-            (Spec::Tap(_, new), Spec::Tap(_, old)) => {
-                new.host_name == old.host_name && new.host_namespace == old.host_namespace
-            }
-            // One that listens may have to wait until another one does no longer.
-            (Spec::Memif(new), Spec::Memif(old)) => new.role == old.role,
-            _ => false,
-        }
+        matches!((self, other), (Spec::Backed(new), Spec::Backed(old)) if new.takes_over(old))
     }
 }
 
@@ -99,9 +100,6 @@ pub struct Interface {
     /// Whether they are told nothing of it all the same. Says nothing where there is nothing to tell.
     pub ra_suppressed: bool,
 }
-
-/// Bytes of the name of a Linux interface (`IFNAMSIZ`, less the zero at its end).
-const LONGEST_LINUX_NAME: usize = 15;
 
 /// How long a description may be, in characters: as long as Linux has them (`IFALIASZ`).
 const LONGEST: usize = 255;
@@ -194,45 +192,12 @@ impl Object<System> for Interface {
         self.can_speak_ip6(name, self.ip6 || given.iter().any(|a| a.address.is_ipv6()))?;
         self.mac.map_or(Ok(()), check_mac)?;
         let (parent, tags) = match &self.spec {
+            Spec::Backed(backed) => return backed.validate(name, self.mtu, view, abilities),
+            Spec::Loopback(_) => return Ok(()),
             Spec::Sub { parent, tags, .. } => (parent, tags),
-            Spec::Host(config) => {
-                check_linux_name(&config.name)?;
-                return taken_once(&config.name, &format!("xdp-{}", config.name), view);
-            }
-            Spec::Xdp(config) => {
-                check_linux_name(&config.name)?;
-                if let Some(mtu) = self.mtu.filter(|mtu| *mtu > af_xdp::MAX_MTU) {
-                    return refuse(format!(
-                        "an MTU of {mtu} is more than {}, the most by AF_XDP: host-{} may have more",
-                        af_xdp::MAX_MTU,
-                        config.name
-                    ));
-                }
-                return taken_once(&config.name, &format!("host-{}", config.name), view);
-            }
-            Spec::Tap(_, config) => {
-                check_linux_name(&config.host_name)?;
-                config.host_mac.map_or(Ok(()), |mac| check_mac(Mac(mac)))?;
-                let same_end = || index::taps(view, &config.host_name).find(|other| other != name);
-                // What names there are in another namespace, it knows.
-                return match same_end().filter(|_| config.host_namespace.is_none()) {
-                    Some(other) => {
-                        refuse(format!("{} is the host's end of {other} already", config.host_name))
-                    }
-                    None => Ok(()),
-                };
-            }
-            Spec::Memif(config) => return super::memif::validate(config, name, view, abilities),
-            Spec::Pcap(_, pcap::Config { record: Some(record), .. }) => {
-                return match index::recorded(view, &record.file).find(|other| other != name) {
-                    Some(other) => refuse(format!("{other} records to {} already", record.file.display())),
-                    None => Ok(()),
-                };
-            }
-            _ => return Ok(()),
         };
         let over = view.must_have_interface(parent)?;
-        if matches!(over.spec, Spec::Sub { .. } | Spec::Loopback(_)) {
+        if !over.spec.is_device() {
             return refuse(format!("{parent} cannot have sub-interfaces: it is no device"));
         }
         for vid in [Some(tags.outer), tags.inner].into_iter().flatten() {
@@ -281,19 +246,7 @@ impl Object<System> for Interface {
     fn dump(&self, (_, plain): &Self::Key, indices: bool) -> Vec<String> {
         let name = quote(plain);
         let mut lines = vec![match &self.spec {
-            Spec::Host(c) => {
-                let mut s = format!("create host-interface name {}", quote(&c.name));
-                for (on, word) in [(c.shared, " shared"), (c.force, " force")] {
-                    s += if on { word } else { "" };
-                }
-                s += if c.mode == af_packet::Mode::V3 { " v3" } else { "" };
-                s
-            }
-            Spec::Xdp(c) => dump_xdp(c),
-            Spec::Tap(id, c) => dump_tap(*id, c),
-            Spec::Memif(c) => super::memif::dump(c),
-            Spec::Generator(n) => format!("create packet-generator interface pg{n}"),
-            Spec::Pcap(n, c) => dump_pcap(*n, c),
+            Spec::Backed(backed) => backed.dump(plain),
             Spec::Loopback(n) => format!("create loopback interface instance {n}"),
             Spec::Sub { parent, id, tags } => match (tags.outer_service, tags.inner) {
                 (false, None) if u32::from(tags.outer) == *id => {
@@ -343,9 +296,9 @@ impl Object<System> for Interface {
         objects::table(self.table).into_iter().for_each(&mut *to);
         self.attached.uses(&mut |key| key.role().into_iter().for_each(&mut *to));
         match &self.spec {
-            Spec::Memif(config) if config.socket != DEFAULT_SOCKET => to(Need::new(&SOCKET, config.socket)),
+            Spec::Backed(backed) => backed.needs(to),
             Spec::Sub { parent, .. } => to(objects::interface(parent)),
-            _ => {}
+            Spec::Loopback(_) => {}
         }
     }
 
@@ -366,13 +319,8 @@ impl Object<System> for Interface {
         }
         match &self.spec {
             Spec::Sub { parent, tags, .. } => to(index::tagged_as(parent, *tags, name)),
-            Spec::Tap(_, c) if c.host_namespace.is_none() => {
-                to(Fact::new(index::TAPS, (&c.host_name, name)));
-            }
-            Spec::Pcap(_, pcap::Config { record: Some(record), .. }) => {
-                to(Fact::new(index::RECORDS, (&record.file, name)));
-            }
-            _ => {}
+            Spec::Backed(backed) => backed.facts(name, to),
+            Spec::Loopback(_) => {}
         }
     }
 
@@ -387,10 +335,8 @@ impl Object<System> for Interface {
     }
 
     fn without_secrets(&self) -> Option<Self> {
-        let Spec::Memif(config) = &self.spec else { return None };
-        config.secret.as_ref()?;
-        let config = memif::Config { secret: memif::Secret::new(super::HIDDEN).ok(), ..config.clone() };
-        Some(Interface { spec: Spec::Memif(config), ..self.clone() })
+        let backed = self.spec.backed()?.without_secrets()?;
+        Some(Interface { spec: Spec::Backed(backed), ..self.clone() })
     }
 }
 
@@ -447,109 +393,10 @@ impl Interface {
     }
 }
 
-/// Whether a Linux interface can have this name, as the kernel sees it (`dev_valid_name`).
-fn check_linux_name(name: &str) -> Result<(), Refused> {
-    if name.len() > LONGEST_LINUX_NAME {
-        return refuse(format!(
-            "no Linux interface has a name of more than {LONGEST_LINUX_NAME} bytes, as \"{name}\" has"
-        ));
-    }
-    let odd = |c: char| matches!(c, '/' | ':' | '\0') || c.is_ascii_whitespace();
-    if matches!(name, "" | "." | "..") || name.contains(odd) {
-        return refuse(format!(
-            "no Linux interface has the name \"{name}\": it would have no \"/\", \":\" or blank"
-        ));
-    }
-    Ok(())
-}
-
 /// Whether there could be an interface of this name, with or without the number of a sub-interface behind it.
-pub fn can_be_name(name: &str) -> bool {
-    let number = |n: &str| n.parse::<u32>().is_ok();
-    let device = name.rsplit_once('.').filter(|(_, id)| number(id)).map_or(name, |(device, _)| device);
-    let linux = |prefix| device.strip_prefix(prefix).is_some_and(|name| check_linux_name(name).is_ok());
-    let numbered = |prefix| device.strip_prefix(prefix).is_some_and(number);
-    let memif = || device.strip_prefix("memif").and_then(|n| n.split_once('/'));
-    ["host-", "xdp-"].into_iter().any(linux)
-        || ["tap", "loop", "pg", "pcap"].into_iter().any(numbered)
-        || memif().is_some_and(|(socket, id)| number(socket) && number(id))
-}
-
-/// A Linux interface is a port of the router in one way, not in the other as well. And the host's end of one of the router's own
-/// taps is none: packets would go around in circles.
-fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), Refused> {
-    if view.get(&Interface::key(other)).is_some() {
-        return refuse(format!("{other} has the Linux interface {host_interface} already"));
-    }
-    match index::taps(view, host_interface).next() {
-        Some(tap) => {
-            refuse(format!("{host_interface} is the host's end of {tap}, which is the router's own"))
-        }
-        None => Ok(()),
-    }
-}
-
-/// The command that takes a Linux interface by AF_XDP.
-fn dump_xdp(c: &af_xdp::Config) -> String {
-    let usual = af_xdp::Config::new(c.name.clone());
-    let mut s = format!("create interface af_xdp host-if {}", quote(&c.name));
-    if let Some(n) = c.queues {
-        s += &format!(" num-rx-queues {n}");
-    }
-    for (size, usual, word) in
-        [(c.rx_ring, usual.rx_ring, "rx-queue-size"), (c.tx_ring, usual.tx_ring, "tx-queue-size")]
-    {
-        if size != usual {
-            s += &format!(" {word} {size}");
-        }
-    }
-    s += match c.attach {
-        None => "",
-        Some(af_xdp::Attach::Native) => " native",
-        Some(af_xdp::Attach::Generic) => " generic",
-    };
-    s += match c.copying {
-        af_xdp::Copying::IfNeeded => "",
-        af_xdp::Copying::Always => " no-zero-copy",
-        af_xdp::Copying::Never => " zero-copy",
-    };
-    s + if c.force { " force" } else { "" }
-}
-
-/// The command that makes a tap.
-fn dump_tap(id: u32, c: &tap::Config) -> String {
-    let mut s = format!("create tap id {id} host-if-name {}", quote(&c.host_name));
-    if let Some(ns) = &c.host_namespace {
-        s += &format!(" host-ns {}", quote(&ns.display().to_string()));
-    }
-    if let Some(mac) = c.host_mac {
-        s += &format!(" host-mac-addr {}", Mac(mac));
-    }
-    if let Some((ip, len)) = c.host_ip4 {
-        s += &format!(" host-ip4-addr {ip}/{len}");
-    }
-    s + if c.gso { "" } else { " no-gso" }
-}
-
-/// The command that makes a device of files.
-fn dump_pcap(n: u16, c: &pcap::Config) -> String {
-    let mut s = format!("create pcap interface pcap{n}");
-    let path = |p: &std::path::Path| quote(&p.display().to_string()).into_owned();
-    if let Some(replay) = &c.replay {
-        s += &format!(" rx {}", path(&replay.file));
-        s += &match replay.speed {
-            Speed::Own => String::new(),
-            Speed::Rate(pps) => format!(" rate {pps}"),
-            Speed::Full => " full-speed".into(),
-        };
-        s += &match replay.rounds {
-            None => " loop forever".into(),
-            Some(1) => String::new(),
-            Some(n) => format!(" loop {n}"),
-        };
-    }
-    if let Some(record) = &c.record {
-        s += &format!(" tx {} max {}", path(&record.file), record.most);
-    }
-    s
+pub fn can_be_name(name: &str, catalog: &Catalog) -> bool {
+    let with_id = name.rsplit_once('.').filter(|(_, id)| id.parse::<u32>().is_ok());
+    let device = with_id.map_or(name, |(device, _)| device);
+    number_of::<u16>(device, "loop").is_some()
+        || catalog.interfaces().iter().any(|kind| (kind.names)(device).is_some_and(|can| can.is_ok()))
 }

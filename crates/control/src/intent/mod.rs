@@ -8,14 +8,14 @@
 mod abilities;
 mod address;
 mod advertisement;
+mod anew;
 mod family;
 mod feature;
 mod index;
 mod interface;
-mod memif;
 mod neighbor;
 mod receive;
-mod replays;
+
 mod route;
 mod table;
 mod unnumbered;
@@ -29,17 +29,17 @@ use net::router::Router;
 pub use abilities::Abilities;
 pub use address::Addresses;
 pub(crate) use advertisement::{INFINITE, PREFERENCES, lifetime};
+pub use anew::{made_anew, opened_anew, slow};
 pub use family::{Family, OfFamily};
 pub use feature::FeatureOn;
 pub use index::{Find, in_order};
+pub(crate) use index::{RECORDS, TAPS, recorded, taps};
 pub use interface::{Interface, Spec, VLANS, can_be_name};
-pub use memif::{DEFAULT_SOCKET, MemifSocket};
 pub use model::key::Key;
 pub use model::object::{Object, Refused, refuse};
 pub use model::store::Refusal;
-pub use neighbor::{Neighbor, NeighborBounds};
+pub use neighbor::Neighbor;
 pub use receive::{HANDOFFS, MODES, MOST_QUEUES, handoff_word, mode_word};
-pub use replays::{made_anew, opened_anew, replays};
 pub use route::{Branch, Route, Via};
 pub use table::Table;
 pub use unnumbered::Unnumbered;
@@ -79,6 +79,8 @@ pub type Detail = store::Detail<System>;
 pub type Way = store::Way<System>;
 /// What features say of themselves.
 pub type Catalog = net::feature::Catalog<System>;
+/// What an interface is made of, whatever its type.
+pub type Backed = net::feature::Backed<System>;
 /// Gives any object of a tree.
 type Get<'t> = store::Get<'t, System>;
 

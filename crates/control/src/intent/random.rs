@@ -16,6 +16,9 @@ use proptest::prelude::*;
 use wire::Mac;
 
 use super::*;
+use crate::neighbors::NeighborBounds;
+use crate::ports::Generator;
+use crate::ports::memif::MemifSocket;
 use crate::testing::catalog;
 
 pub(super) fn name_of(n: u16) -> String {
@@ -74,7 +77,7 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
             let name = name_of(n);
             let spec = match name.split_once('.') {
                 None if name == "loop0" => Spec::Loopback(0),
-                None => Spec::Generator(n),
+                None => Spec::by(Generator),
                 Some((parent, id)) => {
                     let id = id.parse().unwrap();
                     let tags = match plain {
@@ -84,7 +87,7 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
                     Spec::Sub { parent: parent.into(), id, tags }
                 }
             };
-            let queues = matches!(spec, Spec::Generator(_));
+            let queues = spec.is_device();
             let receive = if queues { receive } else { Receive::default() };
             let key = if DEVICES.contains(&n) { Interface::key(&name) } else { Interface::sub_key(&name) };
             let (ip6, proxy, advertisement) = rest;
@@ -122,7 +125,7 @@ pub(super) fn memif() -> impl Strategy<Value = (Key, Value)> {
                 ..memif::Config::new(socket, id, memif::Role::Client)
             };
             let name = config.name();
-            let interface = Interface { up, ..Interface::new(Spec::Memif(config)) };
+            let interface = Interface { up, ..Interface::new(Spec::by(config)) };
             (Interface::key(&name), interface.into())
         },
     )

@@ -256,8 +256,15 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
 
 /// The same for the other objects whose validation looks for others; `None`: it is none of them.
 fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
-    let host_end = |i: &Interface| match &i.spec {
-        Spec::Tap(_, c) if c.host_namespace.is_none() => Some(c.host_name.clone()),
+    let host_end = |i: &Interface| {
+        let tap = i.spec.get::<tap::Config>().filter(|c| c.host_namespace.is_none())?;
+        Some(tap.host_name.clone())
+    };
+    let recorded = |i: &Interface| i.spec.get::<pcap::Config>()?.record.clone();
+    // The Linux interface that is taken, and whether by AF_XDP.
+    let taken = |i: &Interface| match (i.spec.get::<af_packet::Config>(), i.spec.get::<af_xdp::Config>()) {
+        (Some(c), _) => Some((c.name.clone(), false)),
+        (_, Some(c)) => Some((c.name.clone(), true)),
         _ => None,
     };
     if let (Some(i), Some(Addresses(list))) = (key.get::<Addresses>(), value.get()) {
@@ -268,37 +275,32 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
             let others = tree
                 .iter()
                 .filter_map(|(key, value)| Some((Interface::name_in(key)?, value.get::<Interface>()?)));
-            let clash = |(other, o): (String, &Interface)| match (&i.spec, &o.spec) {
-                (Spec::Sub { parent, tags, .. }, Spec::Sub { parent: p, tags: t, .. })
-                    if (p, t) == (parent, tags) && other != *name =>
+            let clash = |(other, o): (String, &Interface)| {
+                if other == *name {
+                    return None;
+                }
+                if let (Spec::Sub { parent, tags, .. }, Spec::Sub { parent: p, tags: t, .. }) =
+                    (&i.spec, &o.spec)
+                    && (p, t) == (parent, tags)
                 {
-                    Some(format!("{other} takes packets with these tags already"))
+                    return Some(format!("{other} takes packets with these tags already"));
                 }
-                (Spec::Tap(_, c), _)
-                    if host_end(i).is_some() && host_end(i) == host_end(o) && other != *name =>
+                if let (Some(mine), Some(theirs)) = (host_end(i), host_end(o))
+                    && mine == theirs
                 {
-                    Some(format!("{} is the host's end of {other} already", c.host_name))
+                    return Some(format!("{mine} is the host's end of {other} already"));
                 }
-                (
-                    Spec::Pcap(_, pcap::Config { record: Some(to), .. }),
-                    Spec::Pcap(_, pcap::Config { record: Some(taken), .. }),
-                ) if to.file == taken.file && other != *name => {
-                    Some(format!("{other} records to {} already", to.file.display()))
-                }
-                (Spec::Host(af_packet::Config { name, .. }) | Spec::Xdp(af_xdp::Config { name, .. }), _)
-                    if host_end(o).as_ref() == Some(name) =>
+                if let (Some(to), Some(taken)) = (recorded(i), recorded(o))
+                    && to.file == taken.file
                 {
-                    Some(format!("{name} is the host's end of {other}, which is the router's own"))
+                    return Some(format!("{other} records to {} already", to.file.display()));
                 }
-                (
-                    Spec::Host(af_packet::Config { name, .. }),
-                    Spec::Xdp(af_xdp::Config { name: taken, .. }),
-                )
-                | (
-                    Spec::Xdp(af_xdp::Config { name, .. }),
-                    Spec::Host(af_packet::Config { name: taken, .. }),
-                ) if name == taken => Some(format!("{other} has the Linux interface {name} already")),
-                _ => None,
+                let (mine, by_xdp) = taken(i)?;
+                if host_end(o).as_ref() == Some(&mine) {
+                    return Some(format!("{mine} is the host's end of {other}, which is the router's own"));
+                }
+                let in_the_other_way = taken(o) == Some((mine.clone(), !by_xdp));
+                in_the_other_way.then(|| format!("{other} has the Linux interface {mine} already"))
             };
             let narrow = too_narrow(name, i, list(tree.get(&Addresses::key(name))), i.ip6);
             Some(others.filter_map(clash).chain(narrow).collect())
@@ -349,16 +351,13 @@ fn is_about_others(said: &str) -> bool {
 fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
     let port = (0u8..3, 0u8..4, 0u16..2).prop_map(|(n, kind, table)| {
         let (name, spec) = match kind {
-            0 => (format!("tap{n}"), Spec::Tap(n.into(), tap::Config::new(format!("eth{}", n / 2)))),
+            0 => (format!("tap{n}"), Spec::by(tap::Config::new(format!("eth{}", n / 2)))),
             1 => {
                 let record = Some(pcap::Record { file: format!("/f{}", n / 2).into(), most: 1 });
-                (
-                    format!("pcap{n}"),
-                    Spec::Pcap(n.into(), pcap::Config { record, ..pcap::Config::new(n.into()) }),
-                )
+                (format!("pcap{n}"), Spec::by(pcap::Config { record, ..pcap::Config::new(n.into()) }))
             }
-            2 => (format!("host-eth{n}"), Spec::Host(af_packet::Config::new(format!("eth{n}")))),
-            _ => (format!("xdp-eth{n}"), Spec::Xdp(af_xdp::Config::new(format!("eth{n}")))),
+            2 => (format!("host-eth{n}"), Spec::by(af_packet::Config::new(format!("eth{n}")))),
+            _ => (format!("xdp-eth{n}"), Spec::by(af_xdp::Config::new(format!("eth{n}")))),
         };
         (Interface::key(&name), Interface { table, ..Interface::new(spec) }.into())
     });

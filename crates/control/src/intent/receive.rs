@@ -39,7 +39,10 @@ pub(super) fn validate(interface: &Interface) -> Result<(), Refused> {
             return refuse(format!("a sub-interface has no receive queues: set this on {parent}"));
         }
         Spec::Loopback(_) => return refuse("a loopback interface has no receive queues"),
-        _ => {}
+        Spec::Backed(backed) if !backed.is_device() => {
+            return refuse("it has no receive queues: it is no device");
+        }
+        Spec::Backed(_) => {}
     }
     let last = MOST_QUEUES as usize - 1;
     if let Some(number) = receive.queues.keys().find(|number| **number > last) {

@@ -10,6 +10,8 @@ use wire::Mac;
 
 use super::random_tests::state;
 use super::*;
+use crate::neighbors::NeighborBounds;
+use crate::ports::Generator;
 use crate::system::System;
 use crate::testing;
 
@@ -23,7 +25,7 @@ pub(crate) fn running() -> System {
 }
 
 fn interface(n: u16) -> Change {
-    let mut i = Interface::new(Spec::Generator(n));
+    let mut i = Interface::new(Spec::by(Generator));
     i.up = true;
     Change::set(Interface::key(&format!("pg{n}")), i)
 }
@@ -70,8 +72,8 @@ fn what_validation_refuses_touches_nothing() {
         let tags = Tags { outer_service: false, outer, inner: None };
         Interface::new(Spec::Sub { parent: parent.into(), id: 1, tags })
     };
-    let tap = Interface::new(Spec::Tap(0, tap::Config::new("far-end")));
-    let its_end = Interface::new(Spec::Host(af_packet::Config::new("far-end")));
+    let tap = Interface::new(Spec::by(tap::Config::new("far-end")));
+    let its_end = Interface::new(Spec::by(af_packet::Config::new("far-end")));
     let refused = [
         vec![Change::set(Interface::key("tap0"), tap), Change::set(Interface::key("host-far-end"), its_end)],
         vec![address(0, "10.0.0.9", 16), address(1, "10.0.1.1", 24)],
@@ -111,7 +113,7 @@ fn an_address_that_goes_may_be_a_next_hop_and_one_of_another_vrf_too() {
     store.transact(&mut s, vec![interface(0), address(0, "10.0.0.1", 24)]).unwrap();
     let swap = vec![address(0, "10.0.0.2", 24), via("10.9.0.0/16")];
     store.transact(&mut s, swap).unwrap();
-    let mut other = Interface::new(Spec::Generator(1));
+    let mut other = Interface::new(Spec::by(Generator));
     other.table = 5;
     let elsewhere = vec![
         Change::set(Table::key(5), Table),
@@ -140,10 +142,10 @@ fn what_fails_half_way_is_taken_back() {
     ];
     store.transact(&mut s, start).unwrap();
     let before = state(&mut s);
-    let host = |name: &str| Spec::Host(drivers::af_packet::Config::new(name));
+    let host = |name: &str| Spec::by(drivers::af_packet::Config::new(name));
     // No validation knows which devices there are: this one is refused when much is done already.
     let absent = || Change::set(Interface::key("pg2"), Interface::new(host("no-such-device")));
-    let mut other = Interface::new(Spec::Generator(0));
+    let mut other = Interface::new(Spec::by(Generator));
     (other.up, other.mtu, other.mac, other.table) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])), 5);
     let changes = vec![
         Change::set(Table::key(5), Table),

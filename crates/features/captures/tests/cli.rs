@@ -7,7 +7,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use control::cli::Call;
-use control::commands::{self, Context, Feature};
+use control::commands::{Context, Feature};
+use control::features;
 use control::testing::{self, Cli};
 use net::router::Sizes;
 
@@ -116,7 +117,7 @@ fn the_main_thread_has_turns_often_while_a_file_is_written() {
 #[test]
 fn a_router_that_ends_completes_the_file() {
     let system = testing::system(FEATURES, &Sizes { buffers: 2048, workers: 1 }, true);
-    let mut cli = Cli { registry: Rc::new(commands::declared(FEATURES).0), context: Context::new(system) };
+    let mut cli = Cli { registry: Rc::new(features::declared(FEATURES).0), context: Context::new(system) };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.pcap");
     cli.ok("create packet-generator interface pg0");

@@ -209,6 +209,17 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         fields.end(r);
     }
 
+    /// Reads a record from the fields of a map that may have others, too; `None` if there is a fault, which is noted. What is wrong with
+    /// all of it is noted at this place.
+    pub fn read_fields(&self, r: &mut Reader, at: At, fields: &mut Fields<'_>) -> Option<T> {
+        let (before, mut value) = (r.found(), self.usual.clone());
+        self.take(r, at, fields, &mut value);
+        if r.found() == before {
+            self.verify(r, at, fields, &value);
+        }
+        (r.found() == before).then_some(value)
+    }
+
     /// Reads the fields of a record from a map that has others, too. Of a field with a fault, which is noted, the record stays as it is.
     /// Returns the names of those.
     pub fn read_into(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut T) -> Vec<&'static str> {

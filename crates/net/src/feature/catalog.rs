@@ -9,6 +9,7 @@ use model::store::Tree;
 use model::yaml::{At, Fields, Node, Reader, Text};
 
 use super::attached::{self, Attached, Configured, kind};
+use super::backing::{Backed, Interfaces};
 use crate::router::{InterfaceInfo, Router, RouterError};
 
 /// A file being read: where objects go that it asks for.
@@ -24,6 +25,8 @@ pub trait Objects<W> {
 pub struct Section<W> {
     /// Its name.
     pub name: &'static str,
+    /// Whether it stands at the beginning, before interfaces, which are made by what it says.
+    pub first: bool,
     /// The kind of the objects in it.
     pub kind: &'static KindInfo,
     /// Reads the section.
@@ -39,6 +42,7 @@ impl<W: World> Section<W> {
     pub fn of<T: Described + Kind<Key = String> + Object<W>>(name: &'static str) -> Section<W> {
         Section {
             name,
+            first: false,
             kind: T::INFO,
             read: |file: &mut dyn Objects<W>, node: &Node| {
                 for (name, at, node) in file.reader().entries(node) {
@@ -135,8 +139,9 @@ pub struct Variation {
 }
 
 /// What features have said of themselves.
-pub struct Catalog<W> {
+pub struct Catalog<W: World> {
     settings: Vec<&'static dyn attached::Kind>,
+    pub(super) interfaces: Vec<Interfaces<W>>,
     pub(super) sections: Vec<Section<W>>,
     pub(super) entries: Vec<Entry<W>>,
     metrics: Vec<&'static Metric>,
@@ -147,10 +152,11 @@ pub struct Catalog<W> {
     pub(super) left_out: Vec<(Catalog<W>, String)>,
 }
 
-impl<W> Default for Catalog<W> {
+impl<W: World> Default for Catalog<W> {
     fn default() -> Catalog<W> {
         Catalog {
             settings: Vec::new(),
+            interfaces: Vec::new(),
             sections: Vec::new(),
             entries: Vec::new(),
             metrics: Vec::new(),
@@ -162,7 +168,7 @@ impl<W> Default for Catalog<W> {
     }
 }
 
-impl<W> Catalog<W> {
+impl<W: World> Catalog<W> {
     pub(super) fn setting<T: Configured>(&mut self) {
         self.settings.push(kind::<T>());
         self.metrics.extend(T::METRICS);
@@ -180,7 +186,32 @@ impl<W> Catalog<W> {
 
     /// Names of the sections of disabled features, and why they are [refused](Fields::refuse).
     pub fn sections_left_out(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.left_out.iter().flat_map(|(other, why)| other.sections.iter().map(|s| (s.name, why.as_str())))
+        self.left_out.iter().flat_map(|(other, why)| {
+            let of_interfaces = other.interfaces.iter().filter_map(|kind| kind.section);
+            let names = other.sections.iter().map(|s| s.name).chain(of_interfaces);
+            names.map(|name| (name, why.as_str()))
+        })
+    }
+
+    /// Every type of interfaces, beside loopbacks and VLANs.
+    pub fn interfaces(&self) -> &[Interfaces<W>] {
+        &self.interfaces
+    }
+
+    /// The type of interfaces that are made of this.
+    pub fn interfaces_by(&self, backed: &Backed<W>) -> Option<&Interfaces<W>> {
+        self.interfaces.iter().find(|kind| (kind.is)(backed))
+    }
+
+    /// The type of interfaces with names such as this one.
+    pub fn interfaces_named(&self, name: &str) -> Option<&Interfaces<W>> {
+        self.interfaces.iter().find(|kind| (kind.names)(name).is_some())
+    }
+
+    /// Why there are no interfaces with names such as this one, if a disabled feature has them.
+    pub fn interfaces_left_out(&self, name: &str) -> Option<&str> {
+        let (_, why) = self.left_out.iter().find(|(other, _)| other.interfaces_named(name).is_some())?;
+        Some(why)
     }
 
     /// Entries of the section `settings` of the configuration's file.

@@ -4,6 +4,7 @@
 //! interfaces, sections of the configuration, metrics. Nothing else names a feature.
 
 mod attached;
+mod backing;
 mod catalog;
 mod show;
 
@@ -23,6 +24,9 @@ use crate::objects::Host;
 use crate::router::{Hooks, Router};
 
 pub use attached::{Attached, Configured};
+pub use backing::{
+    Backed, Backing, Begun, Interfaces, Opened, Prepared, Unopened, Unready, number_of, numbered,
+};
 pub use catalog::{Catalog, Entry, Exercise, Objects, Page, Section, Variation};
 pub use show::{Shown, show};
 
@@ -55,6 +59,31 @@ pub trait App: Values + Sized + 'static {
         interface: &str,
         change: impl FnOnce(&mut T),
     ) -> Result<(), CliError>;
+
+    /// Makes an interface of this name, and says that. The arguments `mac` and `index` of the command are its Ethernet address and its index,
+    /// where they are given; a refusal is about the argument or word `about`.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    fn create_interface(
+        &mut self,
+        a: &Args,
+        about: &str,
+        name: &str,
+        backing: impl Backing<Self::World>,
+    ) -> Result<Output<Self>, CliError>;
+
+    /// Removes the interface of this name with all that depends on it. One that is not made of a `T` stays: its name was a slip. A refusal
+    /// is about the argument `about`.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    fn delete_interface<T: Backing<Self::World>>(
+        &mut self,
+        a: &Args,
+        about: &str,
+        name: &str,
+    ) -> Result<Output<Self>, CliError>;
 
     /// Nanoseconds of the monotonic clock, which is the workers' clock.
     fn now(&self) -> u64;
@@ -156,6 +185,11 @@ impl<'r, C: App> Registrar<'r, C> {
         self.catalog.setting::<T>();
     }
 
+    /// Declares interfaces that are made of something.
+    pub fn interfaces(&mut self, interfaces: Interfaces<C::World>) {
+        self.catalog.interfaces.push(interfaces);
+    }
+
     /// Declares a section of the configuration's file, and the kind of the objects in it. From then on the kind's name is a type of
     /// arguments: the name of such an object.
     pub fn section(&mut self, section: Section<C::World>) {
@@ -187,6 +221,12 @@ impl<'r, C: App> Registrar<'r, C> {
     pub fn exercise(&mut self, exercise: Exercise) {
         self.catalog.exercises.push(exercise);
     }
+}
+
+/// The lowest number that no interface of a name with this prefix has.
+pub fn free_number<C: App>(c: &C, prefix: &str) -> u32 {
+    let taken = |n: &u32| c.router().interface_named(&format!("{prefix}{n}")).is_some();
+    (0..).find(|n| !taken(n)).unwrap_or(u32::MAX)
 }
 
 /// Takes back what the operator asked for under a key, if there was anything.

@@ -84,7 +84,7 @@ impl Rows<Context> for Config {
 }
 
 /// Declares the command that lists the features that this program has, and those that startup.conf switches off.
-pub(super) fn plugins(r: &mut Registry<Context>, features: &[&Feature], left_out: &[&Feature]) {
+pub(crate) fn plugins(r: &mut Registry<Context>, features: &[&Feature], left_out: &[&Feature]) {
     let plugin =
         |enabled| move |feature: &&Feature| Plugin { name: feature.name(), enabled, about: feature.about() };
     let all: Vec<_> = features.iter().map(plugin(true)).chain(left_out.iter().map(plugin(false))).collect();

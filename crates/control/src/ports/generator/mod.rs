@@ -12,29 +12,103 @@
 mod describe;
 mod words;
 
+use drivers::pktgen;
+use net::feature::{
+    self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, number_of, numbered,
+};
 use serde::Serialize;
 
 use self::describe::Description;
-use super::{Context, Output};
-use crate::cli::{Args, CliError, Registry, Table};
+use super::{is_numbered, numbered_name};
+use crate::cli::{Args, CliError, Table};
+use crate::commands::{Context, Output};
+use crate::system::System;
 
-/// Declares the commands.
-pub fn register(r: &mut Registry<Context>) {
-    r.add("packet-generator new <stream:text>", "Describe a stream of packets.", new);
-    r.add("packet-generator enable-stream [<name:word>]", "Start a stream, or all.", |c, a| {
+/// What they are called, before their number.
+const PREFIX: &str = "pg";
+
+/// A packet generator and sink.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generator;
+
+impl Backing<System> for Generator {
+    const DEVICE: bool = true;
+
+    fn open(&self, name: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
+        let [high, low] = number_of::<u16>(name, PREFIX).unwrap_or_default().to_be_bytes();
+        let config = pktgen::Config { mac: [2, 0xfe, 0, 0, high, low], ..Default::default() };
+        let (device, generator, sink) = pktgen::open(&config);
+        system.generators.insert(name.to_string(), (generator, sink));
+        Ok(Opened::Device(device))
+    }
+
+    fn leaves(&self, name: &str, system: &mut System) {
+        system.generators.remove(name);
+    }
+
+    fn dump(&self, name: &str) -> String {
+        format!("create packet-generator interface {name}")
+    }
+}
+
+/// The feature.
+pub struct Feature;
+
+impl feature::Feature<Context> for Feature {
+    fn name(&self) -> &'static str {
+        "packet-generator"
+    }
+
+    fn about(&self) -> &'static str {
+        "Makes streams of packets."
+    }
+
+    fn register(&self, r: &mut Registrar<'_, Context>) {
+        r.interfaces(Interfaces {
+            what: "a packet generator",
+            named: numbered(PREFIX),
+            section: None,
+            names: Box::new(is_numbered::<u16>(PREFIX)),
+            read: Box::new(|_, _, _, _| Some(Begun::by(Generator))),
+            is: |backed| backed.get::<Generator>().is_some(),
+            write: Box::new(|_, _| {}),
+            title: String::new(),
+            rows: Vec::new(),
+            examples: Box::new(|| vec![(format!("{PREFIX}0"), Backed::by(Generator))]),
+        });
+        register(r);
+    }
+}
+
+fn register(r: &mut Registrar<'_, Context>) {
+    r.command(
+        "create packet-generator interface <name:word> [index <index:u32>]",
+        "Make a packet generator and sink; names are pg0, pg1, ….",
+        |c, a| {
+            let (name, _) = numbered_name(a, PREFIX, "packet generator")?;
+            c.create_interface(a, "name", &name, Generator)
+        },
+    );
+    r.command(
+        "delete packet-generator interface <interface:interface>",
+        "Remove a packet generator.",
+        |c, a| c.delete_interface::<Generator>(a, "interface", &a.need::<String>("interface")?),
+    );
+    r.command("packet-generator new <stream:text>", "Describe a stream of packets.", new);
+    r.command("packet-generator enable-stream [<name:word>]", "Start a stream, or all.", |c, a| {
         switch(c, a, true)
     });
-    r.add("packet-generator disable-stream [<name:word>]", "Stop a stream, or all.", |c, a| {
+    r.command("packet-generator disable-stream [<name:word>]", "Stop a stream, or all.", |c, a| {
         switch(c, a, false)
     });
-    r.add("packet-generator delete <name:word>", "Forget a stream.", |c, a| {
+    r.command("packet-generator delete <name:word>", "Forget a stream.", |c, a| {
         let name: String = a.need("name")?;
         if c.system.generators.values().any(|(g, _)| g.remove(&name)) {
             return Ok(Output::none());
         }
         Err(a.fault("name", format!("there is no stream {name}")))
     });
-    r.add("show packet-generator", "Show the streams, and what the sinks got.", show);
+    r.command("show packet-generator", "Show the streams, and what the sinks got.", show);
 }
 
 fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {

@@ -1,8 +1,6 @@
 //! What a plan means for interfaces and their devices.
 
-use drivers::pcap::Replay;
-
-use super::{Interface, Key, Plan, Spec};
+use super::{Backed, Interface, Key, Plan, Spec};
 
 /// The interfaces that go and come again.
 pub fn made_anew(plan: &Plan) -> impl Iterator<Item = String> {
@@ -19,11 +17,11 @@ pub fn opened_anew(plan: &Plan) -> impl Iterator<Item = String> {
     })
 }
 
-/// The devices that are made of files which are replayed.
-pub fn replays(plan: &Plan) -> impl Iterator<Item = (&Key, &Replay)> {
+/// The interfaces that are to be made of what takes long to open: its key, name and what that is.
+pub fn slow(plan: &Plan) -> impl Iterator<Item = (&Key, String, &Backed)> {
     let made = plan.steps.iter().filter(|step| step.from.is_none());
     made.filter_map(|step| match &step.to.as_ref()?.get::<Interface>()?.spec {
-        Spec::Pcap(_, config) => Some((&step.key, config.replay.as_ref()?)),
+        Spec::Backed(backed) if backed.is_slow() => Some((&step.key, Interface::name_in(&step.key)?, backed)),
         _ => None,
     })
 }

@@ -1,35 +1,38 @@
-//! Shared memory with other programs.
+//! Commands of memif.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use drivers::memif::{Config, InterfaceState, RingShown, Role, Secret};
+use net::feature::{App, Registrar};
 use serde::Serialize;
-use wire::Mac;
 
-use super::interface::{create, delete};
-use super::{Context, Output};
-use crate::cli::{Args, CliError, Registry, Table};
-use crate::intent::{Change, DEFAULT_SOCKET, Interface, MemifSocket, Spec};
-
-type Done = Result<Output, CliError>;
+use super::MemifSocket;
+use crate::cli::{Args, Table};
+use crate::commands::{Context, Done, Output};
+use crate::intent::Change;
+use crate::system::DEFAULT_SOCKET;
 
 /// Declares the commands.
-pub fn register(r: &mut Registry<Context>) {
-    r.add(
+pub fn register(r: &mut Registrar<'_, Context>) {
+    r.command(
         "create memif socket id <id:u32> filename <file:word>",
         "Name a memif socket: a file, relative to the run-time directory, or @NAME for one without a file.",
         create_socket,
     );
-    r.add("delete memif socket id <id:u32>", "Forget a memif socket, which has no interfaces.", |c, a| {
-        let key = MemifSocket::key(a.need("id")?);
-        if c.store.get(&key).is_none() {
-            return Err(a.fault("id", "there is no such memif socket that was created"));
-        }
-        c.transact(vec![Change::remove(key)]).map_err(|e| a.about("id", e))?;
-        Ok(Output::none())
-    });
-    r.add(
+    r.command(
+        "delete memif socket id <id:u32>",
+        "Forget a memif socket, which has no interfaces.",
+        |c, a| {
+            let key = MemifSocket::key(a.need("id")?);
+            if c.store.get(&key).is_none() {
+                return Err(a.fault("id", "there is no such memif socket that was created"));
+            }
+            c.transact(vec![Change::remove(key)]).map_err(|e| a.about("id", e))?;
+            Ok(Output::none())
+        },
+    );
+    r.command(
         "create interface memif [id <id:u32>] [socket-id <socket:u32>] [{master | slave}] [rx-queues <rx:u16>] \
          [tx-queues <tx:u16>] [ring-size <ring:u16>] [buffer-size <buffer:u32>] [secret <secret:word>] \
          [hw-addr <mac:mac>] [trusted] [no-zero-copy] [index <index:u32>]",
@@ -38,10 +41,10 @@ pub fn register(r: &mut Registry<Context>) {
          shares all buffers of this router with its master, and copies nothing.",
         create_interface,
     );
-    r.add("delete interface memif <interface:interface>", "Remove a memif interface.", |c, a| {
-        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Memif(_)))
+    r.command("delete interface memif <interface:interface>", "Remove a memif interface.", |c, a| {
+        c.delete_interface::<Config>(a, "interface", &a.need::<String>("interface")?)
     });
-    r.add(
+    r.command(
         "show memif [<interface:interface>] [descriptors]",
         "Show memif sockets and interfaces with their rings. Secrets are in \"show config\" only.",
         show,
@@ -87,9 +90,8 @@ fn create_interface(c: &mut Context, a: &Args) -> Done {
     one("ring", Config { ring_size: config.ring_size, ..usual.clone() })?;
     one("buffer", Config { buffer_size: config.buffer_size, ..usual })?;
     let name = config.name();
-    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Memif(config)) };
     let about = ["socket", "id"].into_iter().find(|name| a.has(name)).unwrap_or("memif");
-    create(c, a, about, Interface::key(&name), interface)
+    c.create_interface(a, about, &name, config)
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,134 @@
+//! Linux interfaces by AF_PACKET: `host-NAME`.
+
+use std::sync::LazyLock;
+
+use drivers::af_packet::{self, Config, Mode};
+use model::schema::{Schema, pairs, truth};
+use net::feature::{self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened};
+
+use super::{DEVICE_TYPES, FORCE, check_linux_name, is_linux, taken_once};
+use crate::cli::{Args, quote};
+use crate::commands::{Context, Done};
+use crate::intent::{Abilities, Refused, View};
+use crate::system::System;
+
+/// What they are called, before the name of the Linux interface.
+pub(super) const PREFIX: &str = "host-";
+
+fn schema() -> &'static Schema<Config> {
+    static SCHEMA: LazyLock<Schema<Config>> = LazyLock::new(|| {
+        Schema::new(Config::new(""))
+            .field(
+                "mode",
+                pairs(&[(Mode::V2, "v2"), (Mode::V3, "v3")]),
+                |c| c.mode,
+                |c, mode| c.mode = mode,
+                "The version of the kernel's receive ring: `v3` for throughput.",
+            )
+            .field(
+                "shared",
+                truth(),
+                |c| c.shared,
+                |c, on| c.shared = on,
+                "The kernel goes on using the interface, too.",
+            )
+            .field("force", truth(), |c| c.force, |c, on| c.force = on, FORCE)
+    });
+    &SCHEMA
+}
+
+impl Backing<System> for Config {
+    const DEVICE: bool = true;
+
+    fn validate(&self, _: &str, _: Option<u16>, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        check_linux_name(&self.name)?;
+        taken_once(&self.name, &format!("{}{}", super::af_xdp::PREFIX, self.name), view)
+    }
+
+    fn open(&self, _: &str, _: Prepared, _: &mut System) -> Result<Opened, Unopened> {
+        Ok(Opened::Device(af_packet::open(self)?))
+    }
+
+    fn dump(&self, _: &str) -> String {
+        let mut s = format!("create host-interface name {}", quote(&self.name));
+        for (on, word) in [(self.shared, " shared"), (self.force, " force"), (self.mode == Mode::V3, " v3")] {
+            s += if on { word } else { "" };
+        }
+        s
+    }
+
+    fn takes_over(&self, _: &Config) -> bool {
+        true
+    }
+}
+
+/// The feature.
+pub struct Feature;
+
+impl feature::Feature<Context> for Feature {
+    fn name(&self) -> &'static str {
+        "af-packet"
+    }
+
+    fn about(&self) -> &'static str {
+        "Takes Linux interfaces by packet sockets."
+    }
+
+    fn register(&self, r: &mut Registrar<'_, Context>) {
+        r.interfaces(Interfaces {
+            what: "a Linux interface",
+            named: format!("{PREFIX}NAME"),
+            section: None,
+            names: Box::new(is_linux(PREFIX)),
+            read: Box::new(|r, name, _, fields| {
+                let host = name.strip_prefix(PREFIX)?;
+                let by = fields.take("device-type").and_then(|n| Some((n.at, r.word(n, DEVICE_TYPES)?)));
+                if let Some((at, "dpdk" | "af-xdp")) = by {
+                    r.fault(
+                        at,
+                        format!(
+                            "{name} is a Linux interface: its device-type is af-packet (by AF_XDP it is xdp-{host})"
+                        ),
+                    );
+                }
+                let mut config = Config::new(host);
+                if let Some(node) = fields.take("af-packet") {
+                    schema().read_over(r, node.at, node, &mut config);
+                }
+                Some(Begun::by(config))
+            }),
+            is: |backed| backed.get::<Config>().is_some(),
+            write: Box::new(|t, backed| {
+                if let Some(config) = backed.get() {
+                    t.map("af-packet", |t| schema().write(t, config));
+                }
+            }),
+            title: "`af-packet`".into(),
+            rows: schema().rows(""),
+            examples: Box::new(|| {
+                let named = |config| Backed::by(Config { name: "eth0".into(), ..config });
+                schema().examples().into_iter().map(|c| (format!("{PREFIX}eth0"), named(c))).collect()
+            }),
+        });
+        r.command(
+            "create host-interface name <name:word> [hw-addr <mac:mac>] [shared] [v3] [force] [index <index:u32>]",
+            "Take a Linux interface; it becomes host-NAME.",
+            create,
+        );
+        r.command("delete host-interface name <name:word>", "Give a Linux interface back.", |c, a| {
+            let name = format!("{PREFIX}{}", a.need::<String>("name")?);
+            c.delete_interface::<Config>(a, "name", &name)
+        });
+    }
+}
+
+fn create(c: &mut Context, a: &Args) -> Done {
+    let name = a.need::<String>("name")?;
+    let config = Config {
+        mode: if a.has("v3") { Mode::V3 } else { Mode::V2 },
+        shared: a.has("shared"),
+        force: a.has("force"),
+        ..Config::new(name.clone())
+    };
+    c.create_interface(a, "name", &format!("{PREFIX}{name}"), config)
+}

@@ -1,0 +1,198 @@
+//! Linux interfaces by AF_XDP: `xdp-NAME`.
+
+use std::sync::LazyLock;
+
+use drivers::af_xdp::{self, Attach, Config, Copying};
+use model::schema::{Bad, Schema, number, optional, pairs, truth};
+use net::feature::{self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened};
+
+use super::{DEVICE_TYPES, FORCE, check_linux_name, is_linux, taken_once};
+use crate::cli::{Args, quote};
+use crate::commands::{Context, Done};
+use crate::intent::{Abilities, MOST_QUEUES, Refused, View, refuse};
+use crate::system::System;
+
+/// What they are called, before the name of the Linux interface.
+pub(super) const PREFIX: &str = "xdp-";
+
+fn schema() -> &'static Schema<Config> {
+    static SCHEMA: LazyLock<Schema<Config>> = LazyLock::new(|| {
+        let ring = || number(64..=32_768).unit("packets, a power of two");
+        Schema::new(Config::new(""))
+            .field(
+                "queues",
+                optional(number(1..=MOST_QUEUES)),
+                |c| c.queues,
+                |c, n| c.queues = n,
+                "Queues each way; all that the interface has, if nothing is said.",
+            )
+            .field("rx-ring-size", ring(), |c| c.rx_ring, |c, n| c.rx_ring = n, "The size of a receive ring.")
+            .field("tx-ring-size", ring(), |c| c.tx_ring, |c, n| c.tx_ring = n, "The size of a transmit ring.")
+            .field(
+                "mode",
+                optional(pairs(&[(Attach::Native, "native"), (Attach::Generic, "generic")])),
+                |c| c.attach,
+                |c, attach| c.attach = attach,
+                "Where the program runs: in the driver, or in the kernel for drivers that cannot. The better one, if nothing is said.",
+            )
+            .field(
+                "zero-copy",
+                optional(truth()),
+                |c| match c.copying {
+                    Copying::IfNeeded => None,
+                    copying => Some(copying == Copying::Never),
+                },
+                |c, never| {
+                    c.copying = match never {
+                        Some(true) => Copying::Never,
+                        Some(false) => Copying::Always,
+                        None => Copying::IfNeeded,
+                    }
+                },
+                "`true`: only if the driver can do without copies; `false`: always copy. Without copies it has not been seen at work \
+                 yet, for want of such a driver.",
+            )
+            .field("force", truth(), |c| c.force, |c, on| c.force = on, FORCE)
+            .check(|c| {
+                for (field, size) in [("rx-ring-size", c.rx_ring), ("tx-ring-size", c.tx_ring)] {
+                    if !size.is_power_of_two() {
+                        return Err(Bad::new(field, format!("{size} is no power of two")));
+                    }
+                }
+                Ok(())
+            })
+    });
+    &SCHEMA
+}
+
+impl Backing<System> for Config {
+    const DEVICE: bool = true;
+
+    fn validate(&self, _: &str, mtu: Option<u16>, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        check_linux_name(&self.name)?;
+        if let Some(mtu) = mtu.filter(|mtu| *mtu > af_xdp::MAX_MTU) {
+            return refuse(format!(
+                "an MTU of {mtu} is more than {}, the most by AF_XDP: host-{} may have more",
+                af_xdp::MAX_MTU,
+                self.name
+            ));
+        }
+        taken_once(&self.name, &format!("{}{}", super::af_packet::PREFIX, self.name), view)
+    }
+
+    fn open(&self, _: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
+        Ok(Opened::Device(af_xdp::open(self, system.router.pool())?))
+    }
+
+    fn dump(&self, _: &str) -> String {
+        let usual = Config::new(self.name.clone());
+        let mut s = format!("create interface af_xdp host-if {}", quote(&self.name));
+        if let Some(n) = self.queues {
+            s += &format!(" num-rx-queues {n}");
+        }
+        for (size, usual, word) in
+            [(self.rx_ring, usual.rx_ring, "rx-queue-size"), (self.tx_ring, usual.tx_ring, "tx-queue-size")]
+        {
+            if size != usual {
+                s += &format!(" {word} {size}");
+            }
+        }
+        s += match self.attach {
+            None => "",
+            Some(Attach::Native) => " native",
+            Some(Attach::Generic) => " generic",
+        };
+        s += match self.copying {
+            Copying::IfNeeded => "",
+            Copying::Always => " no-zero-copy",
+            Copying::Never => " zero-copy",
+        };
+        s + if self.force { " force" } else { "" }
+    }
+
+    fn takes_over(&self, _: &Config) -> bool {
+        true
+    }
+}
+
+/// The feature.
+pub struct Feature;
+
+impl feature::Feature<Context> for Feature {
+    fn name(&self) -> &'static str {
+        "af-xdp"
+    }
+
+    fn about(&self) -> &'static str {
+        "Takes Linux interfaces by AF_XDP."
+    }
+
+    fn register(&self, r: &mut Registrar<'_, Context>) {
+        r.interfaces(Interfaces {
+            what: "a Linux interface by AF_XDP",
+            named: format!("{PREFIX}NAME"),
+            section: None,
+            names: Box::new(is_linux(PREFIX)),
+            read: Box::new(|r, name, _, fields| {
+                let by = fields.take("device-type").and_then(|n| Some((n.at, r.word(n, DEVICE_TYPES)?)));
+                if let Some((at, word @ ("dpdk" | "af-packet"))) = by {
+                    r.fault(
+                        at,
+                        format!(
+                            "{name} is a Linux interface by AF_XDP: its device-type is af-xdp, not {word}"
+                        ),
+                    );
+                }
+                let mut config = Config::new(name.strip_prefix(PREFIX)?);
+                if let Some(node) = fields.take("af-xdp") {
+                    schema().read_over(r, node.at, node, &mut config);
+                }
+                Some(Begun::by(config))
+            }),
+            is: |backed| backed.get::<Config>().is_some(),
+            write: Box::new(|t, backed| {
+                if let Some(config) = backed.get() {
+                    t.map("af-xdp", |t| schema().write(t, config));
+                }
+            }),
+            title: "`af-xdp`".into(),
+            rows: schema().rows(""),
+            examples: Box::new(|| {
+                let named = |config| Backed::by(Config { name: "eth0".into(), ..config });
+                schema().examples().into_iter().map(|c| (format!("{PREFIX}eth0"), named(c))).collect()
+            }),
+        });
+        r.command(
+            "create interface af_xdp host-if <name:word> [num-rx-queues {all | <queues:u32>}] [rx-queue-size <rx:u32>] \
+             [tx-queue-size <tx:u32>] [{native | generic}] [{zero-copy | no-zero-copy}] [hw-addr <mac:mac>] [force] \
+             [index <index:u32>]",
+            "Take a Linux interface by AF_XDP, with all its queues; it becomes xdp-NAME.",
+            create,
+        );
+        r.command("delete interface af_xdp <interface:interface>", "Give a Linux interface back.", |c, a| {
+            c.delete_interface::<Config>(a, "interface", &a.need::<String>("interface")?)
+        });
+    }
+}
+
+fn create(c: &mut Context, a: &Args) -> Done {
+    let usual = Config::new(a.need::<String>("name")?);
+    let config = Config {
+        queues: a.get("queues"),
+        rx_ring: a.get("rx").unwrap_or(usual.rx_ring),
+        tx_ring: a.get("tx").unwrap_or(usual.tx_ring),
+        attach: match (a.has("native"), a.has("generic")) {
+            (true, _) => Some(Attach::Native),
+            (_, true) => Some(Attach::Generic),
+            _ => None,
+        },
+        copying: match (a.has("zero-copy"), a.has("no-zero-copy")) {
+            (true, _) => Copying::Never,
+            (_, true) => Copying::Always,
+            _ => Copying::IfNeeded,
+        },
+        force: a.has("force"),
+        ..usual
+    };
+    c.create_interface(a, "name", &format!("{PREFIX}{}", config.name), config)
+}

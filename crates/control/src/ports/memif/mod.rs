@@ -1,0 +1,223 @@
+//! Shared memory with other programs: `memifSOCKET/ID`.
+
+mod commands;
+mod socket;
+
+use std::sync::LazyLock;
+
+use drivers::memif::{Config, Role, Secret};
+use model::key::Need;
+use model::schema::{Form, Schema, number, optional, pairs, truth};
+use model::yaml::{Node, Reader, Text, quoted};
+use net::feature::{
+    self, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, number_of,
+};
+
+use crate::cli::quote_last;
+use crate::commands::Context;
+use crate::intent::{Abilities, HIDDEN, Interface, Key, Refused, View, refuse};
+use crate::system::{DEFAULT_SOCKET, System};
+
+pub use socket::MemifSocket;
+
+/// A secret, which is hidden from those who may only read.
+struct Hidden;
+
+impl Form for Hidden {
+    type Value = Secret;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<Secret> {
+        let text = r.text(node)?;
+        Secret::new(text).map_err(|why| r.fault(node.at, why)).ok()
+    }
+
+    fn line(&self, _: &Secret) -> String {
+        HIDDEN.into()
+    }
+
+    fn write(&self, t: &mut Text<'_>, name: &str, secret: &Secret) {
+        t.field(name, Some(quoted(if t.hides() { HIDDEN } else { secret.reveal() })));
+    }
+
+    fn values(&self) -> String {
+        "up to 24 bytes".into()
+    }
+
+    fn examples(&self) -> Vec<Secret> {
+        Secret::new("mum").into_iter().collect()
+    }
+}
+
+/// `memif` of `memifSOCKET/ID`.
+fn schema() -> &'static Schema<Config> {
+    static SCHEMA: LazyLock<Schema<Config>> = LazyLock::new(|| {
+        let queues = || number(1..=u16::MAX);
+        Schema::new(Config::new(0, 0, Role::Client))
+            .field(
+                "role",
+                pairs(&[(Role::Server, "master"), (Role::Client, "slave")]),
+                |c| c.role,
+                |c, role| c.role = role,
+                "A `master` listens, a `slave` connects.",
+            )
+            .needed("its \"role\" is needed, master or slave")
+            .field("rx-queues", queues(), |c| c.rx_queues as u16, |c, n| c.rx_queues = n.into(), "Receive queues.")
+            .field("tx-queues", queues(), |c| c.tx_queues as u16, |c, n| c.tx_queues = n.into(), "Transmit queues.")
+            .field(
+                "ring-size",
+                queues().unit("packets, a power of two"),
+                |c| c.ring_size,
+                |c, n| c.ring_size = n,
+                "The size of a ring. A master takes what its slave has.",
+            )
+            .field(
+                "buffer-size",
+                number(1..=u32::MAX).unit("bytes"),
+                |c| c.buffer_size,
+                |c, n| c.buffer_size = n,
+                "The size of a buffer; larger packets take several. A master takes what its slave has.",
+            )
+            .field(
+                "trusted",
+                truth(),
+                |c| c.trusted,
+                |c, on| c.trusted = on,
+                "The peer of a `master` may bring memory that it can take away again, which ends the router at its next access. A `slave` \
+                 shares all buffers of the router with its master, and copies nothing.",
+            )
+            .field(
+                "secret",
+                optional(Hidden),
+                |c| c.secret.clone(),
+                |c, secret| c.secret = secret,
+                "What a peer has to say; VPP as a client sends 23 bytes of it. It stands in this file, in `show config` and in what an \
+                 apply says of changes, for those who may change the configuration; others see `<hidden>`.",
+            )
+    });
+    &SCHEMA
+}
+
+impl Backing<System> for Config {
+    const DEVICE: bool = true;
+
+    fn validate(
+        &self,
+        name: &str,
+        _: Option<u16>,
+        view: &View<'_>,
+        abilities: &Abilities,
+    ) -> Result<(), Refused> {
+        if self.name() != name {
+            return refuse(format!("{name} is named {}, by its socket and id", self.name()));
+        }
+        if self.socket != DEFAULT_SOCKET && view.get(&MemifSocket::key(self.socket)).is_none() {
+            return refuse(format!("there is no memif socket {}", self.socket));
+        }
+        self.check().or_else(refuse)?;
+        if self.lends() {
+            let all = view.range(Key::all::<Interface>()).filter_map(|(_, value)| value.get::<Interface>());
+            let others = all.filter_map(|interface| interface.spec.get::<Config>());
+            let others = others.filter(|other| other.name() != name).map(slots);
+            abilities.check_lent(others.sum::<usize>() + slots(self)).or_else(refuse)?;
+        }
+        Ok(())
+    }
+
+    fn open(&self, _: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
+        system.open_memif(self).map(Opened::Device).map_err(Unopened::new)
+    }
+
+    fn dump(&self, _: &str) -> String {
+        let usual = Config::new(self.socket, self.id, self.role);
+        let mut s = format!("create interface memif id {} socket-id {}", self.id, self.socket);
+        s += if self.role == Role::Server { " master" } else { " slave" };
+        let numbers = [
+            ("rx-queues", self.rx_queues, usual.rx_queues),
+            ("tx-queues", self.tx_queues, usual.tx_queues),
+            ("ring-size", self.ring_size.into(), usual.ring_size.into()),
+            ("buffer-size", self.buffer_size as usize, usual.buffer_size as usize),
+        ];
+        for (word, is, usual) in numbers {
+            if is != usual {
+                s += &format!(" {word} {is}");
+            }
+        }
+        s += if self.trusted { " trusted" } else { "" };
+        if let Some(secret) = &self.secret {
+            s += &format!(" secret {}", quote_last(secret.reveal()));
+        }
+        s
+    }
+
+    /// One that listens may have to wait until another one does no longer.
+    fn takes_over(&self, old: &Config) -> bool {
+        self.role == old.role
+    }
+
+    fn needs(&self, to: &mut dyn FnMut(Need)) {
+        if self.socket != DEFAULT_SOCKET {
+            to(Need::new(&socket::SOCKET, self.socket));
+        }
+    }
+
+    fn without_secrets(&self) -> Option<Config> {
+        self.secret.as_ref()?;
+        Some(Config { secret: Secret::new(HIDDEN).ok(), ..self.clone() })
+    }
+}
+
+/// How many of the router's buffers a peer can have.
+fn slots(config: &Config) -> usize {
+    if config.lends() { (config.rx_queues + config.tx_queues) * usize::from(config.ring_size) } else { 0 }
+}
+
+/// The socket and the number of an interface that is named memifSOCKET/ID.
+fn numbers(name: &str) -> Option<(u32, u32)> {
+    let (socket, id) = name.split_once('/')?;
+    Some((number_of(socket, "memif")?, number_of(id, "")?))
+}
+
+/// The feature.
+pub struct Feature;
+
+impl feature::Feature<Context> for Feature {
+    fn name(&self) -> &'static str {
+        "memif"
+    }
+
+    fn about(&self) -> &'static str {
+        "Shares memory with other programs."
+    }
+
+    fn register(&self, r: &mut Registrar<'_, Context>) {
+        r.section(socket::section());
+        r.interfaces(Interfaces {
+            what: "shared memory",
+            named: "memifSOCKET/ID".into(),
+            section: None,
+            names: Box::new(|name| numbers(name).map(|_| Ok(()))),
+            read: Box::new(|r, name, at, fields| {
+                let (socket, id) = numbers(name)?;
+                let Some(node) = fields.take("memif") else {
+                    r.fault(at, format!("{name} needs a \"memif\" with its \"role\", master or slave"));
+                    return None;
+                };
+                let mut config = Config::new(socket, id, Role::Client);
+                schema().read_over(r, node.at, node, &mut config);
+                Some(Begun::by(config))
+            }),
+            is: |backed| backed.get::<Config>().is_some(),
+            write: Box::new(|t, backed| {
+                if let Some(config) = backed.get() {
+                    t.map("memif", |t| schema().write(t, config));
+                }
+            }),
+            title: "`memif`".into(),
+            rows: schema().rows(""),
+            examples: Box::new(|| {
+                schema().examples().into_iter().map(|c| (c.name(), Backed::by(c))).collect()
+            }),
+        });
+        commands::register(r);
+    }
+}

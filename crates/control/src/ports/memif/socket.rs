@@ -1,0 +1,98 @@
+//! Sockets of memif: `memif-sockets`.
+
+use std::path::PathBuf;
+
+use model::key::{Kind, Need, Role};
+use model::object::Effect;
+use model::yaml::quoted;
+use net::feature::{Section, number_of};
+
+use crate::cli::quote_last;
+use crate::intent::{Abilities, Key, Object, Refused, View, refuse};
+use crate::system::{DEFAULT_SOCKET, System};
+
+/// What an interface on a socket needs.
+pub(super) static SOCKET: Role = Role {
+    name: "memif socket",
+    title: |id| id.get::<u32>().map_or_else(|| "a memif socket".into(), |id| format!("memif socket {id}")),
+};
+
+/// A memif socket: its file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemifSocket(pub PathBuf);
+
+impl Kind for MemifSocket {
+    /// Its number.
+    type Key = u32;
+    const NAME: &'static str = "memif-socket";
+    const PHASE: u16 = 30;
+
+    fn title(id: &u32) -> String {
+        format!("memif socket {id}")
+    }
+
+    fn role(id: &u32) -> Option<Need> {
+        Some(Need::new(&SOCKET, id))
+    }
+}
+
+impl MemifSocket {
+    /// The key of a socket.
+    pub fn key(id: u32) -> Key {
+        Key::of::<MemifSocket>(&id)
+    }
+}
+
+impl Object<System> for MemifSocket {
+    fn validate(&self, id: &u32, _: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        match *id {
+            DEFAULT_SOCKET => refuse("memif socket 0 is always there"),
+            _ => Ok(()),
+        }
+    }
+
+    fn apply(&self, id: &u32, _: Option<&Self>, system: &mut System) -> Result<(), Refused> {
+        let path = system.memif_path(&self.0);
+        system.memif.add_socket(*id, &path).or_else(|e| refuse(e.to_string()))
+    }
+
+    fn withdraw(&self, id: &u32, system: &mut System) -> Result<(), Refused> {
+        system.memif.remove_socket(*id).or_else(|e| refuse(e.to_string()))
+    }
+
+    fn dump(&self, id: &u32, _: bool) -> Vec<String> {
+        vec![format!("create memif socket id {id} filename {}", quote_last(&self.0.display().to_string()))]
+    }
+
+    /// What is on it has to be made anew.
+    fn effect(&self, _: &Self) -> Effect {
+        Effect::Anew
+    }
+}
+
+/// `memif-sockets`: files by number.
+pub(super) fn section() -> Section<System> {
+    Section {
+        name: "memif-sockets",
+        first: true,
+        kind: MemifSocket::INFO,
+        read: |file, node| {
+            for (id, at, node) in file.reader().entries(node) {
+                let Some(number) = number_of(id, "") else {
+                    file.reader().fault(at, "memif sockets have numbers, 1 and up");
+                    continue;
+                };
+                if let Some(path) = file.reader().text(node) {
+                    let path = PathBuf::from(path);
+                    file.ask(at, MemifSocket::key(number), MemifSocket(path).into());
+                }
+            }
+        },
+        write: |t, key, value| {
+            if let (Some(id), Some(MemifSocket(path))) = (key.get::<MemifSocket>(), value.get()) {
+                t.field(&id.to_string(), Some(quoted(&path.display().to_string())));
+            }
+        },
+        rows: Vec::new,
+    }
+}

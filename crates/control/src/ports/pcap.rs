@@ -1,0 +1,326 @@
+//! Devices that replay and record files: `pcapN`.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use drivers::pcap::{self, Config, PACKETS, Record, Recording, Replay, Speed};
+use model::object::Fact;
+use model::schema::{Bad, Parsed, Schema, number, optional, parsed, truth};
+use model::yaml::quoted;
+use net::feature::{
+    self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, Unready, number_of,
+    numbered,
+};
+
+use super::{is_numbered, numbered_name};
+use crate::cli::{Args, quote};
+use crate::commands::{Context, Done};
+use crate::files;
+use crate::intent::{Abilities, RECORDS, Refused, View, recorded, refuse};
+use crate::system::System;
+
+/// What they are called, before their number.
+const PREFIX: &str = "pcap";
+
+/// The files of a device, as a file says them.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Files {
+    rx: Option<PathBuf>,
+    rate: Option<u32>,
+    full: bool,
+    /// `Some(None)`: for ever.
+    rounds: Option<Option<u32>>,
+    tx: Option<PathBuf>,
+    max: Option<u64>,
+}
+
+fn path() -> Parsed<PathBuf> {
+    parsed(
+        "a whole path",
+        &["/tmp/a.pcap"],
+        |text| {
+            let path = PathBuf::from(text);
+            if path.is_absolute() {
+                Ok(path)
+            } else {
+                Err(format!("{text}: a file is named by its whole path, from / on"))
+            }
+        },
+        |path: &PathBuf| file(path),
+    )
+}
+
+fn file(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}
+
+fn rounds() -> Parsed<Option<u32>> {
+    parsed(
+        "1 to 4294967295, or `forever`",
+        &["forever", "2"],
+        |text| match text {
+            "forever" => Ok(None),
+            text => {
+                text.parse().ok().filter(|n| *n > 0).map(Some).ok_or_else(|| {
+                    format!("\"{text}\" is not a number from 1 to {}, nor \"forever\"", u32::MAX)
+                })
+            }
+        },
+        |rounds| rounds.map_or("forever".into(), |n| n.to_string()),
+    )
+}
+
+/// `pcap` of `pcapN`.
+fn schema() -> &'static Schema<Files> {
+    static SCHEMA: LazyLock<Schema<Files>> = LazyLock::new(|| {
+        Schema::new(Files::default())
+            .field(
+                "rx",
+                optional(path()),
+                |f| f.rx.clone(),
+                |f, path| f.rx = path,
+                "A file, pcap or pcapng, of at most 64 MiB, that is received whenever the device is set up.",
+            )
+            .field(
+                "rate",
+                optional(number(1..=u32::MAX).unit("packets a second")),
+                |f| f.rate,
+                |f, rate| f.rate = rate,
+                "The rate of `rx`; with the times of the file, if nothing is said.",
+            )
+            .field("full-speed", truth(), |f| f.full, |f, on| f.full = on, "`rx` as fast as possible.")
+            .field(
+                "loop",
+                optional(rounds()),
+                |f| f.rounds,
+                |f, n| f.rounds = n,
+                "How many times `rx` is received: once, if nothing is said.",
+            )
+            .field(
+                "tx",
+                optional(path()),
+                |f| f.tx.clone(),
+                |f, path| f.tx = path,
+                "A file that is made anew, with what is sent.",
+            )
+            .field(
+                "max",
+                optional(number(0..=u64::MAX).unit("packets")),
+                |f| f.max,
+                |f, n| f.max = n,
+                "How many packets `tx` holds: 100,000, if nothing is said.",
+            )
+            .check(Files::check)
+    });
+    &SCHEMA
+}
+
+impl Files {
+    fn check(&self) -> Result<(), Bad> {
+        let replayed = self.rate.is_some() || self.full || self.rounds.is_some();
+        match self {
+            Files { rx: None, .. } if replayed => {
+                Err(Bad::new("", "rate, full-speed and loop are of a file that is replayed: \"rx\""))
+            }
+            Files { rate: Some(_), full: true, .. } => {
+                Err(Bad::new("", "a file is replayed at a rate or at full speed, not both"))
+            }
+            Files { tx: None, max: Some(_), .. } => {
+                Err(Bad::new("", "max is of a file that is recorded: \"tx\""))
+            }
+            Files { rx: None, tx: None, .. } => {
+                Err(Bad::new("", "it has no file: \"rx\" to replay one, \"tx\" to record one, or both"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the device of this number is asked for.
+    fn config(self, number: u16) -> Config {
+        let speed = match (self.rate, self.full) {
+            (Some(pps), _) => Speed::Rate(pps),
+            (None, true) => Speed::Full,
+            (None, false) => Speed::Own,
+        };
+        let rounds = self.rounds.unwrap_or(Some(1));
+        let replay = self.rx.map(|file| Replay { file, speed, rounds });
+        let record = self.tx.map(|file| Record { file, most: self.max.unwrap_or(PACKETS) });
+        Config { replay, record, ..Config::new(number) }
+    }
+
+    /// The same of a device.
+    fn of(config: &Config) -> Files {
+        let (replay, record) = (config.replay.as_ref(), config.record.as_ref());
+        let rounds = replay.map(|r| r.rounds).filter(|n| *n != Some(1));
+        Files {
+            rx: replay.map(|r| r.file.clone()),
+            rate: replay.and_then(|r| if let Speed::Rate(pps) = r.speed { Some(pps) } else { None }),
+            full: replay.is_some_and(|r| r.speed == Speed::Full),
+            rounds,
+            tx: record.map(|r| r.file.clone()),
+            max: record.map(|r| r.most),
+        }
+    }
+}
+
+impl Backing<System> for Config {
+    const DEVICE: bool = true;
+
+    fn validate(&self, name: &str, _: Option<u16>, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        let Some(record) = &self.record else { return Ok(()) };
+        match recorded(view, &record.file).find(|other| other != name) {
+            Some(other) => refuse(format!("{other} records to {} already", record.file.display())),
+            None => Ok(()),
+        }
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self) -> Result<Prepared, Unready> {
+        let unready = |about, why| Unready { about, why: Refused(why) };
+        let recording = self.replay.as_ref().map(pcap::load).transpose();
+        let recording = recording.map_err(|e| unready("rx", e.to_string()))?;
+        if let Some(Record { file, .. }) = &self.record {
+            let made = files::may_be_made(file);
+            made.map_err(|e| unready("tx", format!("{} cannot be written: {e}", file.display())))?;
+        }
+        Ok(recording.map(|recording| Box::new(recording) as _))
+    }
+
+    fn open(&self, _: &str, prepared: Prepared, _: &mut System) -> Result<Opened, Unopened> {
+        let recording = prepared.and_then(|prepared| prepared.downcast::<Recording>().ok());
+        let device = match recording {
+            None => pcap::open(self),
+            Some(recording) => pcap::open_loaded(self, Some(*recording)),
+        };
+        device.map(Opened::Device).map_err(Unopened::new)
+    }
+
+    fn dump(&self, name: &str) -> String {
+        let mut s = format!("create pcap interface {name}");
+        let path = |p: &Path| quote(&p.display().to_string()).into_owned();
+        if let Some(replay) = &self.replay {
+            s += &format!(" rx {}", path(&replay.file));
+            s += &match replay.speed {
+                Speed::Own => String::new(),
+                Speed::Rate(pps) => format!(" rate {pps}"),
+                Speed::Full => " full-speed".into(),
+            };
+            s += &match replay.rounds {
+                None => " loop forever".into(),
+                Some(1) => String::new(),
+                Some(n) => format!(" loop {n}"),
+            };
+        }
+        if let Some(record) = &self.record {
+            s += &format!(" tx {} max {}", path(&record.file), record.most);
+        }
+        s
+    }
+
+    fn facts(&self, name: &str, to: &mut dyn FnMut(Fact)) {
+        if let Some(record) = &self.record {
+            to(Fact::new(RECORDS, (&record.file, name)));
+        }
+    }
+
+    fn lacks(&self, to: &mut dyn FnMut(String)) {
+        // All that a router does with the file, without its recording.
+        let replayed = Config { record: None, ..self.clone() };
+        if let Some(error) = replayed.replay.is_some().then(|| pcap::open(&replayed).err()).flatten() {
+            to(error.to_string());
+        }
+        let folder = self.record.as_ref().and_then(|record| record.file.parent());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            to(format!("there is no directory {} to record in", folder.display()));
+        }
+    }
+}
+
+/// The feature.
+pub struct Feature;
+
+impl feature::Feature<Context> for Feature {
+    fn name(&self) -> &'static str {
+        "pcap"
+    }
+
+    fn about(&self) -> &'static str {
+        "Replays files as what devices receive, and records what they send."
+    }
+
+    fn register(&self, r: &mut Registrar<'_, Context>) {
+        r.interfaces(Interfaces {
+            what: "a device of files",
+            named: numbered(PREFIX),
+            section: None,
+            names: Box::new(is_numbered::<u16>(PREFIX)),
+            read: Box::new(|r, name, at, fields| {
+                let number = number_of(name, PREFIX)?;
+                let Some(node) = fields.take("pcap") else {
+                    r.fault(
+                        at,
+                        format!("{name} needs a \"pcap\" with a file to replay (rx), or to record (tx)"),
+                    );
+                    return None;
+                };
+                let files = schema().read(r, node.at, node).unwrap_or_default();
+                Some(Begun::by(files.config(number)))
+            }),
+            is: |backed| backed.get::<Config>().is_some(),
+            write: Box::new(|t, backed| {
+                if let Some(config) = backed.get() {
+                    t.map("pcap", |t| schema().write(t, &Files::of(config)));
+                }
+            }),
+            title: "`pcap`".into(),
+            rows: schema().rows(""),
+            examples: Box::new(|| {
+                let made = |files: Files| Backed::by(files.config(7));
+                schema().examples().into_iter().map(|files| (format!("{PREFIX}7"), made(files))).collect()
+            }),
+        });
+        r.command(
+            "create pcap interface <name:word> [rx <rx:path>] [{rate <pps:u32> | full-speed}] \
+             [loop {forever | <rounds:u32>}] [tx <tx:path>] [max <most:u64>] [index <index:u32>]",
+            "Make a device that receives the packets of one file (pcap or pcapng), with the times between them that it has or \
+             faster, and writes what is sent to it to another; names are pcap0, pcap1, …. It plays from when it is set up.",
+            create,
+        );
+        r.command("delete pcap interface <interface:interface>", "Remove a device of files.", |c, a| {
+            c.delete_interface::<Config>(a, "interface", &a.need::<String>("interface")?)
+        });
+    }
+}
+
+fn create(c: &mut Context, a: &Args) -> Done {
+    let (name, number) = numbered_name(a, PREFIX, "device of files")?;
+    let mut config = Config::new(number);
+    if let Some(file) = a.get::<PathBuf>("rx") {
+        let speed = match a.get::<u32>("pps") {
+            Some(0) => return Err(a.fault("pps", "a rate is at least one packet a second")),
+            Some(pps) => Speed::Rate(pps),
+            None if a.has("full-speed") => Speed::Full,
+            None => Speed::Own,
+        };
+        let rounds = match a.get::<u32>("rounds") {
+            Some(0) => return Err(a.fault("rounds", "a file is replayed at least once")),
+            rounds => rounds.or((!a.has("forever")).then_some(1)),
+        };
+        config.replay = Some(Replay { file, speed, rounds });
+    } else if let Some(word) = ["rate", "full-speed", "loop"].into_iter().find(|word| a.has(word)) {
+        return Err(a.fault(word, "this is of a file that is replayed: rx FILE"));
+    }
+    if let Some(file) = a.get::<PathBuf>("tx") {
+        config.record = Some(Record { file, most: a.get::<u64>("most").unwrap_or(PACKETS) });
+    } else if a.has("max") {
+        return Err(a.fault("max", "this is of a file that is recorded: tx FILE"));
+    }
+    if config.replay.is_none() && config.record.is_none() {
+        return Err(a.fault("name", "it has no file: rx FILE to replay one, tx FILE to record one, or both"));
+    }
+    let about = if config.replay.is_some() { "rx" } else { "tx" };
+    c.create_interface(a, about, &name, config)
+}

@@ -1,0 +1,239 @@
+//! Taps, whose other end is an interface of the host: `tapN`.
+
+use std::io::ErrorKind;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use drivers::tap::{self, Config};
+use model::object::Fact;
+use model::schema::{Form, Schema, number, optional, parsed, text};
+use net::feature::{
+    self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, Unready,
+    free_number, numbered,
+};
+use net::ip::Address;
+use net::router::check_mac;
+use wire::Mac;
+
+use super::{check_linux_name, is_numbered};
+use crate::cli::{Args, quote};
+use crate::commands::{Context, Done};
+use crate::config::{Description, MTUS, address, mac};
+use crate::files;
+use crate::intent::{Abilities, Refused, TAPS, View, refuse, taps};
+use crate::system::System;
+
+/// What they are called, before their number.
+const PREFIX: &str = "tap";
+
+/// A tap: both of its ends.
+#[derive(Clone, Debug, PartialEq)]
+struct Tap {
+    config: Config,
+    mtu: Option<u16>,
+}
+
+impl Tap {
+    /// A tap of which nothing is said but the name.
+    fn new(name: &str) -> Tap {
+        Tap { config: Config::new(name), mtu: None }
+    }
+}
+
+/// `host` of `tapN`.
+fn schema() -> &'static Schema<Tap> {
+    static SCHEMA: LazyLock<Schema<Tap>> = LazyLock::new(|| {
+        Schema::new(Tap::new(""))
+            .field(
+                "name",
+                text("a name of at most 15 bytes", &["vpp0"]),
+                |t| t.config.host_name.clone(),
+                |t, name| t.config.host_name = name,
+                "The Linux interface.",
+            )
+            .needed("the host's end needs a \"name\"")
+            .field(
+                "mac",
+                optional(mac()),
+                |t| t.config.host_mac.map(Mac),
+                |t, mac| t.config.host_mac = mac.map(|mac| mac.0),
+                "Its Ethernet address.",
+            )
+            .field(
+                "namespace",
+                optional(text("a name, or a path", &["blue"])),
+                |t| t.config.host_namespace.as_ref().map(|path| path.display().to_string()),
+                |t, name| t.config.host_namespace = name.map(PathBuf::from),
+                "Its network namespace.",
+            )
+            .field(
+                "address",
+                optional(parsed(
+                    "an IPv4 address with its length",
+                    &["10.0.0.1/24"],
+                    |text| {
+                        let address = address(text)?;
+                        let of = address.of().map(|a| (a.address, a.len));
+                        of.ok_or_else(|| {
+                            format!("{address} is no IPv4 address, which the host's end can be given")
+                        })
+                    },
+                    |(ip, len): &(std::net::Ipv4Addr, u8)| format!("{ip}/{len}"),
+                )),
+                |t| t.config.host_ip4,
+                |t, address| t.config.host_ip4 = address,
+                "Its address.",
+            )
+            .field(
+                "mtu",
+                optional(number(MTUS).unit("bytes")),
+                |t| t.mtu,
+                |t, mtu| t.mtu = mtu,
+                "The MTU of both ends.",
+            )
+            .later(&["bridge", "bridge-create", "namespace-create"])
+    });
+    &SCHEMA
+}
+
+impl Backing<System> for Config {
+    const DEVICE: bool = true;
+
+    fn validate(&self, name: &str, _: Option<u16>, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
+        check_linux_name(&self.host_name)?;
+        self.host_mac.map_or(Ok(()), |mac| check_mac(Mac(mac)))?;
+        let same_end = || taps(view, &self.host_name).find(|other| other != name);
+        // What names there are in another namespace, it knows.
+        match same_end().filter(|_| self.host_namespace.is_none()) {
+            Some(other) => refuse(format!("{} is the host's end of {other} already", self.host_name)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_slow(&self) -> bool {
+        self.host_namespace.is_some()
+    }
+
+    fn prepare(&self) -> Result<Prepared, Unready> {
+        let Some(namespace) = &self.host_namespace else { return Ok(None) };
+        let why = match files::open_by(&tap::namespace_file(namespace), tap::open_namespace) {
+            Ok(_) => return Ok(None),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                format!("there is no network namespace {}", namespace.display())
+            }
+            Err(e) => format!("the network namespace {} cannot be opened: {e}", namespace.display()),
+        };
+        Err(Unready { about: "ns", why: Refused(why) })
+    }
+
+    fn open(&self, _: &str, _: Prepared, _: &mut System) -> Result<Opened, Unopened> {
+        tap::open(self).map(Opened::Device).map_err(Unopened::new)
+    }
+
+    fn dump(&self, name: &str) -> String {
+        let id = name.strip_prefix(PREFIX).unwrap_or_default();
+        let mut s = format!("create tap id {id} host-if-name {}", quote(&self.host_name));
+        if let Some(ns) = &self.host_namespace {
+            s += &format!(" host-ns {}", quote(&ns.display().to_string()));
+        }
+        if let Some(mac) = self.host_mac {
+            s += &format!(" host-mac-addr {}", Mac(mac));
+        }
+        if let Some((ip, len)) = self.host_ip4 {
+            s += &format!(" host-ip4-addr {ip}/{len}");
+        }
+        s + if self.gso { "" } else { " no-gso" }
+    }
+
+    /// One that becomes another interface of the host may have to wait until that has another name.
+    fn takes_over(&self, old: &Config) -> bool {
+        self.host_name == old.host_name && self.host_namespace == old.host_namespace
+    }
+
+    fn facts(&self, name: &str, to: &mut dyn FnMut(Fact)) {
+        if self.host_namespace.is_none() {
+            to(Fact::new(TAPS, (&self.host_name, name)));
+        }
+    }
+}
+
+/// The feature.
+pub struct Feature;
+
+impl feature::Feature<Context> for Feature {
+    fn name(&self) -> &'static str {
+        "tap"
+    }
+
+    fn about(&self) -> &'static str {
+        "Makes interfaces of the host whose other end is an interface here."
+    }
+
+    fn register(&self, r: &mut Registrar<'_, Context>) {
+        r.interfaces(Interfaces {
+            what: "a tap",
+            named: numbered(PREFIX),
+            section: Some("taps"),
+            names: Box::new(is_numbered::<u32>(PREFIX)),
+            read: Box::new(|r, name, at, fields| {
+                let description =
+                    fields.take("description").and_then(|node| Description.read(r, node)).flatten();
+                for name in ["rx-ring-size", "tx-ring-size"] {
+                    // A tap has no rings here: packets are copied one by one, as many as there are.
+                    let size = fields.take(name).and_then(|n| Some((n.at, r.number(n, 8..=32_768u32)?)));
+                    if let Some((at, size)) = size.filter(|(_, size)| !size.is_power_of_two()) {
+                        r.fault(at, format!("{size} is no power of two"));
+                    }
+                }
+                let mut tap = Tap::new(name);
+                tap.config.gso = fields.take("gso").and_then(|n| r.truth(n)).unwrap_or(true);
+                match fields.take("host") {
+                    None => {
+                        r.fault(at, format!("{name} needs a \"host\" with the \"name\" of its other end"))
+                    }
+                    Some(node) => schema().read_over(r, node.at, node, &mut tap),
+                }
+                Some(Begun { backed: Backed::by(tap.config), mtu: tap.mtu, description })
+            }),
+            is: |backed| backed.get::<Config>().is_some(),
+            write: Box::new(|t, backed| {
+                if let Some(config) = backed.get::<Config>() {
+                    // The MTU is the interface's.
+                    t.map("host", |t| schema().write(t, &Tap { config: config.clone(), mtu: None }));
+                    t.field("gso", (!config.gso).then_some(false));
+                }
+            }),
+            title: "`host` of `taps`".into(),
+            rows: schema().rows(""),
+            examples: Box::new(|| {
+                let example = |tap: Tap| (format!("{PREFIX}0"), Backed::by(tap.config));
+                schema().examples().into_iter().map(example).collect()
+            }),
+        });
+        r.command(
+            "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
+             [host-ip4-addr <host-ip:address4>] [hw-addr <mac:mac>] [{gso | no-gso}] [index <index:u32>]",
+            "Make a tap, whose other end is an interface of this host.",
+            create,
+        );
+        r.command("delete tap <interface:interface>", "Remove a tap.", |c, a| {
+            c.delete_interface::<Config>(a, "interface", &a.need::<String>("interface")?)
+        });
+    }
+}
+
+fn create(c: &mut Context, a: &Args) -> Done {
+    let id = a.get::<u32>("id").unwrap_or_else(|| free_number(c, PREFIX));
+    let name = format!("{PREFIX}{id}");
+    let config = Config {
+        host_namespace: a.get::<String>("ns").map(PathBuf::from),
+        host_mac: a.get::<Mac>("host-mac").map(|m| m.0),
+        host_ip4: a.get::<Address>("host-ip").and_then(Address::of::<Ipv4Addr>).map(|a| (a.address, a.len)),
+        gso: !a.has("no-gso"),
+        ..Config::new(a.get::<String>("host").unwrap_or_else(|| name.clone()))
+    };
+    // What is left to refuse is a name that is taken, here or at the host's end.
+    let about = ["host", "id"].into_iter().find(|name| a.has(name)).unwrap_or("tap");
+    c.create_interface(a, about, &name, config)
+}
