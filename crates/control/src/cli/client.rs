@@ -1,17 +1,20 @@
 //! `volley ctl`: the client of the command line. Blocking code, since it waits for one thing at a time.
 
 use super::editor;
+use super::listen::roots;
 use super::protocol::{Reply, Request};
 use super::script::{Command, Commands, Unread};
 use model::cli::Completion;
 use model::cli::quote;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::Uid;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -244,9 +247,24 @@ fn connect(socket: &Path) -> io::Result<Box<dyn Stream>> {
         stream.set_read_timeout(Some(LOOK))?;
         return Ok(Box::new(stream));
     }
-    let stream = UnixStream::connect(socket)?;
+    let stream = match roots_own(socket).map(UnixStream::connect) {
+        Some(Ok(stream)) => stream,
+        // It goes a moment before the other.
+        Some(Err(_)) | None => UnixStream::connect(socket)?,
+    };
     stream.set_read_timeout(Some(LOOK))?;
     Ok(Box::new(stream))
+}
+
+/// Root's own socket beside this one. One that somebody else has put there is not meant.
+fn roots_own(socket: &Path) -> Option<PathBuf> {
+    if !Uid::effective().is_root() {
+        return None;
+    }
+    let own = roots(socket);
+    let [its, others] = [&own, socket].map(|path: &Path| path.symlink_metadata());
+    let (its, others) = (its.ok()?, others.ok()?);
+    (its.file_type().is_socket() && its.uid() == others.uid()).then_some(own)
 }
 
 fn unreachable(socket: &Path, error: &io::Error) -> Failure {

@@ -22,6 +22,8 @@ const STEP: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: Socket,
+    /// Beside a UNIX socket, one that only root may use.
+    pub(super) for_root: Option<UnixListener>,
     /// True if no client can pass a file, so that none can hang who closes its socket.
     pub(super) refuses_files: bool,
     /// Removed with the listener; after that, another instance may have the lock.
@@ -36,8 +38,8 @@ pub(super) enum Socket {
 }
 
 impl Listener {
-    /// Listens on a UNIX socket that only the owner and the group may use (mode 0660); `group` sets the group.
-    /// Replaces the socket of an instance that is gone.
+    /// Listens on a UNIX socket that only the owner and the group may use (mode 0660); `group` sets the group. Beside it, there is one for
+    /// root alone ([`roots`]), whom nobody keeps out who can use the other. Replaces the sockets of an instance that is gone.
     ///
     /// # Errors
     /// The directory does not exist, another instance listens there, something that is no socket has the name, or the
@@ -52,21 +54,11 @@ impl Listener {
             )));
         }
         let place = Place::claim(path)?;
-        // The socket gets its name only when its mode is right, so nobody can slip in before.
-        let hidden = path.with_file_name(format!(".cli-{}", std::process::id()));
-        remove(&hidden).map_err(fault)?;
-        let listener = UnixListener::bind(&hidden).map_err(fault)?;
+        let listener = bind(path, 0o660, group).map_err(fault)?;
         // Commands need no files. Where the kernel lets them through, see `relay.rs`.
         let refuses_files = drivers::refuse_files(listener.as_fd()).is_ok();
-        let ready = || {
-            fs::set_permissions(&hidden, Permissions::from_mode(0o660))?;
-            chown(&hidden, None, group)?;
-            listener.set_nonblocking(true)?;
-            fs::rename(&hidden, path)
-        };
-        ready().inspect_err(|_| drop(fs::remove_file(&hidden))).map_err(fault)?;
-        let listener = drivers::closed_first(listener.into()).into();
-        Ok(Listener { socket: Socket::Unix(listener), refuses_files, _place: Some(place) })
+        let for_root = Some(bind(&roots(path), 0o600, None).map_err(fault)?);
+        Ok(Listener { socket: Socket::Unix(listener), for_root, refuses_files, _place: Some(place) })
     }
 
     /// Listens on a TCP port. Everybody who reaches the address may then configure the router: if it is a loopback
@@ -82,7 +74,7 @@ impl Listener {
         let listener = TcpListener::bind(address).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
         let listener = drivers::closed_first(OwnedFd::from(listener)).into();
-        Ok(Listener { socket: Socket::Tcp(listener), refuses_files: true, _place: None })
+        Ok(Listener { socket: Socket::Tcp(listener), for_root: None, refuses_files: true, _place: None })
     }
 
     /// The TCP address, if it is one: tells which port the system chose for port 0.
@@ -92,6 +84,28 @@ impl Listener {
             Socket::Unix(_) => None,
         }
     }
+}
+
+/// The socket beside this one that only root may use.
+pub(super) fn roots(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".root");
+    name.into()
+}
+
+/// Listens on a socket of this mode and group. It gets its name only when these are right, so nobody can slip in before.
+fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
+    let hidden = path.with_file_name(format!(".cli-{}", std::process::id()));
+    remove(&hidden)?;
+    let listener = UnixListener::bind(&hidden)?;
+    let ready = || {
+        fs::set_permissions(&hidden, Permissions::from_mode(mode))?;
+        chown(&hidden, None, group)?;
+        listener.set_nonblocking(true)?;
+        fs::rename(&hidden, path)
+    };
+    ready().inspect_err(|_| drop(fs::remove_file(&hidden)))?;
+    Ok(drivers::closed_first(listener.into()).into())
 }
 
 /// The right to a path. The lock file stays when the socket goes, since to remove it could take the lock from another
@@ -174,8 +188,10 @@ fn greet(path: &Path) -> Receiver<()> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.path) {
-            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        for path in [&self.path, &roots(&self.path)] {
+            if let Err(error) = remove(path) {
+                tracing::warn!("cannot remove {}: {error}", path.display());
+            }
         }
     }
 }
@@ -205,9 +221,10 @@ mod tests {
         let path = directory.path().join("cli.sock");
         let listener = Listener::unix(&path, None).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o660);
-        assert!(UnixStream::connect(&path).is_ok());
+        assert_eq!(roots(&path).metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(UnixStream::connect(&path).is_ok() && UnixStream::connect(roots(&path)).is_ok());
         drop(listener);
-        assert!(!path.exists());
+        assert!(!path.exists() && !roots(&path).exists());
         assert!(Listener::unix(&path, None).is_ok());
     }
 

@@ -3,7 +3,7 @@
 //! A command, or a slice of a long one, runs while the state is borrowed; nothing waits while it is. So everything
 //! else on the thread gets its turn between slices, and a client that does not read stops nobody but itself.
 //!
-//! There is room for [`CLIENTS`], and for some of root's besides, so that nobody keeps root out. When all places are taken,
+//! There is room for [`CLIENTS`], and for some of root's besides, who comes by a socket of its own: so nobody keeps root out. When all places are taken,
 //! one that never said a whole line gives way to the next one. If there is none, the client that has done nothing for the
 //! longest time gives way, if that time is long enough. Otherwise the next one is told that there is no room.
 
@@ -18,10 +18,11 @@ use model::origin::Peer;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
 
@@ -79,18 +80,43 @@ impl Acceptor {
         })
     }
 
-    async fn accept(&self, names: &mut Names) -> io::Result<Stranger> {
+    async fn accept(&self) -> io::Result<Arrived> {
         Ok(match self {
-            Acceptor::Unix(listener) => {
-                let stream = listener.accept().await?.0;
+            Acceptor::Unix(listener) => Arrived::Unix(listener.accept().await?.0),
+            Acceptor::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                Arrived::Tcp(stream, address)
+            }
+        })
+    }
+}
+
+/// A connection.
+enum Arrived {
+    Unix(UnixStream),
+    Tcp(TcpStream, SocketAddr),
+}
+
+impl Arrived {
+    /// Whose it is.
+    fn known(self, names: &mut Names) -> io::Result<Stranger> {
+        Ok(match self {
+            Arrived::Unix(stream) => {
                 let peer = stream.peer_cred().map(|peer| names.peer(peer.uid())).unwrap_or_default();
                 Stranger { peer, socket: Accepted::Unix(Unclosed::new(stream.into_std()?)) }
             }
-            Acceptor::Tcp(listener) => {
-                let (stream, address) = listener.accept().await?;
+            Arrived::Tcp(stream, address) => {
                 Stranger { peer: Peer::Address(address), socket: Accepted::Tcp(stream) }
             }
         })
+    }
+}
+
+/// The next connection to root's own socket, if there is one.
+async fn from_root(listener: Option<&UnixListener>) -> io::Result<Arrived> {
+    match listener {
+        Some(listener) => Ok(Arrived::Unix(listener.accept().await?.0)),
+        None => std::future::pending().await,
     }
 }
 
@@ -132,7 +158,7 @@ impl Stranger {
 
     fn stream(self, relays: &Relays) -> io::Result<Box<dyn Stream>> {
         Ok(match self.socket {
-            Accepted::Unix(client) => Box::new(tokio::net::UnixStream::from_std(relays.stand_in(client)?)?),
+            Accepted::Unix(client) => Box::new(UnixStream::from_std(relays.stand_in(client)?)?),
             Accepted::Tcp(stream) => Box::new(stream),
         })
     }
@@ -151,6 +177,8 @@ pub async fn serve<C: Values + 'static>(
     service: Service,
 ) -> io::Result<()> {
     let acceptor = Acceptor::new(&listener.socket)?;
+    let for_root = listener.for_root.as_ref().map(|socket| UnixListener::from_std(socket.try_clone()?));
+    let for_root = for_root.transpose()?;
     let (prompt, idle): (Rc<str>, _) = (service.prompt.into(), service.idle);
     let let_go = LetGo {
         idle: format!(
@@ -185,7 +213,10 @@ pub async fn serve<C: Values + 'static>(
                 Some(stranger) => (Ok(stranger), true),
                 None => continue,
             },
-            accepted = acceptor.accept(&mut names), if room_to_wait => (accepted, false),
+            accepted = from_root(for_root.as_ref()) => (accepted.and_then(|one| one.known(&mut names)), true),
+            accepted = acceptor.accept(), if room_to_wait => {
+                (accepted.and_then(|one| one.known(&mut names)), false)
+            }
             () = time::sleep_until(turned_at + RECOVERY), if !turned.is_empty() => {
                 relays.close(std::mem::take(&mut turned), &too_fast);
                 continue;

@@ -156,7 +156,8 @@ const UNIX: &[Parameter] = &[
     .default("60")
     .help(
         "Each socket of the CLI serves 64 clients at once, and 8 more if these are root's: who may only read keeps nobody out \
-         who may change things, and nobody keeps root out. When there is no room for another, one that never said a whole line gives \
+         who may change things, and nobody keeps root out, whose clients come by a socket of their own, with `.root` at the end of its \
+         name. When there is no room for another, one that never said a whole line gives \
          way, or else the one that was idle for the longest time, if that is at least so long. `volley ctl` connects again by \
          itself. A user who is not root may open 64 connections at \
          once, and 400 a second: others wait, at most 256 of a user.",

@@ -66,6 +66,32 @@ fn nobody_answers() {
     assert!(errors.contains("is volley running?"), "{errors}");
 }
 
+/// Whoever takes all places of the other socket, or all threads behind it.
+#[test]
+fn root_comes_by_a_socket_of_its_own_unless_it_is_somebody_elses() {
+    let server = Server::start();
+    let own = server.directory.path().join("cli.sock.root");
+    assert_eq!(own, server.socket().with_extension("sock.root"));
+    if !nix::unistd::Uid::effective().is_root() {
+        // Its owner may use it, too, but does not need it.
+        assert_eq!(server.ctl(&["show", "count"], "", |_| ()).0, 0);
+        return;
+    }
+    // One that takes no connection: nobody serves it.
+    fs::rename(server.socket(), server.directory.path().join("served.sock")).unwrap();
+    let unserved = std::os::unix::net::UnixListener::bind(server.socket()).unwrap();
+    assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
+    drop(unserved);
+    fs::rename(server.directory.path().join("served.sock"), server.socket()).unwrap();
+    let theirs = server.directory.path().join("theirs.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&theirs).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    std::os::unix::fs::lchown(&theirs, Some(4001), None).unwrap();
+    fs::rename(&theirs, &own).unwrap();
+    assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
+    assert!(listener.accept().is_err(), "nobody came");
+}
+
 #[test]
 fn a_second_server_is_refused_until_the_first_ends() {
     let mut server = Server::start();
