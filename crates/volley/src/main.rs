@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use control::check::Checker;
@@ -236,7 +237,9 @@ fn run(config: Option<PathBuf>, words: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match daemon::run(&startup, volley::features::ALL, log) {
+    let ended = daemon::run(&startup, volley::features::ALL, Arc::clone(&log));
+    log.drain();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("volley: {e}");

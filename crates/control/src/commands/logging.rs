@@ -94,6 +94,7 @@ struct Configuration {
     size: usize,
     entries: usize,
     lost: u64,
+    unwritten: u64,
     unthrottle_seconds: u32,
     default: Wanted,
     classes: Vec<ClassConfiguration>,
@@ -112,17 +113,20 @@ fn configuration(c: &Context) -> Output {
         size: usage.size,
         entries: usage.entries,
         lost: usage.lost,
+        unwritten: c.log.unwritten(),
         unthrottle_seconds: c.log.unthrottle_time(),
         default: c.log.default(),
         classes: c.log.classes().map(|(class, wanted)| ClassConfiguration { class, wanted }).collect(),
     };
     let mut text = format!(
         "Buffer Size:           {} entries, {} in use, {} older ones are gone\n\
+         Unwritten:             {} messages that the log's file or reader did not take in time\n\
          Unthrottle Time:       {} s\n\
          Defaults:\n  Log Level:           {}\n  Syslog Log Level:    {}\n  Rate Limit:          {} msgs/sec\n\n",
         v.size,
         v.entries,
         v.lost,
+        v.unwritten,
         v.unthrottle_seconds,
         v.default.level,
         v.default.syslog_level,

@@ -4,7 +4,7 @@
 //! error, the journal or a file. One with a field `event` tells of something that has happened, and what kind it is: that
 //! is remembered in the event log, too, whatever the levels are.
 //!
-//! Messages are written by whoever says them, the main thread nearly always, and never for a packet. Each place in the program
+//! Messages are said by the main thread nearly always, and never for a packet; a thread of its own writes them. Each place in the program
 //! has so many a second ([`limit`]); what is more is counted, and the number is said when it is quiet again. So what
 //! peers cause fills neither disk nor memory.
 
@@ -35,7 +35,7 @@ use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
 
 pub use class::{CLASSES, Class, Level, Wanted};
 use limit::Place;
-use out::Out;
+use out::{Out, Sink};
 use ring::Ring;
 pub use ring::Usage;
 
@@ -139,6 +139,8 @@ pub enum LogError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// There can be no thread that writes.
+    Thread(io::Error),
     /// There is a log already.
     Again,
 }
@@ -158,6 +160,7 @@ impl fmt::Display for LogError {
                 "the log's file {} cannot be opened: {source}; name another (unix {{ log … }}), or make its directory",
                 path.display()
             ),
+            Self::Thread(source) => write!(f, "no thread can be started that writes the log: {source}"),
             Self::Again => f.write_str("the log is set up already"),
         }
     }
@@ -223,8 +226,8 @@ pub fn init(settings: &Settings, file: Option<&Path>) -> Result<Arc<Log>, LogErr
     if let Ok(text) = env::var(VARIABLE) {
         settings.override_by(&text)?;
     }
-    let out = file.map_or_else(|| Ok(Out::stderr()), Out::file)?;
-    let log = Log::new(&settings, out);
+    let sink = file.map_or_else(|| Ok(Sink::stderr()), Sink::file)?;
+    let log = Log::new(&settings, Out::to(sink)?);
     let subscriber = tracing_subscriber::registry().with(layer::Listener(log.clone()));
     subscriber.try_init().map_err(|_| LogError::Again)?;
     Ok(log)
@@ -245,7 +248,7 @@ impl Log {
 
     /// A log that hears nothing: of a router that is no process.
     pub fn silent() -> Arc<Log> {
-        Log::new(&Settings::default(), Out::Nowhere)
+        Log::new(&Settings::default(), Out::nowhere())
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
@@ -269,7 +272,7 @@ impl Log {
         let mut wanted = bounds.get();
         change(&mut wanted);
         bounds.set(wanted);
-        if !matches!(self.out, Out::Nowhere) {
+        if !self.out.is_nowhere() {
             // Places whose messages nobody wanted were told so once.
             tracing::callsite::rebuild_interest_cache();
         }
@@ -330,6 +333,16 @@ impl Log {
         self.said().events.clear();
     }
 
+    /// Messages that were not written, because the place where they go did not take those before them in time.
+    pub fn unwritten(&self) -> u64 {
+        self.out.unwritten()
+    }
+
+    /// Waits until what was said is written, but not for ever.
+    pub fn drain(&self) {
+        self.out.drain();
+    }
+
     /// Says how much was not said, of places whose silence is over. Called now and then.
     pub fn flush(&self) {
         self.flush_at(Instant::now());
@@ -352,10 +365,10 @@ impl Log {
                 self.remember(lines, events, &mut out, speaker.at, speaker.kind.as_deref(), text);
             }
         }
-        out.iter().for_each(|line| self.out.write(line));
+        out.into_iter().for_each(|line| self.out.write(line));
     }
 
-    /// Takes a message in. What is to be written is, when nobody is kept waiting by it.
+    /// Takes a message in.
     fn hear(&self, at: &'static Metadata<'static>, kind: Option<String>, text: String, now: Instant) {
         let limit = self.bounds[class::of(at.target())].get().rate_limit;
         let text = tidy(text);
@@ -371,7 +384,7 @@ impl Log {
             (speaker.kind, speaker.last) = (kind.clone(), text.clone());
             self.remember(lines, events, &mut out, at, kind.as_deref(), text);
         }
-        out.iter().for_each(|line| self.out.write(line));
+        out.into_iter().for_each(|line| self.out.write(line));
     }
 
     /// Puts a message where it is wanted.

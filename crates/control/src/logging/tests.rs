@@ -10,7 +10,8 @@ struct Heard {
 impl Heard {
     fn with(settings: &Settings) -> Heard {
         let directory = tempfile::tempdir().unwrap();
-        let log = Log::new(settings, Out::file(&directory.path().join("log")).unwrap());
+        let sink = Sink::file(&directory.path().join("log")).unwrap();
+        let log = Log::new(settings, Out::to(sink).unwrap());
         Heard { log, directory }
     }
 
@@ -20,6 +21,7 @@ impl Heard {
     }
 
     fn file(&self) -> String {
+        self.log.drain();
         fs::read_to_string(self.directory.path().join("log")).unwrap()
     }
 
