@@ -1,5 +1,6 @@
 //! The log and the event log of a running router.
 
+use rustix::process::Signal;
 use scenarios::{Ping, Routed, TWO_PORTS, cabled};
 use serde_json::Value;
 use testkit::netns::LIMIT;
@@ -108,4 +109,28 @@ fn a_flood_from_a_peer_is_limited_and_counted() {
 fn counted(messages: &[String]) -> u64 {
     let of = |t: &String| t.split_once(" messages suppressed in").and_then(|(n, _)| n.parse::<u64>().ok());
     messages.iter().filter_map(of).sum()
+}
+
+#[test]
+fn nobody_waits_for_a_reader_of_the_log_that_stands_still() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let fifo = r.lab().dir().join("log.fifo");
+    r.run(&format!("mkfifo {}", fifo.display()));
+    // It opens what it never reads.
+    let mut reader = r.spawn_args(["sh", "-c", &format!("exec sleep 1000 < {}", fifo.display())]);
+    let sections = format!(
+        "unix {{ log {} }}\nlogging {{ default-syslog-log-level debug unthrottle-time 1 }}\n",
+        fifo.display()
+    );
+    let router = Router::start_with(&r, &sections, TWO_PORTS);
+    router.ctl("set logging class interface rate-limit 100000 syslog-level debug");
+    let commands = r.lab().dir().join("many.cli");
+    let pair = "create loopback interface instance 9\ndelete loopback interface intfc loop9\n";
+    std::fs::write(&commands, pair.repeat(4000)).expect("a file of commands");
+    router.ctl(&format!("exec {}", commands.display()));
+    let unwritten = || router.json("show logging configuration")["unwritten"].as_u64().expect("a number");
+    assert!(unwritten() > 0, "the reader took all");
+    assert!(Ping::run(&a, "-c 3 -i 0.01 -W 2 10.0.0.1").complete());
+    reader.signal(Signal::TERM);
+    reader.finish(LIMIT);
 }
