@@ -39,7 +39,7 @@ use model::origin::Origin;
 use crate::cli::{Args, CliError, Registry, Values};
 use crate::intent::{Backed, Catalog, Change, Journal, Key, Store, can_be_name};
 use crate::journal::Keeper;
-use crate::logging::{CLASSES, Level, Log};
+use crate::logging::{Level, Log, classes};
 use crate::system::System;
 use rates::Rates;
 use trouble::Trouble;
@@ -307,7 +307,7 @@ impl Values for Context {
 /// The names that no router adds to.
 fn constant(kind: &str) -> Vec<String> {
     match kind {
-        "log-class" => CLASSES.iter().map(|class| class.name.to_string()).collect(),
+        "log-class" => classes().iter().map(|class| class.name.to_string()).collect(),
         "log-level" => Level::names().map(str::to_string).collect(),
         _ => Vec::new(),
     }

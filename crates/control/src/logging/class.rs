@@ -1,28 +1,21 @@
 //! Which part of the router a message comes from, and how grave it is.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
+use net::feature::LogClass;
 use serde::Serialize;
 
-/// A part of the router, whose messages are wanted or not together.
-pub struct Class {
-    /// Its name.
-    pub name: &'static str,
-    /// The modules that it is made of: these, and what is in them. A feature's messages have the name of a class as their target.
-    modules: &'static [&'static str],
-}
-
-/// Every class, by name. What is in no other is in `router`.
-pub const CLASSES: [Class; 12] = [
-    Class { name: "capture", modules: &["capture"] },
-    Class { name: "cli", modules: &["control::cli"] },
-    Class {
+/// The classes of every router, by name. What is in no other is in `router`.
+const OWN: [LogClass; 11] = [
+    LogClass { name: "cli", modules: &["control::cli"] },
+    LogClass {
         name: "config",
         modules: &["control::commands", "control::config", "control::intent", "model::store"],
     },
-    Class { name: "driver", modules: &["drivers"] },
-    Class {
+    LogClass { name: "driver", modules: &["drivers"] },
+    LogClass {
         name: "interface",
         modules: &[
             "control::system",
@@ -31,29 +24,54 @@ pub const CLASSES: [Class; 12] = [
             "net::router::interfaces",
         ],
     },
-    Class { name: "ip", modules: &["net::ip", "net::router::routes"] },
-    Class { name: "log", modules: &["control::logging"] },
-    Class { name: "metrics", modules: &["control::metrics"] },
-    Class { name: "neighbor", modules: &["net::neighbor", "net::router::neighbors"] },
-    Class { name: "router", modules: &[""] },
-    Class { name: "service", modules: &["control::service"] },
-    Class { name: "worker", modules: &["graph"] },
+    LogClass { name: "ip", modules: &["net::ip", "net::router::routes"] },
+    LogClass { name: "log", modules: &["control::logging"] },
+    LogClass { name: "metrics", modules: &["control::metrics"] },
+    LogClass { name: "neighbor", modules: &["net::neighbor", "net::router::neighbors"] },
+    LogClass { name: "router", modules: &[""] },
+    LogClass { name: "service", modules: &["control::service"] },
+    LogClass { name: "worker", modules: &["graph"] },
 ];
 
-/// The class of what a module says, as a place in [`CLASSES`]: the one that names it, or the nearest module around it.
+/// Those and the features', once they are declared.
+static ALL: OnceLock<Vec<LogClass>> = OnceLock::new();
+
+/// Declares the classes of features, before a start configuration is read or anything is said: from then on there are no others.
+pub fn declare(of_features: impl IntoIterator<Item = LogClass>) {
+    let declared = ALL.set(by_name(of_features)).is_ok();
+    debug_assert!(declared, "somebody has asked for the classes already");
+}
+
+fn by_name(of_features: impl IntoIterator<Item = LogClass>) -> Vec<LogClass> {
+    let mut all: Vec<LogClass> = OWN.into_iter().chain(of_features).collect();
+    all.sort_by_key(|class| class.name);
+    all
+}
+
+/// Every class, by name.
+pub fn classes() -> &'static [LogClass] {
+    ALL.get_or_init(|| by_name([]))
+}
+
+/// The class of what a module says, as a place in [`classes`].
 pub(super) fn of(module: &str) -> usize {
+    nearest(module, classes())
+}
+
+/// The class that names a module, or the nearest module around it.
+fn nearest(module: &str, classes: &[LogClass]) -> usize {
     let covers = |part: &str| {
         let rest = module.strip_prefix(part);
         rest.is_some_and(|rest| part.is_empty() || rest.is_empty() || rest.starts_with("::"))
     };
-    let nearest = |class: &Class| class.modules.iter().filter(|m| covers(m)).map(|m| m.len()).max();
-    let all = CLASSES.iter().enumerate().filter_map(|(n, class)| Some((nearest(class)?, n)));
+    let nearest = |class: &LogClass| class.modules.iter().filter(|m| covers(m)).map(|m| m.len()).max();
+    let all = classes.iter().enumerate().filter_map(|(n, class)| Some((nearest(class)?, n)));
     all.max().map_or(0, |(_, n)| n)
 }
 
-/// The class with this name, as a place in [`CLASSES`].
+/// The class with this name, as a place in [`classes`].
 pub(super) fn named(name: &str) -> Option<usize> {
-    CLASSES.iter().position(|class| class.name == name)
+    classes().iter().position(|class| class.name == name)
 }
 
 /// How grave a message is; as a bound, which messages are wanted.
@@ -199,9 +217,11 @@ mod tests {
 
     #[test]
     fn the_nearest_module_says_which_class_it_is() {
+        let all = by_name([LogClass { name: "capture", modules: &["captures"] }]);
         for (module, class) in [
             ("control::cli::server", "cli"),
-            ("capture", "capture"),
+            ("captures", "capture"),
+            ("captures::cli", "capture"),
             ("control::commands::filter", "config"),
             ("control::intent::interface", "interface"),
             ("model::store::journal", "config"),
@@ -212,14 +232,16 @@ mod tests {
             ("hyper::proto", "router"),
             ("", "router"),
         ] {
-            assert_eq!(CLASSES[of(module)].name, class, "{module}");
+            assert_eq!(all[nearest(module, &all)].name, class, "{module}");
         }
     }
 
     #[test]
     fn classes_are_in_order_and_found() {
-        assert!(CLASSES.is_sorted_by_key(|class| class.name));
-        assert!((0..CLASSES.len()).all(|n| named(CLASSES[n].name) == Some(n)));
+        let all =
+            by_name([LogClass { name: "first", modules: &["x"] }, LogClass { name: "a", modules: &["y"] }]);
+        assert!(all.is_sorted_by_key(|class| class.name) && all.len() == OWN.len() + 2);
+        assert!((0..classes().len()).all(|n| named(classes()[n].name) == Some(n)));
         assert_eq!(named("linux-cp"), None);
     }
 

@@ -33,7 +33,7 @@ use std::{
 use tracing::{Metadata, callsite::Identifier};
 use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
 
-pub use class::{CLASSES, Class, Level, Wanted};
+pub use class::{Level, Wanted, classes, declare};
 use limit::Place;
 use out::{Out, Sink};
 use ring::Ring;
@@ -119,7 +119,7 @@ impl Settings {
 
 /// The name of a class that there is.
 pub fn class_name(name: &str) -> Option<&'static str> {
-    class::named(name).map(|class| CLASSES[class].name)
+    class::named(name).map(|class| classes()[class].name)
 }
 
 /// Why logging could not start.
@@ -153,7 +153,7 @@ impl fmt::Display for LogError {
                 "{VARIABLE} is '{text}', and '{part}' in it is no level, or of no class: expected a level ({}), or classes and \
                  levels as warn,neighbor=debug; classes are {}",
                 Level::names().collect::<Vec<_>>().join(", "),
-                CLASSES.map(|class| class.name).join(", "),
+                classes().iter().map(|class| class.name).collect::<Vec<_>>().join(", "),
             ),
             Self::File { path, source } => write!(
                 f,
@@ -194,7 +194,8 @@ pub struct Happened {
 
 /// The log of a process: what is wanted, and what was said.
 pub struct Log {
-    bounds: [class::Bounds; CLASSES.len()],
+    /// Of each class.
+    bounds: Vec<class::Bounds>,
     default: Wanted,
     unthrottle_time: AtomicU32,
     said: Mutex<Said>,
@@ -238,7 +239,7 @@ impl Log {
         let said =
             Said { lines: Ring::new(settings.size), events: Ring::new(EVENTS), places: HashMap::new() };
         Arc::new(Log {
-            bounds: CLASSES.map(|class| class::Bounds::new(settings.wanted(class.name))),
+            bounds: classes().iter().map(|class| class::Bounds::new(settings.wanted(class.name))).collect(),
             default: settings.default,
             unthrottle_time: AtomicU32::new(settings.unthrottle_time),
             said: Mutex::new(said),
@@ -263,7 +264,7 @@ impl Log {
 
     /// Which messages of each class are wanted.
     pub fn classes(&self) -> impl Iterator<Item = (&'static str, Wanted)> {
-        CLASSES.iter().zip(&self.bounds).map(|(class, bounds)| (class.name, bounds.get()))
+        classes().iter().zip(&self.bounds).map(|(class, bounds)| (class.name, bounds.get()))
     }
 
     /// Changes which messages of a class are wanted; nothing if there is no such class.
@@ -403,7 +404,7 @@ impl Log {
         }
         let (class, level) = (class::of(at.target()), Level::from(*at.level()));
         let wanted = self.bounds[class].get();
-        let line = Line { time, level, class: CLASSES[class].name, text };
+        let line = Line { time, level, class: classes()[class].name, text };
         if level <= wanted.syslog_level {
             out.push(line.clone());
         }

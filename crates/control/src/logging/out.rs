@@ -14,7 +14,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{CLASSES, Level, Line, LogError, class};
+use super::{Level, Line, LogError, class, classes};
 
 /// Messages that wait to be written, at most.
 const WAITING: usize = 4096;
@@ -95,7 +95,7 @@ fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)
                  the last ones)",
                 lost - told
             );
-            let class = CLASSES[class::of(module_path!())].name;
+            let class = classes()[class::of(module_path!())].name;
             write(&Line { time: SystemTime::now(), level: Level::Warn, class, text });
             told = lost;
         }

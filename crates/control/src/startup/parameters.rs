@@ -6,7 +6,7 @@ use super::{
     unused::is_log_class,
     value::{Cursor, LAST_CORE},
 };
-use crate::logging::{CLASSES, ClassSettings, MOST_MESSAGES, class_name};
+use crate::logging::{ClassSettings, MOST_MESSAGES, class_name, classes};
 use infra::cpu::Policy;
 use model::place::{Fault, hint};
 use std::time::Duration;
@@ -387,7 +387,7 @@ const LOGGING: &[Parameter] = &[
                 s.warnings.push(format!("{}: the class '{}' of VPP's is not used", name.place, name.text));
             }
             None => {
-                let hint = hint(&name.text, CLASSES.iter().map(|class| class.name));
+                let hint = hint(&name.text, classes().iter().map(|class| class.name));
                 return Err(Fault::new(&name.place, format!("no class is called '{}': {hint}", name.text)));
             }
         }

@@ -7,7 +7,6 @@ use model::cli::CliError;
 use net::feature::App;
 use net::router::{InterfaceInfo, Router};
 
-use crate::LOG;
 use crate::destination::{Destination, FILE_HEADER, PACKET_HEADER};
 use crate::request::{Request, Scope};
 use crate::rings::{Captured, Point, Rings};
@@ -239,7 +238,7 @@ pub(crate) fn turn(router: &mut Router, now: u64) -> Option<u64> {
     let capture = captures.running.as_mut()?;
     if capture.turn(&captures.rings) {
         let text = end(router).unwrap_or_default();
-        tracing::info!(target: LOG, "{text}");
+        tracing::info!("{text}");
         return None;
     }
     matches!(capture.to, Destination::File(_)).then_some(now + TURN_NS)

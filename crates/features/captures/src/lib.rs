@@ -21,13 +21,10 @@ mod tests;
 
 use graph::{Builder, GraphError};
 use net::Tables;
-use net::feature::{self, App, Registrar};
+use net::feature::{self, App, LogClass, Registrar};
 use net::router::Hooks;
 
 use capture::Captures;
-
-/// The class of this feature's messages in the log.
-const LOG: &str = "capture";
 
 /// This feature.
 pub struct Feature;
@@ -39,6 +36,10 @@ impl<C: App> feature::Feature<C> for Feature {
 
     fn about(&self) -> &'static str {
         "Copies of packets for tcpdump and Wireshark, into a file or to a client."
+    }
+
+    fn log_class(&self) -> Option<LogClass> {
+        Some(LogClass { name: "capture", modules: &[module_path!()] })
     }
 
     fn install(&self, b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {

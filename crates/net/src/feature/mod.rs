@@ -115,6 +115,15 @@ pub trait App: Values + Sized + 'static {
     ) -> Result<Output<Self>, CliError>;
 }
 
+/// A part of the program, whose messages are wanted or not together.
+#[derive(Clone, Copy, Debug)]
+pub struct LogClass {
+    /// Its name.
+    pub name: &'static str,
+    /// The modules that it is made of: these, and what is in them.
+    pub modules: &'static [&'static str],
+}
+
 /// Something that a program with a router may do.
 pub trait Feature<C: App>: Sync {
     /// Its name, which no other feature has: a word in small letters.
@@ -125,6 +134,11 @@ pub trait Feature<C: App>: Sync {
 
     /// The plugin that has it in VPP, by the name that startup.conf gives it there; `None` if it is no plugin there.
     fn plugin(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The class of its messages (`set logging class`); of those of a feature without one, the class is `router`.
+    fn log_class(&self) -> Option<LogClass> {
         None
     }
 
