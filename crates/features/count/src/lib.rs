@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod front;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,8 @@ impl<C: App> feature::Feature<C> for Feature {
         install(b, hooks)
     }
 
-    /// `set interface feature` switches it on, and is saved; it has nothing else to say.
-    fn register(&self, _: &mut Registrar<'_, C>) {}
+    /// `set interface feature` switches it on, and is saved.
+    fn register(&self, r: &mut Registrar<'_, C>) {
+        front::register(r);
+    }
 }

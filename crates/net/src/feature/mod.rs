@@ -28,7 +28,7 @@ pub use backing::{
     Backed, Backing, Begun, Interfaces, Opened, Prepared, Unopened, Unready, number_of, numbered,
 };
 pub use catalog::{Catalog, Entry, Exercise, Objects, Page, Section, Variation};
-pub use show::{Shown, show};
+pub use show::{Shown, show, show_counted};
 
 /// What commands of features work on: the state of a program with a router.
 pub trait App: Values + Sized + 'static {

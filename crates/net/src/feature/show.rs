@@ -7,7 +7,7 @@ use super::App;
 use crate::router::{InterfaceInfo, Router};
 use crate::setting::Setting;
 
-/// An interface with a setting that is not the default.
+/// An interface that is shown.
 pub struct Shown<'r, T> {
     /// The router.
     pub router: &'r Router,
@@ -26,13 +26,26 @@ pub fn show<C: App, T: Setting, R: Serialize + 'static>(
     rows: fn(&Shown<'_, T>) -> Vec<R>,
     cells: fn(&R) -> Vec<String>,
 ) -> Output<C> {
-    Output::rows(Listed { next: 0, table: Table::new(headings), rows, cells }, a.json())
+    let is_shown = |value: &T, _: &[u64]| *value != T::default();
+    Output::rows(Listed { next: 0, table: Table::new(headings), is_shown, rows, cells }, a.json())
+}
+
+/// The same of the interfaces where something was counted, whatever the setting is.
+pub fn show_counted<C: App, T: Setting, R: Serialize + 'static>(
+    a: &Args,
+    headings: &[&str],
+    rows: fn(&Shown<'_, T>) -> Vec<R>,
+    cells: fn(&R) -> Vec<String>,
+) -> Output<C> {
+    let is_shown = |_: &T, counted: &[u64]| counted.iter().any(|n| *n > 0);
+    Output::rows(Listed { next: 0, table: Table::new(headings), is_shown, rows, cells }, a.json())
 }
 
 /// Interfaces from an index on.
 struct Listed<T, R> {
     next: u32,
     table: Table,
+    is_shown: fn(&T, &[u64]) -> bool,
     rows: fn(&Shown<'_, T>) -> Vec<R>,
     cells: fn(&R) -> Vec<String>,
 }
@@ -46,8 +59,8 @@ impl<C: App, T: Setting, R: Serialize> Rows<C> for Listed<T, R> {
         for interface in router.interfaces_from(self.next).take(PAGE) {
             last = Some(interface.index);
             let value = router.setting::<T>(interface.index);
-            if value != T::default() {
-                let counted = router.counted_since_clear::<T>(interface.index);
+            let counted = router.counted_since_clear::<T>(interface.index);
+            if (self.is_shown)(&value, &counted) {
                 page.extend((self.rows)(&Shown { router, interface, value, counted }));
             }
         }
