@@ -36,7 +36,7 @@ impl Hooks {
     /// Declares a kind of interfaces.
     ///
     /// # Errors
-    /// When there are too many, or the node that sends has no room for another edge.
+    /// When there is one of this name, or too many, or the node that sends has no room for another edge.
     pub fn interface_kind(
         &mut self,
         b: &mut Builder,
@@ -44,9 +44,13 @@ impl Hooks {
         info: InterfaceKindInfo,
     ) -> Result<InterfaceKind, GraphError> {
         let InterfaceKindInfo { name, node, point_to_point } = info;
-        let number = self.interface_kinds;
+        if self.interface_kinds.contains(&name) {
+            return Err(GraphError(format!("there is a kind of interfaces {name} already")));
+        }
+        // No more than `MOST`.
+        let number = self.interface_kinds.len() as u8;
         t.interface_kinds.register(b, number.into(), node)?;
-        self.interface_kinds += 1;
+        self.interface_kinds.push(name);
         Ok(InterfaceKind { number, point_to_point, name })
     }
 }
@@ -65,5 +69,27 @@ impl Router {
         mtu: u16,
     ) -> Result<u32, RouterError> {
         self.add_without_device(name, Kind::Feature(kind), mac, mtu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::router::{Parts, Sizes};
+
+    fn with(names: &'static [&'static str]) -> Result<Parts, RouterError> {
+        let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| {
+            crate::install(b, t, hooks)?;
+            let info = |name| InterfaceKindInfo { name, node: "error-drop", point_to_point: false };
+            names.iter().try_for_each(|name| hooks.interface_kind(b, t, info(name)).map(drop))
+        };
+        Router::build(install, &Sizes { buffers: 64, workers: 1 })
+    }
+
+    #[test]
+    fn a_name_is_one_kinds_and_there_are_so_many_kinds() {
+        assert!(with(&["pipe", "tube"]).is_ok());
+        let why = with(&["pipe", "pipe"]).err().map(|e| e.0).unwrap_or_default();
+        assert!(why.contains("there is a kind of interfaces pipe already"), "{why}");
     }
 }

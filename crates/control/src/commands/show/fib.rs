@@ -60,6 +60,8 @@ struct Route {
 #[derive(Clone, Serialize)]
 struct RouteSource {
     source: &'static str,
+    /// Of several sources, that with the least one is taken.
+    distance: u8,
     /// Several paths with their weights, with "and" between.
     path: String,
     resolved: bool,
@@ -198,6 +200,7 @@ impl<A: OfFamily> Reader<'_, A> {
         let sources: Vec<RouteSource> = sources
             .map(|(source, to)| RouteSource {
                 source: self.context.system.router.source_name(source),
+                distance: source.distance(),
                 ..self.paths(to)
             })
             .collect();
@@ -219,6 +222,7 @@ impl<A: OfFamily> Reader<'_, A> {
         let lost = trail.map_or_else(Vec::new, |t| t.lost.iter().map(ToString::to_string).collect());
         let source = RouteSource {
             source: "",
+            distance: 0,
             path: list_text::<A>(c, to),
             resolved: to.resolved.is_some(),
             through: trail.map_or_else(Vec::new, |t| t.hops.iter().skip(1).copied().collect()),
@@ -243,7 +247,12 @@ impl Route {
                 (false, _) => format!(" (unresolved{reason})"),
             };
             first &= !s.resolved;
-            let _ = writeln!(out, "  [{}] {}{state}", s.source, s.path);
+            // Of the router's own sources everybody knows which one goes before which.
+            let distance = match s.distance {
+                2..=253 => format!(", distance {}", s.distance),
+                _ => String::new(),
+            };
+            let _ = writeln!(out, "  [{}{distance}] {}{state}", s.source, s.path);
             for way in &s.ways {
                 let _ = writeln!(out, "    {} of 256 parts of the flows: {}", way.parts, way.path);
             }
