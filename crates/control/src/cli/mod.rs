@@ -5,6 +5,7 @@
 
 pub mod client;
 
+mod door;
 mod editor;
 mod listen;
 mod lock;
@@ -12,6 +13,7 @@ mod names;
 mod pace;
 mod protocol;
 mod relay;
+mod repeated;
 mod script;
 mod server;
 mod session;

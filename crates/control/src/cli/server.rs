@@ -3,28 +3,21 @@
 //! A command, or a slice of a long one, runs while the state is borrowed; nothing waits while it is. So everything
 //! else on the thread gets its turn between slices, and a client that does not read stops nobody but itself.
 //!
-//! There is room for [`CLIENTS`], and for some of root's besides, who comes by a socket of its own: so nobody keeps root out. When all places are taken,
-//! one that never said a whole line gives way to the next one. If there is none, the client that has done nothing for the
-//! longest time gives way, if that time is long enough. Otherwise the next one is told that there is no room.
+//! There is room for [`CLIENTS`], and for some of root's besides, who comes by a socket of its own: so nobody keeps root out. When all
+//! places are taken, one that never said a whole line gives way to the next one. If there is none, the client that has done nothing for
+//! the longest time gives way, if that time is long enough. Otherwise the next one is told that there is no room.
 
-use super::listen::{Listener, Socket};
-use super::names::Names;
-use super::pace::{Come, Pace};
-use super::protocol::Reply;
-use super::relay::{Relays, Unclosed};
-use super::session::{LetGo, ROOT, Seat, Session, Stream};
+use super::door::{Door, RECOVERY, Stranger};
+use super::listen::Listener;
+use super::repeated::Repeated;
+use super::session::{LetGo, Seat, Session};
 use model::cli::{Registry, Values};
-use model::origin::Peer;
 use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
-use tokio::time::{self, Instant};
+use tokio::time;
 
 /// How many clients are served at once.
 const CLIENTS: usize = 64;
@@ -32,16 +25,6 @@ const CLIENTS: usize = 64;
 const FAREWELLS: usize = 64;
 /// How many more there may be if these are root's.
 const FOR_ROOT: usize = 8;
-/// Threads of clients that are gone; while there are so many, nobody is let in whose socket might hang one more.
-const MOST_HANGING: usize = 64;
-/// How many that came too fast are closed by one thread.
-const AT_ONCE: usize = 64;
-/// Clients that wait meanwhile, unread.
-const MOST_PARKED: usize = 256;
-/// How long nothing more is said of what has just been said.
-const SILENCE: Duration = Duration::from_secs(10);
-/// How long no client is let in after the system had no room for one.
-const RECOVERY: Duration = Duration::from_millis(100);
 
 /// How clients are served.
 #[derive(Clone, Debug)]
@@ -67,100 +50,82 @@ impl Default for Service {
     }
 }
 
-enum Acceptor {
-    Unix(UnixListener),
-    Tcp(TcpListener),
+/// Those inside.
+struct House<C> {
+    registry: Rc<Registry<C>>,
+    cx: Rc<RefCell<C>>,
+    service: Service,
+    prompt: Rc<str>,
+    let_go: LetGo,
+    no_room: String,
+    /// A seat is the client's and this list's, until the client is gone.
+    seats: Vec<Rc<Seat>>,
+    clients: JoinSet<io::Result<()>>,
+    /// Those that are told that there is no room.
+    refused: JoinSet<io::Result<()>>,
+    gone: Repeated,
+    away: Repeated,
 }
 
-impl Acceptor {
-    fn new(socket: &Socket) -> io::Result<Acceptor> {
-        Ok(match socket {
-            Socket::Unix(listener) => Acceptor::Unix(UnixListener::from_std(listener.try_clone()?)?),
-            Socket::Tcp(listener) => Acceptor::Tcp(TcpListener::from_std(listener.try_clone()?)?),
-        })
-    }
-
-    async fn accept(&self) -> io::Result<Arrived> {
-        Ok(match self {
-            Acceptor::Unix(listener) => Arrived::Unix(listener.accept().await?.0),
-            Acceptor::Tcp(listener) => {
-                let (stream, address) = listener.accept().await?;
-                Arrived::Tcp(stream, address)
-            }
-        })
-    }
-}
-
-/// A connection.
-enum Arrived {
-    Unix(UnixStream),
-    Tcp(TcpStream, SocketAddr),
-}
-
-impl Arrived {
-    /// Whose it is.
-    fn known(self, names: &mut Names) -> io::Result<Stranger> {
-        Ok(match self {
-            Arrived::Unix(stream) => {
-                let peer = stream.peer_cred().map(|peer| names.peer(peer.uid())).unwrap_or_default();
-                Stranger { peer, socket: Accepted::Unix(Unclosed::new(stream.into_std()?)) }
-            }
-            Arrived::Tcp(stream, address) => {
-                Stranger { peer: Peer::Address(address), socket: Accepted::Tcp(stream) }
-            }
-        })
-    }
-}
-
-/// The next connection to root's own socket, if there is one.
-async fn from_root(listener: Option<&UnixListener>) -> io::Result<Arrived> {
-    match listener {
-        Some(listener) => Ok(Arrived::Unix(listener.accept().await?.0)),
-        None => std::future::pending().await,
-    }
-}
-
-/// A client that has come, and that nobody may read from or close on this thread. One that is not served stays open until the process
-/// ends.
-struct Stranger {
-    peer: Peer,
-    socket: Accepted,
-}
-
-enum Accepted {
-    Unix(Unclosed),
-    Tcp(TcpStream),
-}
-
-impl Stranger {
-    fn is_root(&self) -> bool {
-        self.peer.uid() == Some(ROOT)
-    }
-
-    /// Closes its socket, which cannot hang: no files were passed with it.
-    fn close(self) {
-        if let Accepted::Unix(client) = self.socket {
-            drop(Unclosed::into_inner(client));
+impl<C: Values + 'static> House<C> {
+    fn new(registry: Rc<Registry<C>>, cx: Rc<RefCell<C>>, service: Service) -> House<C> {
+        let seconds = service.idle.as_secs();
+        House {
+            registry,
+            cx,
+            prompt: service.prompt.as_str().into(),
+            let_go: LetGo {
+                idle: format!(
+                    "disconnected: nothing was done here for {seconds} seconds or more, and others needed the place"
+                ),
+                silent: "disconnected: no command had come, and others needed the place".into(),
+            },
+            no_room: format!(
+                "{CLIENTS} clients are connected to the CLI, which is the most, and each has a command that runs, or has done \
+                 something within the last {seconds} seconds: close one, or try again later (unix {{ cli-idle-timeout SECONDS }} \
+                 says when an idle one gives way)"
+            ),
+            service,
+            seats: Vec::new(),
+            clients: JoinSet::new(),
+            refused: JoinSet::new(),
+            gone: Repeated::new(say_gone),
+            away: Repeated::new(say_away),
         }
     }
 
-    /// Sends it away with a word, unless somebody else has to do it, because to close its socket might hang.
-    fn send_away(self, words: &[u8]) -> Option<Unclosed> {
-        match self.socket {
-            Accepted::Unix(client) => Some(client),
-            Accepted::Tcp(client) => {
-                // Nothing was said to it before, so there is room, unless it is gone.
-                let _ = client.into_std().and_then(|client| (&client).write(words));
-                None
-            }
-        }
+    /// How many have a thread of the door's.
+    fn sessions(&self) -> usize {
+        self.clients.len() + self.refused.len()
     }
 
-    fn stream(self, relays: &Relays) -> io::Result<Box<dyn Stream>> {
-        Ok(match self.socket {
-            Accepted::Unix(client) => Box::new(UnixStream::from_std(relays.stand_in(client)?)?),
-            Accepted::Tcp(stream) => Box::new(stream),
-        })
+    /// Lets a client in, or tells it that there is no room.
+    ///
+    /// # Errors
+    /// When the system has no room for it.
+    fn let_in(&mut self, stranger: Stranger, door: &Door) -> io::Result<()> {
+        let (peer, is_root) = (stranger.peer.clone(), stranger.is_root());
+        let stream = door.open(stranger)?;
+        let (registry, cx, prompt) =
+            (Rc::clone(&self.registry), Rc::clone(&self.cx), Rc::clone(&self.prompt));
+        let session = Session::new(stream, registry, cx, prompt, self.service.read_only, peer);
+        self.seats.retain(|seat| Rc::strong_count(seat) > 1);
+        let places = CLIENTS + if is_root { self.service.for_root } else { 0 };
+        let for_root = is_root || self.service.for_root == 0;
+        let room = make_room(&self.seats, places, for_root, self.service.idle);
+        if let Room::Made = room {
+            self.gone.happened();
+        }
+        if !matches!(room, Room::None) {
+            self.seats.push(session.seat());
+            self.clients.spawn_local(session.serve(self.let_go.clone()));
+        } else {
+            self.away.happened();
+            if self.refused.len() < FAREWELLS {
+                self.refused.spawn_local(session.turn_away(self.no_room.clone()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -176,52 +141,12 @@ pub async fn serve<C: Values + 'static>(
     cx: Rc<RefCell<C>>,
     service: Service,
 ) -> io::Result<()> {
-    let acceptor = Acceptor::new(&listener.socket)?;
-    let for_root = listener.for_root.as_ref().map(|socket| UnixListener::from_std(socket.try_clone()?));
-    let for_root = for_root.transpose()?;
-    let (prompt, idle): (Rc<str>, _) = (service.prompt.into(), service.idle);
-    let let_go = LetGo {
-        idle: format!(
-            "disconnected: nothing was done here for {} seconds or more, and others needed the place",
-            idle.as_secs()
-        ),
-        silent: "disconnected: no command had come, and others needed the place".into(),
-    };
-    let no_room = format!(
-        "{CLIENTS} clients are connected to the CLI, which is the most, and each has a command that runs, or has done \
-         something within the last {} seconds: close one, or try again later (unix {{ cli-idle-timeout SECONDS }} says \
-         when an idle one gives way)",
-        idle.as_secs()
-    );
-    let (mut gone, mut away, mut stuck) = (Repeated::default(), Repeated::default(), Repeated::default());
-    let too_fast = too_fast()?;
-    let (mut pace, mut fast) = (Pace::default(), Repeated::default());
-    let (mut turned, mut turned_at) = (Vec::new(), Instant::now());
-    let (mut clients, mut refused) = (JoinSet::new(), JoinSet::new());
-    let mut seats: Vec<Rc<Seat>> = Vec::new();
-    let (relays, mut parked, mut names) = (Relays::default(), VecDeque::<Stranger>::new(), Names::default());
+    let (mut door, mut house) = (Door::new(&listener)?, House::new(registry, cx, service));
     loop {
-        let crowded = relays.hanging(clients.len() + refused.len()) >= MOST_HANGING;
-        let room_to_wait = parked.len() < MOST_PARKED;
-        let (accepted, has_turn) = tokio::select! {
-            // One after the other, so that it is seen whether they hang.
-            () = time::sleep(RECOVERY), if !crowded && !parked.is_empty() => match parked.pop_front() {
-                Some(stranger) => (Ok(stranger), true),
-                None => continue,
-            },
-            () = until(pace.due()) => match pace.next(Instant::now().into_std()) {
-                Some(stranger) => (Ok(stranger), true),
-                None => continue,
-            },
-            accepted = from_root(for_root.as_ref()) => (accepted.and_then(|one| one.known(&mut names)), true),
-            accepted = acceptor.accept(), if room_to_wait => {
-                (accepted.and_then(|one| one.known(&mut names)), false)
-            }
-            () = time::sleep_until(turned_at + RECOVERY), if !turned.is_empty() => {
-                relays.close(std::mem::take(&mut turned), &too_fast);
-                continue;
-            }
-            Some(ended) = clients.join_next() => {
+        let sessions = house.sessions();
+        let come = tokio::select! {
+            come = door.next(sessions) => come,
+            Some(ended) = house.clients.join_next() => {
                 match ended {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => tracing::debug!("a CLI client is gone: {error}"),
@@ -229,80 +154,19 @@ pub async fn serve<C: Values + 'static>(
                 }
                 continue;
             }
-            Some(_) = refused.join_next() => continue,
-            () = gone.due() => {
-                gone.say(say_gone);
+            Some(_) = house.refused.join_next() => continue,
+            () = house.gone.due() => {
+                house.gone.say();
                 continue;
             }
-            () = away.due() => {
-                away.say(say_away);
-                continue;
-            }
-            () = fast.due() => {
-                fast.say(say_fast);
-                continue;
-            }
-            () = stuck.due() => {
-                stuck.say(say_stuck);
+            () = house.away.due() => {
+                house.away.say();
                 continue;
             }
         };
-        if crowded && accepted.as_ref().is_ok_and(|stranger| !stranger.is_root()) {
-            stuck.happened(say_stuck);
-            // To close one that can have no files is safe.
-            match accepted {
-                Ok(stranger) if listener.refuses_files => stranger.close(),
-                accepted => parked.extend(accepted),
-            }
-            continue;
-        }
-        let accepted = match accepted {
-            Ok(stranger) if !has_turn && !stranger.is_root() => {
-                match pace.come(stranger.peer.uid(), stranger, std::time::Instant::now()) {
-                    Come::In(stranger) => Ok(stranger),
-                    Come::Waits => continue,
-                    Come::Away(stranger) => {
-                        fast.happened(say_fast);
-                        if turned.is_empty() {
-                            turned_at = Instant::now();
-                        }
-                        turned.extend(stranger.send_away(&too_fast));
-                        if turned.len() >= AT_ONCE {
-                            relays.close(std::mem::take(&mut turned), &too_fast);
-                        }
-                        continue;
-                    }
-                }
-            }
-            accepted => accepted,
-        };
-        let come = accepted.and_then(|stranger| Ok((stranger.peer.clone(), stranger.stream(&relays)?)));
-        let (peer, stream) = match come {
-            Ok(come) => come,
-            Err(error) => {
-                tracing::warn!("cannot accept a CLI client: {error}");
-                time::sleep(RECOVERY).await;
-                continue;
-            }
-        };
-        let (registry, cx, prompt) = (Rc::clone(&registry), Rc::clone(&cx), Rc::clone(&prompt));
-        let is_root = peer.uid() == Some(ROOT);
-        let session = Session::new(stream, registry, cx, prompt, service.read_only, peer);
-        // A seat is the client's and this list's, until the client is gone.
-        seats.retain(|seat| Rc::strong_count(seat) > 1);
-        let places = CLIENTS + if is_root { service.for_root } else { 0 };
-        let room = make_room(&seats, places, is_root || service.for_root == 0, idle);
-        if let Room::Made = room {
-            gone.happened(say_gone);
-        }
-        if !matches!(room, Room::None) {
-            seats.push(session.seat());
-            clients.spawn_local(session.serve(let_go.clone()));
-        } else {
-            away.happened(say_away);
-            if refused.len() < FAREWELLS {
-                refused.spawn_local(session.turn_away(no_room.clone()));
-            }
+        if let Err(error) = come.and_then(|stranger| house.let_in(stranger, &door)) {
+            tracing::warn!("cannot accept a CLI client: {error}");
+            time::sleep(RECOVERY).await;
         }
     }
 }
@@ -342,62 +206,4 @@ fn say_gone(clients: u64) {
 
 fn say_away(clients: u64) {
     tracing::warn!("{clients} CLI client(s) turned away: {CLIENTS} are connected");
-}
-
-fn say_fast(clients: u64) {
-    tracing::warn!(
-        "{clients} CLI client(s) turned away: users who are not root open more than 400 connections a second, and too many of \
-         these wait"
-    );
-}
-
-/// What those are told that came too fast.
-fn too_fast() -> io::Result<Arc<[u8]>> {
-    let why = "400 connections a second are accepted from a user who is not root, and too many wait: run many commands over one \
-               connection (volley ctl -), or try again later";
-    let mut line = serde_json::to_vec(&Reply::Closed(why.into()))?;
-    line.push(b'\n');
-    Ok(line.into())
-}
-
-/// Waits for a moment, if there is one.
-async fn until(moment: Option<std::time::Instant>) {
-    match moment {
-        Some(moment) => time::sleep_until(moment.into()).await,
-        None => std::future::pending().await,
-    }
-}
-
-fn say_stuck(_: u64) {
-    tracing::warn!(
-        "closing the files of {MOST_HANGING} former CLI clients hangs: only root's clients are served until that ends, or the \
-         router is restarted"
-    );
-}
-
-/// Something that anybody can cause as often as he likes: the first time is told at once, and those that follow are
-/// counted and told together.
-#[derive(Default)]
-struct Repeated {
-    times: u64,
-    silent_until: Option<Instant>,
-}
-
-impl Repeated {
-    fn happened(&mut self, say: fn(u64)) {
-        self.times += 1;
-        if self.silent_until.is_none_or(|end| end <= Instant::now()) {
-            self.say(say);
-        }
-    }
-
-    fn say(&mut self, say: fn(u64)) {
-        say(std::mem::take(&mut self.times));
-        self.silent_until = Some(Instant::now() + SILENCE);
-    }
-
-    /// Waits until there is something to tell.
-    async fn due(&self) {
-        until(self.silent_until.filter(|_| self.times > 0).map(Instant::into_std)).await;
-    }
 }

@@ -1,0 +1,266 @@
+//! Who comes to a socket of the CLI, and stands at its door until he may go in.
+
+use super::listen::{Listener, Socket};
+use super::names::Names;
+use super::pace::{Come, Pace};
+use super::protocol::Reply;
+use super::relay::{Relays, Unclosed};
+use super::repeated::{Repeated, until};
+use super::session::{ROOT, Stream};
+use model::origin::Peer;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::time::{self, Instant};
+
+/// Threads of clients that are gone; while there are so many, nobody is let in whose socket might hang one more.
+const MOST_HANGING: usize = 64;
+/// How many that came too fast are closed by one thread.
+const AT_ONCE: usize = 64;
+/// Clients that wait meanwhile, unread.
+const MOST_PARKED: usize = 256;
+/// How long no client is let in after the system had no room for one.
+pub(super) const RECOVERY: Duration = Duration::from_millis(100);
+
+enum Acceptor {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Acceptor {
+    fn new(socket: &Socket) -> io::Result<Acceptor> {
+        Ok(match socket {
+            Socket::Unix(listener) => Acceptor::Unix(UnixListener::from_std(listener.try_clone()?)?),
+            Socket::Tcp(listener) => Acceptor::Tcp(TcpListener::from_std(listener.try_clone()?)?),
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Arrived> {
+        Ok(match self {
+            Acceptor::Unix(listener) => Arrived::Unix(listener.accept().await?.0),
+            Acceptor::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                Arrived::Tcp(stream, address)
+            }
+        })
+    }
+}
+
+/// A connection.
+enum Arrived {
+    Unix(UnixStream),
+    Tcp(TcpStream, SocketAddr),
+}
+
+impl Arrived {
+    /// Whose it is.
+    fn known(self, names: &mut Names) -> io::Result<Stranger> {
+        Ok(match self {
+            Arrived::Unix(stream) => {
+                let peer = stream.peer_cred().map(|peer| names.peer(peer.uid())).unwrap_or_default();
+                Stranger { peer, socket: Accepted::Unix(Unclosed::new(stream.into_std()?)) }
+            }
+            Arrived::Tcp(stream, address) => {
+                Stranger { peer: Peer::Address(address), socket: Accepted::Tcp(stream) }
+            }
+        })
+    }
+}
+
+/// The next connection to root's own socket, if there is one.
+async fn from_root(listener: Option<&UnixListener>) -> io::Result<Arrived> {
+    match listener {
+        Some(listener) => Ok(Arrived::Unix(listener.accept().await?.0)),
+        None => std::future::pending().await,
+    }
+}
+
+/// A client that has come, and that nobody may read from or close on this thread. One that is not served stays open until the process
+/// ends.
+pub(super) struct Stranger {
+    pub(super) peer: Peer,
+    socket: Accepted,
+}
+
+enum Accepted {
+    Unix(Unclosed),
+    Tcp(TcpStream),
+}
+
+impl Stranger {
+    pub(super) fn is_root(&self) -> bool {
+        self.peer.uid() == Some(ROOT)
+    }
+
+    /// Closes its socket, which cannot hang: no files were passed with it.
+    fn close(self) {
+        if let Accepted::Unix(client) = self.socket {
+            drop(Unclosed::into_inner(client));
+        }
+    }
+
+    /// Sends it away with a word, unless somebody else has to do it, because to close its socket might hang.
+    fn send_away(self, words: &[u8]) -> Option<Unclosed> {
+        match self.socket {
+            Accepted::Unix(client) => Some(client),
+            Accepted::Tcp(client) => {
+                // Nothing was said to it before, so there is room, unless it is gone.
+                let _ = client.into_std().and_then(|client| (&client).write(words));
+                None
+            }
+        }
+    }
+
+    fn stream(self, relays: &Relays) -> io::Result<Box<dyn Stream>> {
+        Ok(match self.socket {
+            Accepted::Unix(client) => Box::new(UnixStream::from_std(relays.stand_in(client)?)?),
+            Accepted::Tcp(stream) => Box::new(stream),
+        })
+    }
+}
+
+/// The door of a listener.
+pub(super) struct Door {
+    acceptor: Acceptor,
+    /// Root's own socket.
+    for_root: Option<UnixListener>,
+    /// No client can pass a file.
+    refuses_files: bool,
+    relays: Relays,
+    names: Names,
+    pace: Pace<Stranger>,
+    /// Those that wait until threads hang no more.
+    parked: VecDeque<Stranger>,
+    /// Those that came too fast, and since when the first of them is here.
+    turned: Vec<Unclosed>,
+    turned_at: Instant,
+    /// What these are told.
+    too_fast: Arc<[u8]>,
+    fast: Repeated,
+    stuck: Repeated,
+}
+
+impl Door {
+    pub(super) fn new(listener: &Listener) -> io::Result<Door> {
+        let for_root = listener.for_root.as_ref().map(|socket| UnixListener::from_std(socket.try_clone()?));
+        Ok(Door {
+            acceptor: Acceptor::new(&listener.socket)?,
+            for_root: for_root.transpose()?,
+            refuses_files: listener.refuses_files,
+            relays: Relays::default(),
+            names: Names::default(),
+            pace: Pace::default(),
+            parked: VecDeque::new(),
+            turned: Vec::new(),
+            turned_at: Instant::now(),
+            too_fast: too_fast()?,
+            fast: Repeated::new(say_fast),
+            stuck: Repeated::new(say_stuck),
+        })
+    }
+
+    /// Waits for whoever may go in next, if `sessions` are inside. To give up waiting loses nobody.
+    ///
+    /// # Errors
+    /// When the system has no room for one more.
+    pub(super) async fn next(&mut self, sessions: usize) -> io::Result<Stranger> {
+        loop {
+            let crowded = self.relays.hanging(sessions) >= MOST_HANGING;
+            let room_to_wait = self.parked.len() < MOST_PARKED;
+            let (arrived, has_turn) = tokio::select! {
+                // One after the other, so that it is seen whether they hang.
+                () = time::sleep(RECOVERY), if !crowded && !self.parked.is_empty() => match self.parked.pop_front() {
+                    Some(stranger) => return Ok(stranger),
+                    None => continue,
+                },
+                () = until(self.pace.due()) => match self.pace.next(Instant::now().into_std()) {
+                    Some(stranger) => (stranger, true),
+                    None => continue,
+                },
+                arrived = from_root(self.for_root.as_ref()) => (arrived?.known(&mut self.names)?, true),
+                arrived = self.acceptor.accept(), if room_to_wait => (arrived?.known(&mut self.names)?, false),
+                () = time::sleep_until(self.turned_at + RECOVERY), if !self.turned.is_empty() => {
+                    self.close_turned();
+                    continue;
+                }
+                () = self.fast.due() => {
+                    self.fast.say();
+                    continue;
+                }
+                () = self.stuck.due() => {
+                    self.stuck.say();
+                    continue;
+                }
+            };
+            if arrived.is_root() {
+                return Ok(arrived);
+            }
+            if crowded {
+                self.stuck.happened();
+                // To close one that can have no files is safe.
+                match self.refuses_files {
+                    true => arrived.close(),
+                    false => self.parked.push_back(arrived),
+                }
+                continue;
+            }
+            if has_turn {
+                return Ok(arrived);
+            }
+            match self.pace.come(arrived.peer.uid(), arrived, std::time::Instant::now()) {
+                Come::In(stranger) => return Ok(stranger),
+                Come::Waits => {}
+                Come::Away(stranger) => self.turn_away(stranger),
+            }
+        }
+    }
+
+    /// What stands for the socket of a client that goes in.
+    ///
+    /// # Errors
+    /// When the system has no room for that.
+    pub(super) fn open(&self, stranger: Stranger) -> io::Result<Box<dyn Stream>> {
+        stranger.stream(&self.relays)
+    }
+
+    fn turn_away(&mut self, stranger: Stranger) {
+        self.fast.happened();
+        if self.turned.is_empty() {
+            self.turned_at = Instant::now();
+        }
+        self.turned.extend(stranger.send_away(&self.too_fast));
+        if self.turned.len() >= AT_ONCE {
+            self.close_turned();
+        }
+    }
+
+    fn close_turned(&mut self) {
+        self.relays.close(std::mem::take(&mut self.turned), &self.too_fast);
+    }
+}
+
+fn say_fast(clients: u64) {
+    tracing::warn!(
+        "{clients} CLI client(s) turned away: users who are not root open more than 400 connections a second, and too many of \
+         these wait"
+    );
+}
+
+/// What those are told that came too fast.
+fn too_fast() -> io::Result<Arc<[u8]>> {
+    let why = "400 connections a second are accepted from a user who is not root, and too many wait: run many commands over one \
+               connection (volley ctl -), or try again later";
+    let mut line = serde_json::to_vec(&Reply::Closed(why.into()))?;
+    line.push(b'\n');
+    Ok(line.into())
+}
+
+fn say_stuck(_: u64) {
+    tracing::warn!(
+        "closing the files of {MOST_HANGING} former CLI clients hangs: only root's clients are served until that ends, or the \
+         router is restarted"
+    );
+}
