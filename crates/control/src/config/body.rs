@@ -105,7 +105,11 @@ pub(super) fn elsewhere() -> Vec<Row> {
         ),
         row("neighbors", "Ethernet addresses by IP address", "Static neighbours."),
         row("features", "lists of features by arc", "The features that are on."),
-        row("sub-interfaces", "maps by number", "Interfaces of VLANs."),
+        row(
+            "sub-interfaces",
+            "maps by number",
+            "Interfaces of VLANs, each with its `encapsulation`; without that, the number is the VLAN.",
+        ),
         row(
             "device-type",
             "`af-packet`, `af-xdp`",

@@ -10,6 +10,7 @@ use net::ip::Address;
 
 use super::Reading;
 use super::body::{address, body, mac};
+use super::encapsulation::encapsulation;
 use crate::intent::{Addresses, Backed, Catalog, FeatureOn, Interface, Neighbor, Spec, Unnumbered, VLANS};
 use crate::system::System;
 
@@ -192,7 +193,7 @@ fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, nod
         };
         let mut fields = reading.r.fields(node);
         let tags = match fields.take("encapsulation") {
-            Some(node) => encapsulation(&mut reading.r, node),
+            Some(node) => encapsulation().read(&mut reading.r, node.at, node).and_then(|said| said.tags()),
             None => tags_of(&mut reading.r, at, id),
         };
         let Some(tags) = tags else {
@@ -240,34 +241,6 @@ fn tags_of(r: &mut Reader, at: At, id: u32) -> Option<Tags> {
             None
         }
     }
-}
-
-fn encapsulation(r: &mut Reader, node: &Node) -> Option<Tags> {
-    let mut fields = r.fields(node);
-    let mut vlan = |name| fields.take(name).map(|n| r.number(n, VLANS));
-    let (dot1q, dot1ad, inner) = (vlan("dot1q"), vlan("dot1ad"), vlan("inner-dot1q"));
-    if let Some(exact) = fields.take("exact-match")
-        && r.truth(exact) == Some(false)
-    {
-        r.fault(
-            exact.at,
-            "sub-interfaces match their tags exactly: others are for bridging, which there is not yet",
-        );
-    }
-    fields.end(r);
-    let outer = match (dot1q, dot1ad) {
-        (Some(vlan), None) => (false, vlan?),
-        (None, Some(vlan)) => (true, vlan?),
-        _ => {
-            r.fault(node.at, "one outer tag is needed: dot1q or dot1ad");
-            return None;
-        }
-    };
-    let inner = match inner {
-        Some(vlan) => Some(vlan?),
-        None => None,
-    };
-    Some(Tags { outer_service: outer.0, outer: outer.1, inner })
 }
 
 /// What a text says.

@@ -20,6 +20,7 @@ mod advertisement;
 #[cfg(test)]
 mod backing_tests;
 mod body;
+mod encapsulation;
 mod interface;
 mod receive;
 mod reference;

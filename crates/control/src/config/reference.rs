@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use model::schema::Row;
 
-use super::{body, settings};
+use super::{body, encapsulation, settings};
 use crate::intent::Catalog;
 
 /// Every field as Markdown; `docs/configuration-fields.md` ends with it.
@@ -12,6 +12,7 @@ pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::new();
     let interfaces = body::body().rows("").into_iter().chain(body::elsewhere()).chain(catalog.setting_rows());
     table(&mut text, "Fields of interfaces, sub-interfaces and loopbacks", interfaces);
+    table(&mut text, "`encapsulation` of sub-interfaces", encapsulation::encapsulation().rows(""));
     for kind in catalog.interfaces().iter().filter(|kind| !kind.rows.is_empty()) {
         table(&mut text, &kind.title, kind.rows.iter().cloned());
     }

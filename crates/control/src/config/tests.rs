@@ -512,6 +512,7 @@ fn all_that_fields_say_is_read_as_it_is_written() {
     examples_are_read_as_they_are_written(super::body::body());
     examples_are_read_as_they_are_written(super::receive::receive());
     examples_are_read_as_they_are_written(super::advertisement::advertisement());
+    examples_are_read_as_they_are_written(super::encapsulation::encapsulation());
 }
 
 #[test]

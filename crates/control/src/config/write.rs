@@ -9,6 +9,7 @@ use net::feature;
 use net::ip::IpPrefix;
 
 use super::body::body;
+use super::encapsulation::encapsulation;
 use super::route::NOWHERE;
 use super::settings;
 use crate::intent::{
@@ -325,11 +326,7 @@ fn sub_interface(t: &mut Text<'_>, tree: &Tree, name: &str, id: u32, i: &Interfa
     let Spec::Sub { tags, .. } = &i.spec else { return };
     t.object(&id.to_string(), |t| {
         if tags.outer_service || tags.inner.is_some() || u32::from(tags.outer) != id {
-            t.map("encapsulation", |t| {
-                t.field(if tags.outer_service { "dot1ad" } else { "dot1q" }, Some(tags.outer));
-                t.field("inner-dot1q", tags.inner);
-                t.field("exact-match", Some(true));
-            });
+            t.map("encapsulation", |t| encapsulation().write(t, &(*tags).into()));
         }
         write_body(t, tree, name, i, usual);
     });
