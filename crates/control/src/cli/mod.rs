@@ -17,6 +17,7 @@ mod repeated;
 mod script;
 mod server;
 mod session;
+mod turns;
 
 pub use listen::Listener;
 pub use model::cli::{
@@ -25,3 +26,4 @@ pub use model::cli::{
 };
 pub use script::{check_commands, exec, run_file, run_job};
 pub use server::{Service, serve};
+pub use turns::Turns;

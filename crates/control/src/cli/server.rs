@@ -11,6 +11,7 @@ use super::door::{Door, RECOVERY, Stranger};
 use super::listen::Listener;
 use super::repeated::Repeated;
 use super::session::{LetGo, Seat, Session};
+use super::turns::Turns;
 use model::cli::{Registry, Values};
 use std::cell::RefCell;
 use std::io;
@@ -37,6 +38,8 @@ pub struct Service {
     pub read_only: bool,
     /// How many clients of root's are served when all other places are taken.
     pub for_root: usize,
+    /// The turn that clients have who are not root's, of all listeners that share it.
+    pub turns: Turns,
 }
 
 impl Default for Service {
@@ -46,6 +49,7 @@ impl Default for Service {
             idle: Duration::from_secs(60),
             read_only: false,
             for_root: FOR_ROOT,
+            turns: Turns::default(),
         }
     }
 }
@@ -108,7 +112,8 @@ impl<C: Values + 'static> House<C> {
         let stream = door.open(stranger)?;
         let (registry, cx, prompt) =
             (Rc::clone(&self.registry), Rc::clone(&self.cx), Rc::clone(&self.prompt));
-        let session = Session::new(stream, registry, cx, prompt, self.service.read_only, peer);
+        let session =
+            Session::new(stream, registry, cx, prompt, self.service.read_only, &self.service.turns, peer);
         self.seats.retain(|seat| Rc::strong_count(seat) > 1);
         let places = CLIENTS + if is_root { self.service.for_root } else { 0 };
         let for_root = is_root || self.service.for_root == 0;

@@ -2,6 +2,7 @@
 
 use super::client::is_farewell;
 use super::protocol::{LONGEST_REQUEST, Reply, Request};
+use super::turns::{Share, Turns};
 use model::cli::{Answer, Call, CliError, Completion, Job, Registry, Step, Values};
 use model::origin::Peer;
 use model::visible::visible;
@@ -137,6 +138,7 @@ pub(super) struct Session<C> {
     registry: Rc<Registry<C>>,
     cx: Rc<RefCell<C>>,
     read_only: bool,
+    share: Share,
     peer: Peer,
 }
 
@@ -147,13 +149,15 @@ impl<C: Values + 'static> Session<C> {
         cx: Rc<RefCell<C>>,
         prompt: Rc<str>,
         read_only: bool,
+        turns: &Turns,
         peer: Peer,
     ) -> Session<C> {
         let is_root = peer.uid() == Some(ROOT);
+        let share = Share::of(turns, is_root);
         let (input, output) = tokio::io::split(stream);
         let replies = Replies { output, prompt, speech: Speech::Requests, seat: Seat::new(is_root) };
         let requests = Requests { input, buffer: Vec::new(), taken: 0, searched: 0 };
-        Session { requests, replies, registry, cx, read_only, peer }
+        Session { requests, replies, registry, cx, read_only, share, peer }
     }
 
     pub(super) fn seat(&self) -> Rc<Seat> {
@@ -228,12 +232,12 @@ impl<C: Values + 'static> Session<C> {
     async fn answer_requests(&mut self) -> io::Result<()> {
         let seat = self.seat();
         while let Some(request) = self.requests.next().await? {
-            let Session { requests, replies, registry, cx, read_only, peer } = self;
+            let Session { requests, replies, registry, cx, read_only, share, peer } = self;
             let from = Call { read_only: *read_only, peer: peer.clone(), ..Call::default() };
             seat.begin();
             tokio::select! {
                 () = requests.gone(&seat) => return Ok(()),
-                answered = answer(&request, from, replies, registry, cx) => answered?,
+                answered = answer(&request, from, replies, registry, cx, share) => answered?,
             }
             seat.enter(State::Asked);
         }
@@ -253,7 +257,7 @@ impl<C: Values + 'static> Session<C> {
                 return Ok(());
             }
             let call = Call { read_only: self.read_only, peer: self.peer.clone(), ..Call::default() };
-            let end = run(line, call, &mut self.replies, &self.registry, &self.cx).await?;
+            let end = run(line, call, &mut self.replies, &self.registry, &self.cx, &self.share).await?;
             if let Err(error) = end {
                 self.replies.write(format!("{}\n", error.render()).as_bytes()).await?;
             }
@@ -269,6 +273,7 @@ async fn answer<C: Values + 'static>(
     replies: &mut Replies,
     registry: &Rc<Registry<C>>,
     cx: &RefCell<C>,
+    share: &Share,
 ) -> io::Result<()> {
     match serde_json::from_slice(request) {
         Ok(Request::Hello) => {
@@ -277,12 +282,13 @@ async fn answer<C: Values + 'static>(
         }
         Ok(Request::Run { line, json, directory, binary }) => {
             let call = Call { json, directory: directory.into(), binary, ..from };
-            let end = run(&line, call, replies, registry, cx).await?;
+            let end = run(&line, call, replies, registry, cx, share).await?;
             let reply = end.map_or_else(|error| Reply::Failed(error.render()), |()| Reply::Done);
             replies.send(&reply).await
         }
         Ok(Request::Complete { line }) => {
-            let completion: Completion = registry.complete(&cx.borrow(), &line, from.read_only);
+            let complete = || registry.complete(&cx.borrow(), &line, from.read_only);
+            let completion: Completion = share.turn(complete).await;
             replies.send(&Reply::Completion(completion)).await
         }
         Err(error) => replies.send(&Reply::Failed(format!("this is no request: {error}"))).await,
@@ -296,15 +302,16 @@ async fn run<C: Values + 'static>(
     replies: &mut Replies,
     registry: &Rc<Registry<C>>,
     cx: &RefCell<C>,
+    share: &Share,
 ) -> io::Result<Result<(), CliError>> {
-    let ran = registry.run(&mut cx.borrow_mut(), line, call);
+    let ran = share.turn(|| registry.run(&mut cx.borrow_mut(), line, call)).await;
     let Answer { text, job } = match ran {
         Ok(answer) => answer,
         Err(error) => return Ok(Err(error)),
     };
     replies.print(&text).await?;
     match job {
-        Some(job) => finish(job, replies, cx).await,
+        Some(job) => finish(job, replies, cx, share).await,
         None => Ok(Ok(())),
     }
 }
@@ -313,10 +320,11 @@ async fn finish<C>(
     mut job: Box<dyn Job<C>>,
     replies: &mut Replies,
     cx: &RefCell<C>,
+    share: &Share,
 ) -> io::Result<Result<(), CliError>> {
     loop {
         let mut text = String::new();
-        let step = job.step(&mut cx.borrow_mut(), &mut text);
+        let step = share.turn(|| job.step(&mut cx.borrow_mut(), &mut text)).await;
         replies.print(&text).await?;
         match step {
             Step::Again => tokio::task::yield_now().await,
