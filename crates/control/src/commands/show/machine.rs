@@ -212,8 +212,13 @@ mod tests {
         cli.context.startup = "unix { interactive }\n".into();
         let text = cli.ok("show tech-support");
         let mut rest = text.as_str();
-        let of_folders =
-            ["show punt", "show ip4-full-reassembly", "show ip6-full-reassembly", "show ip4-sv-reassembly"];
+        let of_folders = [
+            "show ip4-count",
+            "show punt",
+            "show ip4-full-reassembly",
+            "show ip6-full-reassembly",
+            "show ip4-sv-reassembly",
+        ];
         for command in TECH_SUPPORT.iter().chain(&of_folders) {
             let heading = format!("=== {command}\n");
             let at = rest.find(&heading).unwrap_or_else(|| panic!("{command} is missing, or out of order"));
