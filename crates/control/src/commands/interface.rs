@@ -165,7 +165,8 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     if !backed.is_slow() {
         return create(c, a, about, Interface::key(name), interface);
     }
-    let mut preparing = Some(on_a_thread(move || Ok(backed.prepare()))?);
+    let work = move || Ok(backed.prepare().and_then(|prepared| backed.find().map(|()| prepared)));
+    let mut preparing = Some(on_a_thread(work)?);
     let look = move |a: &Args| {
         let prepared = joined(preparing.take_if(|preparing| preparing.is_finished())?);
         Some(prepared.and_then(|prepared| prepared.map_err(|e| a.fault(e.about, e.why.0))))

@@ -178,14 +178,17 @@ impl Backing<System> for Config {
         true
     }
 
+    fn find(&self) -> Result<(), Unready> {
+        let Some(Record { file, .. }) = &self.record else { return Ok(()) };
+        files::may_be_made(file).map_err(|e| {
+            let why = Refused(format!("{} cannot be written: {e}", file.display()));
+            Unready { about: "tx", why }
+        })
+    }
+
     fn prepare(&self) -> Result<Prepared, Unready> {
-        let unready = |about, why| Unready { about, why: Refused(why) };
         let recording = self.replay.as_ref().map(pcap::load).transpose();
-        let recording = recording.map_err(|e| unready("rx", e.to_string()))?;
-        if let Some(Record { file, .. }) = &self.record {
-            let made = files::may_be_made(file);
-            made.map_err(|e| unready("tx", format!("{} cannot be written: {e}", file.display())))?;
-        }
+        let recording = recording.map_err(|e| Unready { about: "rx", why: Refused(e.to_string()) })?;
         Ok(recording.map(|recording| Box::new(recording) as _))
     }
 

@@ -115,10 +115,10 @@ impl Backing<System> for Config {
         self.host_namespace.is_some()
     }
 
-    fn prepare(&self) -> Result<Prepared, Unready> {
-        let Some(namespace) = &self.host_namespace else { return Ok(None) };
+    fn find(&self) -> Result<(), Unready> {
+        let Some(namespace) = &self.host_namespace else { return Ok(()) };
         let why = match files::open_by(&tap::namespace_file(namespace), tap::open_namespace) {
-            Ok(_) => return Ok(None),
+            Ok(_) => return Ok(()),
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 format!("there is no network namespace {}", namespace.display())
             }

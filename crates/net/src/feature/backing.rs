@@ -82,12 +82,21 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         Ok(())
     }
 
-    /// Whether there is something to [prepare](Self::prepare).
+    /// Whether there is something to [find](Self::find) or to [prepare](Self::prepare).
     fn is_slow(&self) -> bool {
         false
     }
 
-    /// Does ahead what may take long, on a thread that may wait for the file system.
+    /// Finds ahead what a command names, on a thread that waits for the file system as long as that takes. A plan does not ask, for it would
+    /// hold up the changes of others.
+    ///
+    /// # Errors
+    /// Why it could not be opened.
+    fn find(&self) -> Result<(), Unready> {
+        Ok(())
+    }
+
+    /// Does ahead what takes long, on a thread of its own.
     ///
     /// # Errors
     /// Why it could not be opened.
@@ -147,6 +156,7 @@ trait AnyBacking<W: World>: Any + Debug + Send + Sync {
         abilities: &W::Abilities,
     ) -> Result<(), Refused>;
     fn is_slow(&self) -> bool;
+    fn find(&self) -> Result<(), Unready>;
     fn prepare(&self) -> Result<Prepared, Unready>;
     fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened>;
     fn made(&self, index: u32, world: &mut W) -> Result<(), Refused>;
@@ -180,6 +190,10 @@ impl<W: World, T: Backing<W>> AnyBacking<W> for T {
 
     fn is_slow(&self) -> bool {
         Backing::is_slow(self)
+    }
+
+    fn find(&self) -> Result<(), Unready> {
+        Backing::find(self)
     }
 
     fn prepare(&self) -> Result<Prepared, Unready> {
@@ -289,6 +303,14 @@ impl<W: World> Backed<W> {
     /// As [`Backing::is_slow`].
     pub fn is_slow(&self) -> bool {
         self.0.is_slow()
+    }
+
+    /// As [`Backing::find`].
+    ///
+    /// # Errors
+    /// Why it could not be opened.
+    pub fn find(&self) -> Result<(), Unready> {
+        self.0.find()
     }
 
     /// As [`Backing::prepare`].
