@@ -217,11 +217,11 @@ mod tests {
 
     #[test]
     fn the_nearest_module_says_which_class_it_is() {
-        let all = by_name([LogClass { name: "capture", modules: &["captures"] }]);
+        let all = by_name([LogClass { name: "toy", modules: &["toys"] }]);
         for (module, class) in [
             ("control::cli::server", "cli"),
-            ("captures", "capture"),
-            ("captures::cli", "capture"),
+            ("toys", "toy"),
+            ("toys::cli", "toy"),
             ("control::commands::filter", "config"),
             ("control::intent::interface", "interface"),
             ("model::store::journal", "config"),
