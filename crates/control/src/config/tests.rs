@@ -480,6 +480,18 @@ proptest::proptest! {
 }
 
 #[test]
+fn a_linux_interface_may_be_named_as_a_vlan_of_another_one_is() {
+    for (one, other) in [("xdp", "host"), ("host", "xdp")] {
+        wrong(
+            &format!(
+                "interfaces:\n  {one}-eth0: {{ sub-interfaces: {{ 5: {{}} }} }}\n  {other}-eth0.5: {{}}\n"
+            ),
+            &[],
+        );
+    }
+}
+
+#[test]
 fn faults_of_memif_are_named() {
     wrong("memif-sockets: { 0: a.sock, x: b.sock }\n", &[("1:18", "always there"), ("1:29", "have numbers")]);
     wrong("interfaces:\n  memif1/0: { memif: { role: slave } }\n", &[("2:3", "there is no memif socket 1")]);

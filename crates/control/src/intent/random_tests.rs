@@ -8,6 +8,7 @@ use std::rc::Rc;
 use drivers::{af_packet, af_xdp, pcap, tap};
 use infra::lpm::LpmLookup;
 use model::key::Need;
+use net::ethernet::Tags;
 use net::ip::{Address, Object, Path};
 use net::router::Router;
 use proptest::prelude::*;
@@ -349,7 +350,13 @@ fn is_about_others(said: &str) -> bool {
 
 /// Objects as [`object`]'s, and taps and ports of the host that may be the same thing.
 fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
-    let port = (0u8..3, 0u8..4, 0u16..2).prop_map(|(n, kind, table)| {
+    let port = (0u8..3, 0u8..6, 0u16..2).prop_map(|(n, kind, table)| {
+        // A VLAN of a port, and a Linux interface whose name is that of such a VLAN.
+        if kind == 4 {
+            let tags = Tags { outer_service: false, outer: 5, inner: None };
+            let spec = Spec::Sub { parent: format!("xdp-eth{n}"), id: 5, tags };
+            return (Interface::sub_key(&format!("xdp-eth{n}.5")), Interface::new(spec).into());
+        }
         let (name, spec) = match kind {
             0 => (format!("tap{n}"), Spec::by(tap::Config::new(format!("eth{}", n / 2)))),
             1 => {
@@ -357,6 +364,7 @@ fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
                 (format!("pcap{n}"), Spec::by(pcap::Config { record, ..pcap::Config::new(n.into()) }))
             }
             2 => (format!("host-eth{n}"), Spec::by(af_packet::Config::new(format!("eth{n}")))),
+            5 => (format!("host-eth{n}.5"), Spec::by(af_packet::Config::new(format!("eth{n}.5")))),
             _ => (format!("xdp-eth{n}"), Spec::by(af_xdp::Config::new(format!("eth{n}")))),
         };
         (Interface::key(&name), Interface { table, ..Interface::new(spec) }.into())

@@ -15,7 +15,7 @@ use net::feature::number_of;
 use crate::cli::{Args, CliError};
 use crate::commands::Feature;
 use crate::config::DEVICE_TYPES;
-use crate::intent::{Find, Refused, View, refuse, taps};
+use crate::intent::{Interface, Refused, View, refuse, taps};
 
 /// Every one, in the order of the configuration's reference.
 pub const ALL: &[&Feature] = &[
@@ -51,7 +51,8 @@ fn check_linux_name(name: &str) -> Result<(), Refused> {
 /// A Linux interface is a port of the router in one way, not in the other as well. And the host's end of one of the router's own
 /// taps is none: packets would go around in circles.
 fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), Refused> {
-    if view.interface(other).is_some() {
+    // Not a sub-interface of that name: `xdp-eth0.5` may be one of xdp-eth0.
+    if view.get(&Interface::key(other)).is_some() {
         return refuse(format!("{other} has the Linux interface {host_interface} already"));
     }
     match taps(view, host_interface).next() {
