@@ -1,6 +1,7 @@
 //! What intent is applied to: the router, and the devices that this process opens for it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,8 +64,9 @@ pub struct System {
     pub generators: BTreeMap<String, (Generator, Sink)>,
     /// Sockets and connections of memif interfaces.
     pub memif: memif::Sockets,
-    /// What was prepared on another thread for interfaces that are about to be made, by their names.
-    pub prepared: BTreeMap<String, Prepared>,
+    /// What was prepared on another thread for interfaces that are about to be made, by their names, with what it was prepared of:
+    /// undoing a transaction may make an interface of the same name of something else.
+    pub prepared: BTreeMap<String, (Backed, Prepared)>,
     /// What becomes of interfaces whose devices cannot be opened.
     pub absence: Absence,
     /// Where memif sockets are whose names are relative.
@@ -173,7 +175,11 @@ impl System {
 
     /// Makes an interface of this.
     fn make(&mut self, name: &str, backed: &Backed) -> Result<(), Refused> {
-        let added = match self.open(name, backed) {
+        if self.router.interface_named(name).is_some() {
+            return refuse(format!("there is an interface {name} already"));
+        }
+        let prepared = self.prepared_of(name, backed);
+        let added = match self.open(name, backed, prepared) {
             Ok(Opened::Device(device)) => self.router.add_device(name, device),
             Ok(Opened::Feature { kind, mac, mtu }) => self.router.add_feature_interface(name, kind, mac, mtu),
             Err(Unopened { why, .. }) if !backed.is_device() => return Err(why),
@@ -183,6 +189,7 @@ impl System {
                 self.router.add_absent_device(name, mac, mtu)
             }
         };
+        // There is no interface then, so this takes only what `open` has left.
         let index = added.inspect_err(|_| backed.leaves(name, self))?;
         if let Err(why) = backed.made(index, self) {
             backed.leaves(name, self);
@@ -227,14 +234,15 @@ impl System {
         // Where none passed there is no traffic that stands still.
         let since = self.router.usable(index).then(Instant::now);
         self.router.release_device(index)?;
-        let done = match self.open_device(name, new) {
+        let prepared = self.prepared_of(name, new);
+        let done = match self.open_device(name, new, prepared) {
             Ok(device) => self.attach(index, name, device, own == NEVER_SEEN),
             Err(unopened) => {
                 self.may_wait(name, spec, unopened).and_then(|()| Ok(self.router.detach_device(index)?))
             }
         };
         if let Err(why) = done {
-            let back = self.open_device(name, &old).map_err(|unopened| unopened.why);
+            let back = self.open_device(name, &old, None).map_err(|unopened| unopened.why);
             if let Err(e) = back.and_then(|device| self.attach(index, name, device, own == NEVER_SEEN)) {
                 tracing::warn!(
                     event = "device",
@@ -385,7 +393,7 @@ impl System {
         for (index, name, never_seen) in absent {
             let Some(Spec::Backed(backed)) = self.specs.get(&name).cloned() else { continue };
             // Absent is the normal answer here, asked once a second: no word about it.
-            let Ok(device) = self.open_device(&name, &backed) else { continue };
+            let Ok(device) = self.open_device(&name, &backed, None) else { continue };
             let where_it_is = if never_seen { "there" } else { "back" };
             match self.attach(index, &name, device, never_seen) {
                 Ok(()) => tracing::info!(event = "device", "{name}: the device is {where_it_is}"),
@@ -408,8 +416,15 @@ impl System {
         Ok(self.router.attach_device(index, device)?)
     }
 
-    fn open(&mut self, name: &str, backed: &Backed) -> Result<Opened, Unopened> {
-        let prepared = self.prepared.remove(name).flatten();
+    /// Takes what was prepared for the interface of this name, if it was of this.
+    fn prepared_of(&mut self, name: &str, backed: &Backed) -> Prepared {
+        match self.prepared.entry(name.to_string()) {
+            Entry::Occupied(of) if of.get().0 == *backed => of.remove().1,
+            Entry::Occupied(_) | Entry::Vacant(_) => None,
+        }
+    }
+
+    fn open(&mut self, name: &str, backed: &Backed, prepared: Prepared) -> Result<Opened, Unopened> {
         let mut opened = backed.open(name, prepared, self)?;
         if let Opened::Device(device) = &mut opened {
             device.control.guard(&self.guardian);
@@ -420,8 +435,8 @@ impl System {
         Ok(opened)
     }
 
-    fn open_device(&mut self, name: &str, backed: &Backed) -> Result<Device, Unopened> {
-        match self.open(name, backed)? {
+    fn open_device(&mut self, name: &str, backed: &Backed, prepared: Prepared) -> Result<Device, Unopened> {
+        match self.open(name, backed, prepared)? {
             Opened::Device(device) => Ok(device),
             Opened::Feature { .. } => Err(Unopened::new("there is no device behind this interface")),
         }

@@ -185,6 +185,48 @@ fn a_difference_says_what_indices_there_are_to_be_and_whose_traffic_stops() {
     );
 }
 
+/// A device that replays `old.pcap`, and the way to name another file in its folder.
+fn replaying() -> (Cli, tempfile::TempDir, String, impl Fn(&str) -> String) {
+    let mut cli = Cli::new();
+    let (folder, path) = file("a.yaml", "");
+    let place = folder.path().to_owned();
+    let named = move |name: &str| place.join(name).display().to_string();
+    for name in ["old.pcap", "new.pcap"] {
+        std::fs::write(named(name), NO_PACKETS).unwrap();
+    }
+    cli.ok(&format!("create pcap interface pcap0 rx {}", named("old.pcap")));
+    (cli, folder, path, named)
+}
+
+#[test]
+fn what_is_undone_is_not_made_of_what_was_read_for_the_change() {
+    let (mut cli, _folder, path, named) = replaying();
+    std::fs::remove_file(named("old.pcap")).unwrap();
+    let text = format!(
+        "interfaces:\n  pcap0: {{ pcap: {{ rx: {}, full-speed: true }} }}\n  host-nosuch: {{}}\n",
+        named("new.pcap")
+    );
+    std::fs::write(&path, text).unwrap();
+    cli.run(&format!("config apply {path}")).unwrap_err();
+    assert!(cli.ok("show config").contains("old.pcap"));
+    let device = cli.context.system.router.interface_named("pcap0").unwrap();
+    assert!(device.is_absent(), "the file that it replays is gone");
+}
+
+#[test]
+fn a_refused_command_leaves_what_a_change_has_prepared() {
+    let (mut cli, _folder, path, named) = replaying();
+    let text = format!("interfaces:\n  pcap1: {{ pcap: {{ rx: {} }} }}\n", named("new.pcap"));
+    std::fs::write(&path, text).unwrap();
+    let mut job =
+        run_until(&mut cli, &format!("config apply {path}"), |cli| !cli.context.system.prepared.is_empty());
+    let told = cli.run(&format!("create pcap interface pcap1 rx {}", named("new.pcap"))).unwrap_err();
+    assert!(told.to_string().contains("an apply is running"), "{told}");
+    assert!(cli.context.system.prepared.contains_key("pcap1"));
+    while !matches!(job.step(&mut cli.context, &mut String::new()), Step::Done) {}
+    assert!(cli.ok("show config").contains("create pcap interface pcap1"));
+}
+
 #[test]
 fn how_long_an_interface_was_away_that_is_made_anew_is_said() {
     let mut cli = Cli::new();

@@ -165,7 +165,8 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     if !backed.is_slow() {
         return create(c, a, about, Interface::key(name), interface);
     }
-    let work = move || Ok(backed.prepare().and_then(|prepared| backed.find().map(|()| prepared)));
+    let of = backed.clone();
+    let work = move || Ok(of.prepare().and_then(|prepared| of.find().map(|()| prepared)));
     let mut preparing = Some(on_a_thread(work)?);
     let look = move |a: &Args| {
         let prepared = joined(preparing.take_if(|preparing| preparing.is_finished())?);
@@ -173,7 +174,9 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     };
     let (name, about) = (name.to_string(), about.to_string());
     let then = move |c: &mut Context, a: &Args, prepared: Prepared| {
-        c.system.prepared.insert(name.clone(), prepared);
+        // What is being applied may have prepared something for this name.
+        c.changes.must_be_free().map_err(|e| a.about(&about, e))?;
+        c.system.prepared.insert(name.clone(), (backed, prepared));
         let made = create(c, a, &about, Interface::key(&name), interface);
         c.system.prepared.remove(&name);
         made

@@ -21,7 +21,7 @@ use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::files;
 use crate::intent::{
-    Abilities, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, slow,
+    Abilities, Backed, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, slow,
 };
 use crate::journal;
 use crate::startup::Fault;
@@ -72,8 +72,8 @@ enum Goal {
 /// A plan, and what is to be said of it.
 struct Planned {
     plan: Plan,
-    /// Files that devices replay, by the names of their interfaces.
-    prepared: BTreeMap<String, Prepared>,
+    /// What was prepared for interfaces, as in [`System`](crate::system::System).
+    prepared: BTreeMap<String, (Backed, Prepared)>,
     /// The interfaces that change. To look for them among all that does takes the main thread too long.
     interfaces: Vec<Key>,
     /// For the journal.
@@ -345,11 +345,11 @@ fn planned(
     let mut prepared = BTreeMap::new();
     for (key, name, backed) in slow(&plan) {
         match backed.prepare() {
-            Ok(one) => drop(prepared.insert(name, one)),
+            Ok(one) => drop(prepared.insert(name, (backed.clone(), one))),
             Err(unready) if goes_forward => {
                 return Err(Refusal { key: Some(key.clone()), why: unready.why });
             }
-            // On the way back the interface waits for its file.
+            // On the way back the interface waits for what it is made of.
             Err(_) => {}
         }
     }
