@@ -340,13 +340,12 @@ impl System {
         let index = self.index(name)?;
         let own = self.router.interface(index)?.initial;
         let since = self.router.usable(index).then(Instant::now);
-        let spec = self.specs.remove(name);
-        if let Some(Spec::Backed(backed)) = &spec {
+        if let Some(Spec::Backed(backed)) = self.specs.get(name).cloned() {
             backed.leaves(name, self);
         }
         self.router.remove_interface(index)?;
         tracing::debug!(event = "interface", "{name}: deleted");
-        if let Some(spec) = spec {
+        if let Some(spec) = self.specs.remove(name) {
             self.deleted.entry(name.to_string()).or_insert(Deleted { spec, own, since });
         }
         self.mtus.remove(name);
