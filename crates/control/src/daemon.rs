@@ -122,6 +122,8 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let placement = placement.map_err(|(at, e)| failed(startup.about(at, format_args!("cpu: {e}"))))?;
     if let Some(core) = placement.main {
         infra::cpu::pin_current(core)?;
+        // Its thread was there before, and may run on a worker's core.
+        log.pin(core);
     }
     let workers = match &startup.cpu.workers {
         Workers::Default => 1,

@@ -25,6 +25,7 @@ pub use device::{Device, DeviceControl, Link};
 pub use guardian::Guardian;
 pub use kernel::apart::{
     above as closed_first, open as open_apart, prepare as prepare_for_strangers, spawn as spawn_apart,
+    spawn_with as spawn_apart_with,
 };
 pub use kernel::events::link_events;
 pub use kernel::sys::refuse_files;

@@ -21,7 +21,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     env,
     error::Error,
-    fmt, io,
+    fmt, io, panic,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard,
@@ -227,10 +227,16 @@ pub fn init(settings: &Settings, file: Option<&Path>) -> Result<Arc<Log>, LogErr
     if let Ok(text) = env::var(VARIABLE) {
         settings.override_by(&text)?;
     }
-    let sink = file.map_or_else(|| Ok(Sink::stderr()), Sink::file)?;
+    let sink = file.map_or_else(Sink::stderr, Sink::file)?;
     let log = Log::new(&settings, Out::to(sink)?);
     let subscriber = tracing_subscriber::registry().with(layer::Listener(log.clone()));
     subscriber.try_init().map_err(|_| LogError::Again)?;
+    // What was said before a fault is what explains it.
+    let (told, last) = (panic::take_hook(), log.clone());
+    panic::set_hook(Box::new(move |fault| {
+        told(fault);
+        last.drain();
+    }));
     Ok(log)
 }
 
@@ -339,7 +345,12 @@ impl Log {
         self.out.unwritten()
     }
 
-    /// Waits until what was said is written, but not for ever.
+    /// Has the thread that writes stay on a core.
+    pub fn pin(&self, core: usize) {
+        self.out.pin(core);
+    }
+
+    /// Waits until what was said is written, for a second at most.
     pub fn drain(&self) {
         self.out.drain();
     }

@@ -5,13 +5,14 @@ use std::{
     env,
     fs::{self, File, Metadata, OpenOptions},
     io::{self, IsTerminal, Write},
+    os::fd::{AsFd, OwnedFd},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
     sync::Arc,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel},
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{Level, Line, LogError, class, classes};
@@ -20,6 +21,10 @@ use super::{Level, Line, LogError, class, classes};
 const WAITING: usize = 4096;
 /// How long the end of the program waits for its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How often it is tried to say that these are the last.
+const STEP: Duration = Duration::from_millis(1);
+/// How often it is said at most that messages are lost.
+const LOSSES: Duration = Duration::from_secs(1);
 
 /// The way to the place where messages go.
 pub(super) struct Out {
@@ -32,6 +37,8 @@ pub(super) struct Out {
 /// What the thread is told.
 enum Said {
     Line(Line),
+    /// To stay on this core.
+    Pin(usize),
     /// All that was said before is to be written, and then this answered.
     End(Sender<()>),
 }
@@ -42,13 +49,13 @@ impl Out {
         Out { writer: None, unwritten: Arc::default() }
     }
 
-    /// A place.
+    /// A place. The thread has no other file than that, so that one which hangs keeps no socket of a router that was killed.
     pub(super) fn to(sink: Sink) -> Result<Out, LogError> {
         let (writer, said) = sync_channel(WAITING);
         let unwritten = Arc::<AtomicU64>::default();
-        let counted = Arc::clone(&unwritten);
-        let write = move || write_all(&said, &counted, |line| sink.write(line));
-        thread::Builder::new().name("volley_log".into()).spawn(write).map_err(LogError::Thread)?;
+        let (counted, form) = (Arc::clone(&unwritten), sink.form);
+        let work = move |file: &File| write_all(&said, &counted, |line| form.write(file, line));
+        drivers::spawn_apart_with("volley_log", sink.file.as_fd(), work).map_err(LogError::Thread)?;
         Ok(Out { writer: Some(writer), unwritten })
     }
 
@@ -69,70 +76,107 @@ impl Out {
         }
     }
 
-    /// Waits until what was said is written, but not for ever.
-    pub(super) fn drain(&self) {
-        let (done, answer) = channel();
-        let Some(writer) = &self.writer else { return };
-        // With no room for this, nothing moves.
-        if writer.try_send(Said::End(done)).is_ok() {
-            let _ = answer.recv_timeout(LAST_WORDS);
+    /// Has the thread stay on a core.
+    pub(super) fn pin(&self, core: usize) {
+        if let Some(writer) = &self.writer {
+            // Without room for this, the thread has other troubles.
+            let _ = writer.try_send(Said::Pin(core));
         }
+    }
+
+    /// Waits until what was said is written, for a second at most.
+    pub(super) fn drain(&self) {
+        let Some(writer) = &self.writer else { return };
+        let ((done, answer), end) = (channel(), Instant::now() + LAST_WORDS);
+        let mut last = Said::End(done);
+        while let Err(TrySendError::Full(back)) = writer.try_send(last) {
+            if Instant::now() >= end {
+                return;
+            }
+            last = back;
+            thread::sleep(STEP);
+        }
+        let _ = answer.recv_timeout(end.saturating_duration_since(Instant::now()));
     }
 }
 
 /// Writes what is said until nobody can say anything more.
 fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)) {
-    let mut told = 0;
-    for one in said {
-        match one {
-            Said::Line(line) => write(&line),
-            Said::End(done) => drop(done.send(())),
+    let (mut told, mut told_at) = (0, None::<Instant>);
+    loop {
+        // What is lost is told even if nothing more is said.
+        let next = match unwritten.load(Relaxed) > told {
+            true => said.recv_timeout(LOSSES),
+            false => said.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let (mut pause, mut done) = (false, None);
+        match &next {
+            Ok(Said::Line(line)) => write(line),
+            Ok(Said::Pin(core)) => drop(infra::cpu::pin_current(*core)),
+            Ok(Said::End(sender)) => done = Some(sender),
+            Err(_) => pause = true,
         }
         let lost = unwritten.load(Relaxed);
-        if lost > told {
+        if lost > told && (pause || done.is_some() || told_at.is_none_or(|at| at.elapsed() >= LOSSES)) {
             let text = format!(
-                "{} messages were not written: the place where they go did not take those before them in time (show logging has \
-                 the last ones)",
+                "messages not written: {}; their place did not take those before them in time (show logging has the last ones)",
                 lost - told
             );
             let class = classes()[class::of(module_path!())].name;
             write(&Line { time: SystemTime::now(), level: Level::Warn, class, text });
-            told = lost;
+            (told, told_at) = (lost, Some(Instant::now()));
+        }
+        if let Some(done) = done {
+            let _ = done.send(());
+        }
+        if next.is_err_and(|e| e == RecvTimeoutError::Disconnected) {
+            return;
         }
     }
 }
 
 /// The place where messages go.
 #[derive(Debug)]
-pub(super) enum Sink {
-    /// Standard error, with times; in colours on a terminal.
-    Stderr { colours: bool },
-    /// Standard error, which is the journal: it adds times, and reads a priority before each line (sd-daemon(3)).
+pub(super) struct Sink {
+    file: OwnedFd,
+    form: Form,
+}
+
+/// How messages look there.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// With times; in colours on a terminal.
+    Timed { colours: bool },
+    /// The journal adds times, and reads a priority before each line (sd-daemon(3)).
     Journal,
-    /// A file that is appended to.
-    File(File),
 }
 
 impl Sink {
     /// Standard error, as what it is.
-    pub(super) fn stderr() -> Sink {
-        if stderr_is_journal() { Sink::Journal } else { Sink::Stderr { colours: io::stderr().is_terminal() } }
+    pub(super) fn stderr() -> Result<Sink, LogError> {
+        let colours = io::stderr().is_terminal();
+        let form = if stderr_is_journal() { Form::Journal } else { Form::Timed { colours } };
+        let file = io::stderr().as_fd().try_clone_to_owned().map_err(LogError::Thread)?;
+        Ok(Sink { file, form })
     }
 
-    /// A file, which is made if need be.
+    /// A file, which is appended to, and made if need be.
     pub(super) fn file(path: &Path) -> Result<Sink, LogError> {
         let file = OpenOptions::new().create(true).append(true).mode(0o640).open(path);
-        file.map(Sink::File).map_err(|source| LogError::File { path: path.to_owned(), source })
+        let file = file.map_err(|source| LogError::File { path: path.to_owned(), source })?;
+        Ok(Sink { file: file.into(), form: Form::Timed { colours: false } })
     }
+}
 
+impl Form {
     /// Writes a message in one call, so that lines of several processes do not mix. There is no other place to say that
     /// this fails.
-    fn write(&self, line: &Line) {
-        let _ = match self {
-            Sink::Stderr { colours } => io::stderr().write_all(plain(line, *colours).as_bytes()),
-            Sink::Journal => io::stderr().write_all(for_journal(line).as_bytes()),
-            Sink::File(file) => (&*file).write_all(plain(line, false).as_bytes()),
+    fn write(self, mut file: &File, line: &Line) {
+        let text = match self {
+            Form::Timed { colours } => plain(line, colours),
+            Form::Journal => for_journal(line),
         };
+        let _ = file.write_all(text.as_bytes());
     }
 }
 
@@ -198,7 +242,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         fs::write(&path, "before\n").unwrap();
-        Sink::file(&path).unwrap().write(&line("after"));
+        let out = Out::to(Sink::file(&path).unwrap()).unwrap();
+        out.write(line("after"));
+        out.drain();
         let text = fs::read_to_string(path).unwrap();
         assert!(text.starts_with("before\n1970") && text.ends_with("after\n"), "{text}");
         let message = Sink::file(Path::new("/proc/none/log")).unwrap_err().to_string();
@@ -211,7 +257,9 @@ mod tests {
         let out = Out { writer: Some(writer), unwritten: Arc::default() };
         // Nobody writes.
         (0..5).for_each(|n| out.write(line(&n.to_string())));
+        let begun = Instant::now();
         out.drain();
+        assert!(begun.elapsed() >= LAST_WORDS, "somebody may still make room");
         assert_eq!(out.unwritten(), 3);
         let unwritten = Arc::clone(&out.unwritten);
         drop(out);
@@ -219,16 +267,50 @@ mod tests {
         write_all(&said, &unwritten, |line| texts.borrow_mut().push(line.text.clone()));
         let texts = texts.into_inner();
         assert_eq!((texts.len(), &texts[0][..], &texts[2][..]), (3, "0", "1"));
-        assert!(texts[1].starts_with("3 messages were not written: "), "{texts:?}");
+        assert!(texts[1].starts_with("messages not written: 3; "), "{texts:?}");
+    }
+
+    /// Also where there is no room to say that it is the end.
+    #[test]
+    fn the_end_waits_for_the_last_message() {
+        let (writer, said) = sync_channel(100);
+        let out = Out { writer: Some(writer), unwritten: Arc::default() };
+        (0..100).for_each(|n| out.write(line(&n.to_string())));
+        let (unwritten, written) = (Arc::clone(&out.unwritten), Arc::<AtomicU64>::default());
+        let counted = Arc::clone(&written);
+        let slowly = thread::spawn(move || {
+            write_all(&said, &unwritten, |_| {
+                thread::sleep(STEP);
+                counted.fetch_add(1, Relaxed);
+            });
+        });
+        out.drain();
+        assert_eq!((written.load(Relaxed), out.unwritten()), (100, 0));
+        drop(out);
+        slowly.join().unwrap();
     }
 
     #[test]
-    fn the_end_waits_for_the_last_message() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("log");
-        let out = Out::to(Sink::file(&path).unwrap()).unwrap();
-        (0..1000).for_each(|_| out.write(line("one")));
-        out.drain();
-        assert_eq!(fs::read_to_string(path).unwrap().lines().count(), 1000);
+    fn losses_are_told_now_and_then_and_when_nothing_more_comes() {
+        let (writer, said) = sync_channel(4);
+        let out = Out { writer: Some(writer), unwritten: Arc::default() };
+        (0..10).for_each(|n| out.write(line(&n.to_string())));
+        let unwritten = Arc::clone(&out.unwritten);
+        let written = thread::spawn(move || {
+            let texts = std::cell::RefCell::new(Vec::new());
+            write_all(&said, &unwritten, |line| {
+                texts.borrow_mut().push(line.text.clone());
+                // More is lost while this is written.
+                if line.text == "1" {
+                    unwritten.fetch_add(5, Relaxed);
+                }
+            });
+            texts.into_inner()
+        });
+        thread::sleep(LOSSES + Duration::from_millis(500));
+        drop(out);
+        let texts = written.join().unwrap();
+        let told: Vec<_> = texts.iter().filter(|text| text.starts_with("messages")).collect();
+        assert!(told.len() == 2 && told[0].contains(": 6;") && told[1].contains(": 5;"), "{texts:?}");
     }
 }

@@ -170,6 +170,32 @@ pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Re
     run(&Crew::default(), name, 2 << 20, &[], |files| drop(files.map(|_| work())))
 }
 
+/// Runs `work` on a thread that has a copy of this file and no other, and returns when that has begun. Whatever hangs there keeps nothing
+/// else of this process.
+///
+/// # Errors
+/// When there can be no such thread.
+pub fn spawn_with(
+    name: &'static str,
+    file: BorrowedFd<'_>,
+    work: impl FnOnce(&File) + Send + 'static,
+) -> io::Result<()> {
+    let (begun, is_there) = sync_channel(1);
+    let work = move |files: io::Result<Vec<Kept>>| {
+        let one = files.and_then(|files| files.into_iter().next().ok_or(io::ErrorKind::NotFound.into()));
+        match one {
+            Err(e) => drop(begun.send(Err(e))),
+            Ok(file) => {
+                let file = ManuallyDrop::new(File::from(ManuallyDrop::into_inner(file)));
+                drop(begun.send(Ok(())));
+                work(&file);
+            }
+        }
+    };
+    run(&Crew::default(), name, 2 << 20, &[file], work)?;
+    is_there.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
+}
+
 /// How long a thread that others wait for waits for a file system.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 /// Files that were waited for in vain, at most.
