@@ -249,7 +249,7 @@ fn connect(socket: &Path) -> io::Result<Box<dyn Stream>> {
     }
     let stream = match roots_own(socket).map(UnixStream::connect) {
         Some(Ok(stream)) => stream,
-        // It goes a moment before the other.
+        // It goes a moment before the other, and a router that was killed leaves both.
         Some(Err(_)) | None => UnixStream::connect(socket)?,
     };
     stream.set_read_timeout(Some(LOOK))?;

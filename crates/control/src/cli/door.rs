@@ -8,6 +8,7 @@ use super::relay::{Relays, Unclosed};
 use super::repeated::{Repeated, until};
 use super::session::{ROOT, Stream};
 use model::origin::Peer;
+use nix::unistd::Uid;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -127,6 +128,8 @@ pub(super) struct Door {
     acceptor: Acceptor,
     /// Root's own socket.
     for_root: Option<UnixListener>,
+    /// That nobody else may use it: the router is root's, too.
+    only_root: bool,
     /// No client can pass a file.
     refuses_files: bool,
     relays: Relays,
@@ -149,6 +152,7 @@ impl Door {
         Ok(Door {
             acceptor: Acceptor::new(&listener.socket)?,
             for_root: for_root.transpose()?,
+            only_root: Uid::effective().is_root(),
             refuses_files: listener.refuses_files,
             relays: Relays::default(),
             names: Names::default(),
@@ -180,7 +184,9 @@ impl Door {
                     Some(stranger) => (stranger, true),
                     None => continue,
                 },
-                arrived = from_root(self.for_root.as_ref()) => (arrived?.known(&mut self.names)?, true),
+                arrived = from_root(self.for_root.as_ref()), if self.only_root || room_to_wait => {
+                    (arrived?.known(&mut self.names)?, false)
+                }
                 arrived = self.acceptor.accept(), if room_to_wait => (arrived?.known(&mut self.names)?, false),
                 () = time::sleep_until(self.turned_at + RECOVERY), if !self.turned.is_empty() => {
                     self.close_turned();
@@ -263,4 +269,48 @@ fn say_stuck(_: u64) {
         "closing the files of {MOST_HANGING} former CLI clients hangs: only root's clients are served until that ends, or the \
          router is restarted"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::listen::roots;
+    use std::os::unix::net::UnixStream as Client;
+
+    /// A client that waits, of another user's, and its other end.
+    fn waiting() -> (Stranger, Client) {
+        let (accepted, client) = Client::pair().unwrap();
+        let peer = Names::default().peer(4001);
+        (Stranger { peer, socket: Accepted::Unix(Unclosed::new(accepted)) }, client)
+    }
+
+    /// As where closing hangs: on kernels that let files through.
+    #[test]
+    fn a_crowded_door_is_no_obstacle_to_root() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cli.sock");
+        let listener = Listener::unix(&path, None).unwrap();
+        runtime.block_on(async {
+            let mut door = Door::new(&listener).unwrap();
+            door.refuses_files = false;
+            let (parked, _ends): (Vec<_>, Vec<_>) = (0..MOST_PARKED).map(|_| waiting()).unzip();
+            door.parked.extend(parked);
+            // Threads without a session are those that hang.
+            let pairs: Vec<_> = (0..MOST_HANGING).map(|_| Client::pair().unwrap()).collect();
+            let (theirs, _ends): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+            let _inner: Vec<_> =
+                theirs.into_iter().map(|one| door.relays.stand_in(Unclosed::new(one)).unwrap()).collect();
+            let soon = Duration::from_millis(200);
+            let _client = Client::connect(&path).unwrap();
+            assert!(time::timeout(soon, door.next(0)).await.is_err(), "there is no room to wait");
+            let _root = Client::connect(roots(&path)).unwrap();
+            let come = time::timeout(Duration::from_secs(10), door.next(0)).await;
+            // Who is not root has no such socket that helps.
+            assert_eq!(
+                come.is_ok_and(|come| come.is_ok_and(|one| one.is_root())),
+                Uid::effective().is_root()
+            );
+        });
+    }
 }

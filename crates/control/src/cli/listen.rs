@@ -14,6 +14,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Bytes of the name of a socket (`sun_path` of unix(7), less the zero at its end).
+const LONGEST: usize = 107;
 /// How long the lock of an instance that does not answer is waited for, and how often it is tried.
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
@@ -26,8 +28,8 @@ pub struct Listener {
     pub(super) for_root: Option<UnixListener>,
     /// True if no client can pass a file, so that none can hang who closes its socket.
     pub(super) refuses_files: bool,
-    /// Removed with the listener; after that, another instance may have the lock.
-    _place: Option<Place>,
+    /// Removed with the listener, root's first; after that, another instance may have the locks.
+    _places: Vec<Place>,
 }
 
 /// A socket of either kind; it does not block.
@@ -53,12 +55,25 @@ impl Listener {
                 directory.display()
             )));
         }
-        let place = Place::claim(path)?;
+        let mut places = vec![Place::claim(path)?];
+        let own = Some(roots(path)).filter(|own| own.as_os_str().len() <= LONGEST);
+        match &own {
+            Some(own) => places.insert(0, Place::claim(own)?),
+            None => tracing::warn!(
+                "root has no socket of its own beside {}: its name would have more than {LONGEST} bytes",
+                path.display()
+            ),
+        }
         let listener = bind(path, 0o660, group).map_err(fault)?;
+        let for_root = own.map(|own| {
+            let fault = |e| CliError::new(format!("cannot listen on {}: {e}", own.display()));
+            bind(&own, 0o600, None).map_err(fault)
+        });
+        let for_root = for_root.transpose()?;
         // Commands need no files. Where the kernel lets them through, see `relay.rs`.
-        let refuses_files = drivers::refuse_files(listener.as_fd()).is_ok();
-        let for_root = Some(bind(&roots(path), 0o600, None).map_err(fault)?);
-        Ok(Listener { socket: Socket::Unix(listener), for_root, refuses_files, _place: Some(place) })
+        let taking = for_root.iter().chain([&listener]).filter(|s| drivers::refuse_files(s.as_fd()).is_err());
+        let refuses_files = taking.count() == 0;
+        Ok(Listener { socket: Socket::Unix(listener), for_root, refuses_files, _places: places })
     }
 
     /// Listens on a TCP port. Everybody who reaches the address may then configure the router: if it is a loopback
@@ -74,7 +89,12 @@ impl Listener {
         let listener = TcpListener::bind(address).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
         let listener = drivers::closed_first(OwnedFd::from(listener)).into();
-        Ok(Listener { socket: Socket::Tcp(listener), for_root: None, refuses_files: true, _place: None })
+        Ok(Listener {
+            socket: Socket::Tcp(listener),
+            for_root: None,
+            refuses_files: true,
+            _places: Vec::new(),
+        })
     }
 
     /// The TCP address, if it is one: tells which port the system chose for port 0.
@@ -87,7 +107,7 @@ impl Listener {
 }
 
 /// The socket beside this one that only root may use.
-pub(super) fn roots(path: &Path) -> PathBuf {
+pub(crate) fn roots(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".root");
     name.into()
@@ -188,10 +208,8 @@ fn greet(path: &Path) -> Receiver<()> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        for path in [&self.path, &roots(&self.path)] {
-            if let Err(error) = remove(path) {
-                tracing::warn!("cannot remove {}: {error}", path.display());
-            }
+        if let Err(error) = remove(&self.path) {
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }
 }
@@ -226,6 +244,39 @@ mod tests {
         drop(listener);
         assert!(!path.exists() && !roots(&path).exists());
         assert!(Listener::unix(&path, None).is_ok());
+    }
+
+    #[test]
+    fn what_stands_in_the_place_of_roots_socket_stays_and_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cli.sock");
+        let own = roots(&path);
+        fs::write(&own, "precious").unwrap();
+        let error = Listener::unix(&path, None).unwrap_err().to_string();
+        assert!(error.contains("cli.sock.root exists and is not a socket"), "{error}");
+        assert_eq!(fs::read(&own).unwrap(), b"precious");
+        assert!(!path.exists(), "nothing was bound");
+        fs::remove_file(&own).unwrap();
+        let theirs = UnixListener::bind(&own).unwrap();
+        let error = Listener::unix(&path, None).unwrap_err().to_string();
+        assert!(error.contains("another volley answers on") && error.contains("cli.sock.root"), "{error}");
+        assert!(UnixStream::connect(&own).is_ok());
+        drop(theirs);
+        assert!(Listener::unix(&path, None).is_ok());
+    }
+
+    #[test]
+    fn a_long_name_leaves_no_room_for_roots_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let room = LONGEST - directory.path().as_os_str().len() - 1;
+        let path = directory.path().join("x".repeat(room));
+        let listener = Listener::unix(&path, None).unwrap();
+        assert!(listener.for_root.is_none() && !roots(&path).exists());
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(listener);
+        let path = directory.path().join("x".repeat(room - 5));
+        let _listener = Listener::unix(&path, None).unwrap();
+        assert!(UnixStream::connect(roots(&path)).is_ok());
     }
 
     #[test]

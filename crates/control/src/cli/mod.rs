@@ -20,6 +20,7 @@ mod session;
 mod turns;
 
 pub use listen::Listener;
+pub(crate) use listen::roots;
 pub use model::cli::{
     Answer, Args, Call, Candidate, CliError, FromArg, Handler, Job, Merge, Output, PAGE, Registry, Rows,
     Step, Table, Values, grammar, quote, quote_last,

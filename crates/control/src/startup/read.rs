@@ -7,6 +7,7 @@ use super::{
     unused,
     value::{Cursor, Listen},
 };
+use crate::cli::roots;
 use infra::cpu::Policy;
 use model::place::{Fault, Place, closest, hint};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,16 +108,22 @@ impl<'a> Reader<'a> {
     /// Checks that the two sockets of the CLI are two.
     fn check_sockets(&mut self) {
         let unix = &self.startup.unix;
-        if let (Listen::Socket(path), Some(reading)) = (&unix.cli_listen, &unix.cli_listen_read_only)
-            && unix.runtime_dir.join(path) == unix.runtime_dir.join(reading)
-            && let Some(place) = self.given.get("cli-listen-read-only")
-        {
-            let message = format!(
-                "{} is the socket of cli-listen already, where everything is carried out: give the one for reading another name",
-                reading.display()
-            );
-            self.faults.push(Fault::new(place, message));
-        }
+        let (Listen::Socket(path), Some(reading)) = (&unix.cli_listen, &unix.cli_listen_read_only) else {
+            return;
+        };
+        let Some(place) = self.given.get("cli-listen-read-only") else { return };
+        let [path, other] = [path, reading].map(|path| unix.runtime_dir.join(path));
+        let (shown, name) = (reading.display(), "give the one for reading another name");
+        let message = if path == other {
+            format!("{shown} is the socket of cli-listen already, where everything is carried out: {name}")
+        } else if roots(&path) == other || roots(&other) == path {
+            format!(
+                "root has a socket of its own beside each, with .root at the end of its name, which {shown} is or takes: {name}"
+            )
+        } else {
+            return;
+        };
+        self.faults.push(Fault::new(place, message));
     }
 
     /// Checks that the CLI is not offered to others by mistake.

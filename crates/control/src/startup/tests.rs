@@ -427,6 +427,10 @@ fn the_two_sockets_of_the_cli_are_two() {
          name\n"
     );
     assert!(faults("unix { cli-listen-read-only cli.sock }").contains("f:1:8: "), "the usual name");
+    for (one, other) in [("a", "a.root"), ("a.root", "a")] {
+        let both = format!("unix {{ cli-listen {one} cli-listen-read-only {other} }}");
+        assert!(faults(&both).contains("root has a socket of its own beside each"), "{both}");
+    }
 }
 
 #[test]

@@ -71,7 +71,6 @@ fn nobody_answers() {
 fn root_comes_by_a_socket_of_its_own_unless_it_is_somebody_elses() {
     let server = Server::start();
     let own = server.directory.path().join("cli.sock.root");
-    assert_eq!(own, server.socket().with_extension("sock.root"));
     if !nix::unistd::Uid::effective().is_root() {
         assert_eq!(server.ctl(&["show", "count"], "", |_| ()).0, 0);
         // Not skipped: who is not root does not need it.
