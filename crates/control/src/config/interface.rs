@@ -36,7 +36,7 @@ impl Backing<System> for Unread {
 /// A section that makes interfaces, of which `interfaces` says more.
 pub(super) fn made(reading: &mut Reading<'_>, kind: &Interfaces<System>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
-        if (kind.names)(name).is_none() {
+        if !matches!((kind.names)(name), Some(Ok(()))) {
             let section = kind.section.unwrap_or_default();
             reading.r.fault(at, format!("{section} are named {}", kind.named));
             reading.lost.interfaces = true;
@@ -102,25 +102,31 @@ fn begun(
     at: At,
     fields: &mut Fields<'_>,
 ) -> Option<Begun<System>> {
-    let elsewhere = match (catalog.interfaces_named(name), catalog.interfaces_left_out(name)) {
-        (Some(Interfaces { section: None, read, .. }), _) => return read(r, name, at, fields),
-        (Some(Interfaces { section: Some(section), what, .. }), _) => {
-            let one = what.strip_prefix("a ").unwrap_or(what);
-            format!("there is no such {one} in \"{section}\"")
+    let kind = catalog.interfaces_named(name).map(|kind| (kind, (kind.names)(name)));
+    let elsewhere = match (kind, catalog.interfaces_left_out(name)) {
+        (Some((kind @ Interfaces { section: None, .. }, Some(Ok(())))), _) => {
+            return (kind.read)(r, name, at, fields);
         }
-        (None, Some(why)) => format!("it {why}"),
-        (None, None) => match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
-            "loop" => "loopbacks belong into \"loopbacks\"".to_string(),
-            "BondEthernet" => "bonding is not supported yet".to_string(),
-            "vxlan_tunnel" => "VXLAN is not supported yet".to_string(),
+        (Some((Interfaces { section: None, .. }, Some(Err(why)))), _) => why.0,
+        (Some((Interfaces { section: Some(section), what, .. }, _)), _) => {
+            let one = what.strip_prefix("a ").unwrap_or(what);
+            format!("{name}: there is no such {one} in \"{section}\"")
+        }
+        (_, Some(why)) => format!("{name}: it {why}"),
+        (_, None) => match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "loop" => format!("{name}: loopbacks belong into \"loopbacks\""),
+            "BondEthernet" => format!("{name}: bonding is not supported yet"),
+            "vxlan_tunnel" => format!("{name}: VXLAN is not supported yet"),
             _ => {
                 let kinds = catalog.interfaces().iter().map(|kind| format!("{} ({})", kind.named, kind.what));
                 let kinds: Vec<String> = kinds.collect();
-                format!("no driver makes it; there can be {}", kinds.join(", "))
+                format!("\"{name}\" is the name of no type of interfaces: they are {}", kinds.join(", "))
             }
         },
     };
-    r.fault(at, format!("{name}: {elsewhere}"));
+    r.fault(at, elsewhere);
+    // What it would be made of is not wrong besides.
+    catalog.interfaces().iter().filter_map(|kind| kind.field).for_each(|field| _ = fields.take(field));
     None
 }
 

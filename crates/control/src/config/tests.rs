@@ -241,7 +241,7 @@ fn what_cannot_be_yet_says_so() {
         &[
             ("1:1", "\"bondethernets\" is not supported yet"),
             ("4:3", "bonding is not supported yet"),
-            ("5:3", "there can be host-NAME (a Linux interface), xdp-NAME"),
+            ("5:3", "they are host-NAME (a Linux interface), xdp-NAME"),
             ("5:46", "\"lcp\" is not supported yet"),
         ],
     );
@@ -489,6 +489,27 @@ fn a_linux_interface_may_be_named_as_a_vlan_of_another_one_is() {
             &[],
         );
     }
+}
+
+#[test]
+fn a_name_that_no_interface_has_is_one_fault() {
+    wrong(
+        "interfaces:\n  eth0: { device-type: af-packet, af-packet: { mode: v3 } }\n",
+        &[("2:3", "\"eth0\" is the name of no type of interfaces: they are host-NAME (a Linux interface)")],
+    );
+    wrong(
+        "interfaces:\n  pcap70000: { pcap: { rx: /a } }\n",
+        &[("2:3", "\"pcap70000\" is not one of pcap0, pcap1, …")],
+    );
+    for name in ["tap", "tap007", "tap3"] {
+        wrong(&format!("interfaces:\n  {name}: {{}}\n"), &[("2:3", "there is no such tap in \"taps\"")]);
+    }
+    wrong(
+        "interfaces:\n  host-a/b: { af-packet: {} }\n",
+        &[("2:3", "no Linux interface has the name \"a/b\"")],
+    );
+    let twice = &faults("interfaces:\n  xdp-eth0: { af-packet: {} }\n")[0];
+    assert_eq!(twice.matches("device-type").count(), 1, "{twice}");
 }
 
 #[test]

@@ -80,6 +80,7 @@ impl feature::Feature<Context> for Feature {
             named: format!("{PREFIX}NAME"),
             section: None,
             names: Box::new(is_linux(PREFIX)),
+            field: Some("af-packet"),
             read: Box::new(|r, name, _, fields| {
                 let host = name.strip_prefix(PREFIX)?;
                 let by = fields.take("device-type").and_then(|n| Some((n.at, r.word(n, DEVICE_TYPES)?)));

@@ -133,6 +133,7 @@ impl feature::Feature<Context> for Feature {
             named: format!("{PREFIX}NAME"),
             section: None,
             names: Box::new(is_linux(PREFIX)),
+            field: Some("af-xdp"),
             read: Box::new(|r, name, _, fields| {
                 let by = fields.take("device-type").and_then(|n| Some((n.at, r.word(n, DEVICE_TYPES)?)));
                 if let Some((at, word @ ("dpdk" | "af-packet"))) = by {

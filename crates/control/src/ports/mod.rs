@@ -7,9 +7,6 @@ pub mod memif;
 mod pcap;
 mod tap;
 
-use std::fmt::Display;
-use std::str::FromStr;
-
 use net::feature::number_of;
 
 use crate::cli::{Args, CliError};
@@ -61,13 +58,6 @@ fn taken_once(host_interface: &str, other: &str, view: &View<'_>) -> Result<(), 
         }
         None => Ok(()),
     }
-}
-
-/// Whether this is a prefix and a number.
-fn is_numbered<N: FromStr + Display>(
-    prefix: &'static str,
-) -> impl Fn(&str) -> Option<Result<(), Refused>> + Send + Sync {
-    move |name| number_of::<N>(name, prefix).map(|_| Ok(()))
 }
 
 /// Whether this is a prefix and the name of a Linux interface.

@@ -8,11 +8,11 @@ use model::object::Fact;
 use model::schema::{Bad, Parsed, Schema, number, optional, parsed, truth};
 use model::yaml::quoted;
 use net::feature::{
-    self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, Unready, number_of,
-    numbered,
+    self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, Unready,
+    is_numbered, number_of, numbered,
 };
 
-use super::{is_numbered, numbered_name};
+use super::numbered_name;
 use crate::cli::{Args, quote};
 use crate::commands::{Context, Done};
 use crate::files;
@@ -260,6 +260,7 @@ impl feature::Feature<Context> for Feature {
             named: numbered(PREFIX),
             section: None,
             names: Box::new(is_numbered::<u16>(PREFIX)),
+            field: Some("pcap"),
             read: Box::new(|r, name, at, fields| {
                 let number = number_of(name, PREFIX)?;
                 let Some(node) = fields.take("pcap") else {

@@ -10,13 +10,13 @@ use model::object::Fact;
 use model::schema::{Form, Schema, number, optional, parsed, text};
 use net::feature::{
     self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, Unready,
-    free_number, numbered,
+    free_number, is_numbered, numbered,
 };
 use net::ip::Address;
 use net::router::check_mac;
 use wire::Mac;
 
-use super::{check_linux_name, is_numbered};
+use super::check_linux_name;
 use crate::cli::{Args, quote};
 use crate::commands::{Context, Done};
 use crate::config::{Description, MTUS, address, mac};
@@ -176,6 +176,7 @@ impl feature::Feature<Context> for Feature {
             named: numbered(PREFIX),
             section: Some("taps"),
             names: Box::new(is_numbered::<u32>(PREFIX)),
+            field: None,
             read: Box::new(|r, name, at, fields| {
                 let description =
                     fields.take("description").and_then(|node| Description.read(r, node)).flatten();

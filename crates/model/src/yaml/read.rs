@@ -423,10 +423,10 @@ impl<'n> Fields<'n> {
     pub fn end(self, r: &mut Reader) {
         for (name, at, _) in self.entries {
             if !self.known.contains(&name.as_str()) {
-                r.fault(
-                    *at,
-                    format!("nothing is named \"{name}\" here: {}", hint(name, self.known.iter().copied())),
-                );
+                // Some may have been asked for twice.
+                let known = self.known.iter().enumerate().filter(|(n, one)| !self.known[..*n].contains(one));
+                let hint = hint(name, known.map(|(_, one)| *one));
+                r.fault(*at, format!("nothing is named \"{name}\" here: {hint}"));
             }
         }
     }

@@ -397,6 +397,8 @@ pub struct Interfaces<W: World> {
     pub section: Option<&'static str>,
     /// Whether this would be the name of one, and if so, why it cannot be.
     pub names: Names,
+    /// The map of an entry of `interfaces` that says what one is made of, if there is one.
+    pub field: Option<&'static str>,
     /// Reads what one is made of, from the fields of its entry.
     pub read: ReadBacking<W>,
     /// Whether an interface is one of them, by what it is made of.
@@ -422,7 +424,8 @@ impl<W: Host> Interfaces<W> {
             what,
             named: numbered(prefix),
             section: Some(section),
-            names: Box::new(move |name| number_of::<u32>(name, prefix).map(|_| Ok(()))),
+            names: Box::new(is_numbered::<u32>(prefix)),
+            field: None,
             read: Box::new(|r, _, at, fields| T::schema().read_fields(r, at, fields).map(Begun::by)),
             is: |backed| backed.get::<T>().is_some(),
             write: Box::new(|t, backed| {
@@ -443,6 +446,20 @@ impl<W: Host> Interfaces<W> {
 /// How interfaces are named that have a prefix and a number.
 pub fn numbered(prefix: &str) -> String {
     format!("{prefix}0, {prefix}1, …")
+}
+
+/// Whether a name is a prefix and a number, and why it cannot be one that would be that: [`Interfaces::names`].
+pub fn is_numbered<N: std::str::FromStr + fmt::Display>(
+    prefix: &'static str,
+) -> impl Fn(&str) -> Option<Result<(), Refused>> + Send + Sync {
+    move |name| {
+        let number = name.strip_prefix(prefix)?;
+        if !number.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let why = || Refused(format!("\"{name}\" is not one of {}", numbered(prefix)));
+        Some(number_of::<N>(name, prefix).map(|_| ()).ok_or_else(why))
+    }
 }
 
 /// The number behind a prefix, without leading zeros.

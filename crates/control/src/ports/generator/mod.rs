@@ -14,12 +14,13 @@ mod words;
 
 use drivers::pktgen;
 use net::feature::{
-    self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, number_of, numbered,
+    self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, is_numbered,
+    number_of, numbered,
 };
 use serde::Serialize;
 
 use self::describe::Description;
-use super::{is_numbered, numbered_name};
+use super::numbered_name;
 use crate::cli::{Args, CliError, Table};
 use crate::commands::{Context, Output};
 use crate::system::System;
@@ -69,6 +70,7 @@ impl feature::Feature<Context> for Feature {
             named: numbered(PREFIX),
             section: None,
             names: Box::new(is_numbered::<u16>(PREFIX)),
+            field: None,
             read: Box::new(|_, _, _, _| Some(Begun::by(Generator))),
             is: |backed| backed.get::<Generator>().is_some(),
             write: Box::new(|_, _| {}),

@@ -196,6 +196,7 @@ impl feature::Feature<Context> for Feature {
             named: "memifSOCKET/ID".into(),
             section: None,
             names: Box::new(|name| numbers(name).map(|_| Ok(()))),
+            field: Some("memif"),
             read: Box::new(|r, name, at, fields| {
                 let (socket, id) = numbers(name)?;
                 let Some(node) = fields.take("memif") else {
