@@ -10,12 +10,23 @@ use net::router::Hooks;
 use crate::cli::Registry;
 use crate::commands::{self, Context, Feature, show};
 use crate::intent::Catalog;
+use crate::logging;
 use crate::neighbors;
 use crate::ports;
 use crate::startup::{Plugins, Startup};
 
 /// What every program has, beside what interfaces are made of.
 const OWN: &[&Feature] = &[&neighbors::Feature];
+
+/// What every program has, and these.
+fn with_own<'f>(features: &[&'f Feature]) -> Vec<&'f Feature> {
+    OWN.iter().chain(ports::ALL).chain(features).copied().collect()
+}
+
+/// Declares the classes of what every program and these features say: first of all, before a start configuration is read.
+pub fn declare_log_classes(features: &[&Feature]) {
+    logging::declare(with_own(features).iter().filter_map(|feature| feature.log_class()));
+}
 
 /// Adds the nodes that every router has, and those of these features.
 ///
@@ -28,7 +39,7 @@ pub fn install(
     hooks: &mut Hooks,
 ) -> Result<(), GraphError> {
     net::install(b, t, hooks)?;
-    features.iter().try_for_each(|feature| feature.install(b, t, hooks))
+    with_own(features).iter().try_for_each(|feature| feature.install(b, t, hooks))
 }
 
 /// The features that a startup.conf wants, and the others.
@@ -56,8 +67,7 @@ pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
 /// The same in a program that leaves features out.
 pub fn declared_without(features: &[&Feature], left_out: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
     let mut registry = commands::own();
-    let all: Vec<&Feature> = OWN.iter().chain(ports::ALL).chain(features).copied().collect();
-    let catalog = feature::declare(&all, left_out, &mut registry);
+    let catalog = feature::declare(&with_own(features), left_out, &mut registry);
     show::plugins(&mut registry, features, left_out);
     (registry, Arc::new(catalog))
 }

@@ -133,7 +133,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    logging::declare(volley::features::ALL.iter().filter_map(|feature| feature.log_class()));
+    control::features::declare_log_classes(volley::features::ALL);
     match Arguments::parse_from(words(std::env::args_os())).command {
         Command::Run { config, words } => run(config, &words),
         Command::Guardian => {

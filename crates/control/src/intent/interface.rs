@@ -65,7 +65,9 @@ impl Spec {
     /// Whether a device that is opened as this says can take the place of the one that was opened as the other says, which is of
     /// the same name, while the interface stays with all that is on it.
     pub(super) fn takes_over(&self, other: &Spec) -> bool {
-        matches!((self, other), (Spec::Backed(new), Spec::Backed(old)) if new.takes_over(old))
+        // What is no device cannot be let go of, and had again.
+        self.is_device()
+            && matches!((self, other), (Spec::Backed(new), Spec::Backed(old)) if new.takes_over(old))
     }
 }
 

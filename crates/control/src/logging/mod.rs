@@ -33,7 +33,8 @@ use std::{
 use tracing::{Metadata, callsite::Identifier};
 use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
 
-pub use class::{Level, Wanted, classes, declare};
+pub(crate) use class::declare;
+pub use class::{Level, Wanted, classes};
 use limit::Place;
 use out::{Out, Sink};
 use ring::Ring;
