@@ -223,7 +223,7 @@ impl System {
     /// [`create`](System::create).
     ///
     /// # Errors
-    /// Why the new device cannot be had; the interface has the old one again then, if that can be opened.
+    /// Why the new device cannot be opened; the interface has the old one again then, if that can be opened.
     pub(crate) fn reopen(&mut self, name: &str, spec: &Spec) -> Result<(), Refused> {
         let index = self.index(name)?;
         let own = self.router.interface(index)?.initial;
@@ -444,7 +444,7 @@ impl System {
     /// Opens a memif device.
     ///
     /// # Errors
-    /// When the socket's directory cannot be made, or the device cannot be had.
+    /// When the socket's directory cannot be made, or the device cannot be opened.
     pub(crate) fn open_memif(&mut self, config: &memif::Config) -> Result<Device, Refused> {
         let socket = self.memif.sockets().into_iter().find(|s| s.id == config.socket);
         if config.role == memif::Role::Server && socket.is_some_and(|s| s.path.starts_with(&self.runtime_dir))

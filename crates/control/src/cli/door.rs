@@ -1,4 +1,4 @@
-//! Who comes to a socket of the CLI, and stands at its door until he may go in.
+//! Connections to a socket of the CLI, from when they are accepted to when they have a session: how fast they come in, and who waits.
 
 use super::listen::{Listener, Socket};
 use super::names::Names;
@@ -123,7 +123,7 @@ impl Stranger {
     }
 }
 
-/// The door of a listener.
+/// Accepts connections of a listener, and paces them.
 pub(super) struct Door {
     acceptor: Acceptor,
     /// Root's own socket.

@@ -54,7 +54,7 @@ impl Default for Service {
     }
 }
 
-/// Those inside.
+/// The sessions of a listener.
 struct House<C> {
     registry: Rc<Registry<C>>,
     cx: Rc<RefCell<C>>,

@@ -1,10 +1,10 @@
-//! Who has the main thread: all clients that are not root's share one turn in each round of it.
+//! Fair shares of the main thread: all clients but root's together have one turn in each of its rounds.
 
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
-/// The turn of those that are not root's. Copies share it.
+/// The turn that clients share who are not root's. Copies are the same turn.
 #[derive(Clone, Debug)]
 pub struct Turns(Arc<Semaphore>);
 
@@ -14,7 +14,7 @@ impl Default for Turns {
     }
 }
 
-/// How one client comes to its turns.
+/// One client's part in it.
 pub(super) struct Share(Option<Turns>);
 
 impl Share {

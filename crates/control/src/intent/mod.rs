@@ -15,7 +15,6 @@ mod index;
 mod interface;
 mod neighbor;
 mod receive;
-
 mod route;
 mod table;
 mod unnumbered;

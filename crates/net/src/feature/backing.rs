@@ -16,7 +16,7 @@ use wire::Mac;
 use crate::interface::InterfaceKind;
 use crate::objects::Host;
 
-/// What the router gets of it.
+/// What the router gets when a backing is opened.
 pub enum Opened {
     /// A driver's device. It may vanish, and come back.
     Device(Device),
@@ -31,7 +31,7 @@ pub enum Opened {
     },
 }
 
-/// Why it cannot be had.
+/// Why a backing could not be opened.
 pub struct Unopened {
     /// This machine does not have it.
     pub missing: bool,
@@ -52,10 +52,10 @@ impl From<OpenError> for Unopened {
     }
 }
 
-/// What was found out of it ahead, for when it is opened.
+/// What was prepared of a backing, for when it is opened.
 pub type Prepared = Option<Box<dyn Any + Send>>;
 
-/// Why it cannot be opened, as far as that is known ahead.
+/// Why a backing could not be opened, as far as that is known ahead.
 pub struct Unready {
     /// The argument of the command that it is about.
     pub about: &'static str,
@@ -104,10 +104,10 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         Ok(None)
     }
 
-    /// Opens it for the interface of this name, with what was prepared, if anything was.
+    /// Opens it for the interface of this name, with what was prepared, if anything was: nothing is where a device is opened again.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// Why it could not be opened.
     fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened>;
 
     /// The interface of this index was made of it, and is down.
@@ -124,7 +124,8 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
     /// The command that makes the interface.
     fn dump(&self, name: &str) -> String;
 
-    /// Whether the device can take the place of what was opened as `old` says, while the interface stays with all that is on it.
+    /// Whether the device can take the place of what was opened as `old` says, while the interface stays with all that is on it. It is then
+    /// opened by the main thread, with nothing prepared. What is no device is always made anew, and not asked.
     fn takes_over(&self, _old: &Self) -> bool {
         false
     }
@@ -295,7 +296,7 @@ impl<W: World> Backed<W> {
     /// As [`Backing::open`].
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// Why it could not be opened.
     pub fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened> {
         self.0.open(name, prepared, world)
     }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_kinds_and_there_are_so_many_kinds() {
+    fn a_name_is_one_kinds() {
         assert!(with(&["pipe", "tube"]).is_ok());
         let why = with(&["pipe", "pipe"]).err().map(|e| e.0).unwrap_or_default();
         assert!(why.contains("there is a kind of interfaces pipe already"), "{why}");
