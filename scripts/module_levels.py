@@ -14,7 +14,6 @@ KNOTS = {
     # The world, and the objects that are applied to it.
     "control": ["intent system"],
     "drivers": ["device guardian kernel"],
-    "graph": ["build builtin node stats trace worker"],
     # What objects are, and the views of the store that they look at.
     "model": ["object store"],
     "net": ["adjacency ethernet handoff icmp interface ip nd neighbor router setting tables trace"],

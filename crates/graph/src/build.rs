@@ -1,30 +1,24 @@
-//! Building the graph: names become numbers, or the start stops with a clear error.
+//! What the graph is made of, as it is collected, and as it is built.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::io;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use buf::{FeatureField, FeatureFields, Field, Frame};
-use infra::class_a::{Reader, published};
+use buf::{FeatureField, FeatureFields, Field};
+use infra::class_a::Reader;
 use infra::quiesce::Domain;
-use kernels::Codes;
 
-use crate::arc::{ArcControl, ArcKey, ArcPlan, CONTINUE, Place, Row, Rows};
-use crate::builtin::{self, PuntInfo, PuntReason};
-use crate::edge::{EdgeId, Edges, FIRST_REASON, ReasonInfo, Reasons, UNSAID};
+use crate::arc::{ArcKey, CONTINUE, Rows};
+use crate::edge::{EdgeId, Edges, FIRST_REASON, NodeId, ReasonInfo, Reasons};
+use crate::entry::TraceFn;
+use crate::erased::{Make, OfFrame, OfInput, OfPacket};
 use crate::handoff::Exchange;
-use crate::node::{Cx, FrameNode, InputNode, More, Out, Outcome, PacketNode, Setup, WaitSet};
-use crate::rank;
-use crate::rest::Eager;
+use crate::info::NodeInfo;
+use crate::node::{FrameNode, InputNode, PacketNode, Setup};
+use crate::rings::{PuntInfo, PuntReason};
 use crate::stats::Stats;
-use crate::trace::{FieldTrace, TraceFn, Tracer};
-use crate::worker::Sink;
-
-/// A node's number in the graph: its place in the order in which nodes run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u32);
+use crate::trace::{FieldTrace, Tracer};
 
 /// What stops the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,159 +47,41 @@ pub enum Missing {
     },
 }
 
-/// A node behind its type.
-pub(crate) trait Erased: Send {
-    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) -> Outcome;
-    fn hold(&mut self, _cx: &mut Cx<'_>, _frame: &mut Frame, _codes: &mut Codes, _sink: Sink<'_>) {}
-    fn held(&mut self, _cx: &mut Cx<'_>, _packet: buf::Held, _codes: &mut Codes, _sink: Sink<'_>) {}
-    fn poll(
-        &mut self,
-        _cx: &mut Cx<'_>,
-        _frame: &mut Frame,
-        _codes: &mut Codes,
-        _sink: Sink<'_>,
-    ) -> (Outcome, More) {
-        (Outcome::All(UNSAID), More::No)
-    }
-    fn wait<'a>(&'a self, _wait: &mut WaitSet<'a>) {}
-    fn eager(&self) -> Eager {
-        Eager::NONE
-    }
-}
-
-struct OfPacket<T>(T);
-struct OfFrame<T>(T);
-struct OfInput<T>(T);
-
-fn out<'o, N, D>(codes: &'o mut Codes, sink: Sink<'o>) -> Out<'o, N, D> {
-    Out { codes, outcome: Outcome::All(UNSAID), sink, types: PhantomData }
-}
-
-impl<T: PacketNode> Erased for OfPacket<T> {
-    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) -> Outcome {
-        let mut out: Out<'_, T::Next, T::Drop> = out(codes, sink);
-        out.each(frame, |_, p| self.0.one(cx, p));
-        out.outcome
-    }
-}
-
-impl<T: FrameNode> Erased for OfFrame<T> {
-    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) -> Outcome {
-        let mut out = out(codes, sink);
-        self.0.run(cx, frame, &mut out);
-        out.outcome
-    }
-    fn hold(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) {
-        self.0.hold(cx, frame, &mut out(codes, sink));
-    }
-    fn held(&mut self, cx: &mut Cx<'_>, packet: buf::Held, codes: &mut Codes, sink: Sink<'_>) {
-        self.0.held(cx, packet, &mut out(codes, sink));
-    }
-}
-
-impl<T: InputNode> Erased for OfInput<T> {
-    fn run(&mut self, _: &mut Cx<'_>, _: &mut Frame, _: &mut Codes, _: Sink<'_>) -> Outcome {
-        Outcome::All(UNSAID)
-    }
-    fn poll(
-        &mut self,
-        cx: &mut Cx<'_>,
-        frame: &mut Frame,
-        codes: &mut Codes,
-        sink: Sink<'_>,
-    ) -> (Outcome, More) {
-        let mut out = out(codes, sink);
-        let more = self.0.poll(cx, frame, &mut out);
-        (out.outcome, more)
-    }
-    fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
-        self.0.wait(wait);
-    }
-    fn eager(&self) -> Eager {
-        self.0.eager()
-    }
-}
-
-pub(crate) type Make = Box<dyn Fn(&mut Setup) -> io::Result<Box<dyn Erased>> + Send + Sync>;
-
-struct Def {
-    name: &'static str,
-    input: bool,
-    edges: Vec<String>,
-    reasons: &'static [ReasonInfo],
-    trace: TraceFn,
-    make: Make,
-}
-
-struct ArcDef {
-    name: &'static str,
-    end: &'static str,
-    key: ArcKey,
-}
-
-struct FeatureDef {
-    arc: &'static str,
-    node: &'static str,
-    after: Vec<&'static str>,
-    before: Vec<&'static str>,
-}
-
-/// Where an edge leads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    pub(crate) node: u32,
-    /// The row of the arc that is entered here, or `NO_ROW`.
-    pub(crate) row: u16,
-}
-
-pub(crate) const NO_ROW: u16 = u16::MAX;
-
-/// What is known of a built node, for those who show it.
-#[derive(Clone, Debug)]
-pub struct NodeInfo {
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it brings packets in.
-    pub input: bool,
-    /// Names of its edges: nodes, arcs, features.
-    pub edges: Vec<String>,
-    /// Its drop reasons.
-    pub reasons: &'static [ReasonInfo],
-    /// The number of its first reason among all.
-    pub first_reason: u32,
+pub(crate) struct Def {
+    pub(crate) name: &'static str,
+    pub(crate) input: bool,
+    pub(crate) edges: Vec<String>,
+    pub(crate) reasons: &'static [ReasonInfo],
     pub(crate) trace: TraceFn,
-    pub(crate) targets: Vec<Target>,
-    /// Edges that enter an arc.
-    pub(crate) arc_edges: Vec<u8>,
+    pub(crate) make: Make,
 }
 
-impl NodeInfo {
-    /// Whether an edge leads to the node at `index` (of [`Blueprint::nodes`]).
-    pub fn leads_to(&self, index: usize) -> bool {
-        self.targets.iter().any(|t| t.node as usize == index)
-    }
+pub(crate) struct ArcDef {
+    pub(crate) name: &'static str,
+    pub(crate) end: &'static str,
+    pub(crate) key: ArcKey,
+}
+
+pub(crate) struct FeatureDef {
+    pub(crate) arc: &'static str,
+    pub(crate) node: &'static str,
+    pub(crate) after: Vec<&'static str>,
+    pub(crate) before: Vec<&'static str>,
 }
 
 /// Collects what the graph is made of.
 #[derive(Default)]
 pub struct Builder {
-    defs: Vec<Def>,
-    arcs: Vec<ArcDef>,
-    features: Vec<FeatureDef>,
-    punt_reasons: Vec<PuntInfo>,
-    main_reasons: &'static [ReasonInfo],
-    fields: FeatureFields,
-    field_traces: Vec<FieldTrace>,
+    pub(crate) defs: Vec<Def>,
+    pub(crate) arcs: Vec<ArcDef>,
+    pub(crate) features: Vec<FeatureDef>,
+    pub(crate) punt_reasons: Vec<PuntInfo>,
+    pub(crate) main_reasons: &'static [ReasonInfo],
+    pub(crate) fields: FeatureFields,
+    pub(crate) field_traces: Vec<FieldTrace>,
 }
 
 impl Builder {
-    /// A graph with the nodes that every graph has: `drop`, `punt` and `inject`.
-    pub fn new() -> Builder {
-        let mut b = Builder::default();
-        builtin::install(&mut b);
-        b
-    }
-
     /// Adds a node that works packet by packet; `make` is called once a worker.
     pub fn packet<T: PacketNode>(
         &mut self,
@@ -369,160 +245,10 @@ impl Builder {
         });
         nodes.chain(features).chain(orders).collect()
     }
-
-    /// Resolves all names.
-    ///
-    /// # Errors
-    /// A name that nobody bears, or that two bear; an order of an arc that cannot be kept; an edge to an input node.
-    pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
-        let Builder { mut defs, arcs, features, punt_reasons, main_reasons, fields: _, field_traces } = self;
-        let mut by_name: HashMap<&str, usize> = HashMap::new();
-        for (i, d) in defs.iter().enumerate() {
-            if by_name.insert(d.name, i).is_some() {
-                return Err(GraphError(format!("there are two nodes \"{}\"", d.name)));
-            }
-            if d.reasons.len() > usize::from(u8::MAX - FIRST_REASON - 2) {
-                return Err(GraphError(format!("node \"{}\" has too many drop reasons", d.name)));
-            }
-            if d.edges.len() > usize::from(FIRST_REASON) {
-                return Err(GraphError(format!("node \"{}\" has more than {FIRST_REASON} edges", d.name)));
-            }
-        }
-        let inputs: Vec<bool> = defs.iter().map(|d| d.input).collect();
-        let node = |name: &str, who: &str| match by_name.get(name) {
-            Some(&n) if inputs[n] => Err(GraphError(format!(
-                "{who} leads to \"{name}\", which is an input node: nothing can be sent there"
-            ))),
-            Some(&n) => Ok(n),
-            None => Err(GraphError(format!("{who} leads to \"{name}\", which is no node"))),
-        };
-
-        let mut rows = Rows::default();
-        let mut plans = Vec::new();
-        // Edges that enter an arc: the row by (node, edge). The edge's own target is the end of the arc.
-        let mut entries: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-        let mut ends: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-        for f in &features {
-            if !arcs.iter().any(|a| a.name == f.arc) {
-                return Err(GraphError(format!(
-                    "feature \"{}\" is for the arc \"{}\", which is none",
-                    f.node, f.arc
-                )));
-            }
-            let ordered = f.after.iter().map(|n| (n, "after")).chain(f.before.iter().map(|n| (n, "before")));
-            for (other, side) in ordered {
-                if !features.iter().any(|g| g.arc == f.arc && g.node == *other) {
-                    return Err(GraphError(format!(
-                        "feature \"{}\" is to come {side} \"{other}\", which is not on arc \"{}\"",
-                        f.node, f.arc
-                    )));
-                }
-            }
-        }
-        for (i, arc) in arcs.iter().enumerate() {
-            if arcs[..i].iter().any(|a| a.name == arc.name) {
-                return Err(GraphError(format!("there are two arcs \"{}\"", arc.name)));
-            }
-            let end = node(arc.end, &format!("arc \"{}\"", arc.name))?;
-            let order = sort_features(arc.name, features.iter().filter(|f| f.arc == arc.name).collect())?;
-            if order.len() > 64 {
-                return Err(GraphError(format!("arc \"{}\" has more than 64 features", arc.name)));
-            }
-            let mut starts: Vec<(usize, usize, usize)> = Vec::new();
-            // An arc that begins at the node of its own name: for all others the name means that node.
-            let begins =
-                by_name.get(arc.name).copied().filter(|&n| defs[n].edges.iter().any(|e| e == arc.name));
-            for (n, d) in defs.iter().enumerate() {
-                if begins.is_some_and(|b| b != n) {
-                    continue;
-                }
-                let into = d.edges.iter().enumerate().filter(|(_, e)| *e == arc.name);
-                starts.extend(into.map(|(e, _)| (n, e, 0)));
-            }
-            for (position, name) in order.iter().enumerate() {
-                let n = node(name, &format!("arc \"{}\"", arc.name))?;
-                let e = defs[n].edges.iter().position(|e| e == CONTINUE).ok_or_else(|| {
-                    GraphError(format!("\"{name}\" is a feature, but has no edge \"{CONTINUE}\""))
-                })?;
-                starts.push((n, e, position + 1));
-            }
-            let mut places = Vec::new();
-            for (n, e, first) in starts {
-                let mut edges = Vec::new();
-                for f in &order[first..] {
-                    edges.push(push_edge(defs[n].name, &mut defs[n].edges, f)?);
-                }
-                if entries.insert((n, e), rows.0.len()).is_some() {
-                    return Err(GraphError(format!("\"{}\" is on two places of the arcs", defs[n].name)));
-                }
-                ends.insert((n, e), end);
-                places.push(Place { row: rows.0.len(), first, edges });
-                rows.0.push(Row { any: false, key: arc.key, by_interface: Vec::new() });
-            }
-            plans.push(ArcPlan { name: arc.name, features: order, places });
-        }
-
-        let mut targets: Vec<Vec<(usize, u16)>> = Vec::new();
-        for (n, d) in defs.iter().enumerate() {
-            let mut of_node = Vec::new();
-            for (e, name) in d.edges.iter().enumerate() {
-                of_node.push(match (entries.get(&(n, e)), ends.get(&(n, e))) {
-                    (Some(&row), Some(&end)) => (end, row as u16),
-                    _ if name == CONTINUE => {
-                        return Err(GraphError(format!(
-                            "node \"{}\" has the edge \"{CONTINUE}\", but is on no arc",
-                            d.name
-                        )));
-                    }
-                    _ => (node(name, &format!("node \"{}\"", d.name))?, NO_ROW),
-                });
-            }
-            targets.push(of_node);
-        }
-
-        let order = rank::order(&targets.iter().map(|t| t.iter().map(|x| x.0).collect()).collect::<Vec<_>>());
-        let mut place = vec![0u32; defs.len()];
-        for (rank, &n) in order.iter().enumerate() {
-            place[n] = rank as u32;
-        }
-        let mut slots: Vec<Option<Def>> = defs.into_iter().map(Some).collect();
-        let (mut infos, mut makes, mut first_reason) = (Vec::new(), Vec::new(), 0);
-        for &n in &order {
-            let Some(def) = slots[n].take() else { continue };
-            let of_node: Vec<Target> =
-                targets[n].iter().map(|&(node, row)| Target { node: place[node], row }).collect();
-            let arc_edges = (0..of_node.len() as u8).filter(|&e| of_node[e as usize].row != NO_ROW).collect();
-            infos.push(NodeInfo {
-                name: def.name,
-                input: def.input,
-                edges: def.edges,
-                reasons: def.reasons,
-                first_reason,
-                trace: def.trace,
-                targets: of_node,
-                arc_edges,
-            });
-            first_reason += def.reasons.len() as u32;
-            makes.push(def.make);
-        }
-        let (writer, reader) = published(domain, rows);
-        let nodes: Arc<[NodeInfo]> = infos.into();
-        let blueprint = Blueprint {
-            stats: Stats::new(&nodes, first_reason, main_reasons),
-            tracer: Tracer::new(nodes.clone(), field_traces, domain),
-            nodes,
-            makes,
-            rows: reader,
-            punt_reasons: punt_reasons.into(),
-            domain: domain.clone(),
-            exchange: Exchange::default(),
-        };
-        Ok((blueprint, ArcControl::new(plans, writer)))
-    }
 }
 
 /// Adds an edge unless it is there already.
-fn push_edge(node: &str, edges: &mut Vec<String>, to: &str) -> Result<u8, GraphError> {
+pub(crate) fn push_edge(node: &str, edges: &mut Vec<String>, to: &str) -> Result<u8, GraphError> {
     if let Some(e) = edges.iter().position(|e| e == to) {
         return Ok(e as u8);
     }
@@ -531,26 +257,6 @@ fn push_edge(node: &str, edges: &mut Vec<String>, to: &str) -> Result<u8, GraphE
     }
     edges.push(to.to_string());
     Ok((edges.len() - 1) as u8)
-}
-
-/// The features of an arc in an order that keeps every `after` and `before`; ties keep the order of declaration.
-fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static str>, GraphError> {
-    let mut order = Vec::new();
-    while !left.is_empty() {
-        let free = left.iter().position(|f| {
-            left.iter()
-                .all(|g| f.node == g.node || (!f.after.contains(&g.node) && !g.before.contains(&f.node)))
-        });
-        let Some(i) = free else {
-            let names: Vec<&str> = left.iter().map(|f| f.node).collect();
-            return Err(GraphError(format!(
-                "the order of arc \"{arc}\" is a cycle among {}",
-                names.join(", ")
-            )));
-        };
-        order.push(left.remove(i).node);
-    }
-    Ok(order)
 }
 
 /// A built graph, from which workers are made.

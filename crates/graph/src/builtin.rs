@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 use buf::{Frame, Held, Packet};
 use infra::counters::Lane;
@@ -16,6 +16,7 @@ use crate::arc::ArcKey;
 use crate::build::{Builder, GraphError};
 use crate::edge::{EdgeId, NoNext, NoReason, Verdict};
 use crate::node::{Cx, FrameNode, InputNode, More, Out, PacketNode, WaitSet};
+use crate::rings::{Inject, PuntInfo, PuntReason, Punted};
 
 /// Name of the node that takes what is to be punted.
 pub const PUNT: &str = "error-punt";
@@ -25,63 +26,6 @@ pub(crate) const DROP: &str = "error-drop";
 pub const DROPPED: &str = "drop";
 /// Name of the node that brings in the main thread's packets.
 pub const INJECT: &str = "inject";
-
-/// Why a packet goes to the main thread; from [`Builder::punt_reason`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PuntReason(pub u32);
-
-/// A punt reason.
-#[derive(Debug)]
-pub struct PuntInfo {
-    /// Its name.
-    pub name: &'static str,
-    /// Packets a second that one worker passes on, as it was declared.
-    pub default_rate: u32,
-    /// As it is now.
-    rate: AtomicU32,
-}
-
-impl PuntInfo {
-    pub(crate) fn new(name: &'static str, rate: u32) -> PuntInfo {
-        PuntInfo { name, default_rate: rate, rate: AtomicU32::new(rate) }
-    }
-
-    /// Packets a second that one worker passes on.
-    pub fn rate(&self) -> u32 {
-        self.rate.load(Ordering::Relaxed)
-    }
-
-    /// Sets how many packets a second one worker passes on; workers heed it from the next packet on.
-    pub fn set_rate(&self, rate: u32) {
-        self.rate.store(rate, Ordering::Relaxed);
-    }
-}
-
-/// A packet for the main thread.
-pub struct Punted {
-    /// Why.
-    pub reason: PuntReason,
-    /// The packet, at the offset where its node left it.
-    pub packet: Held,
-}
-
-/// A packet from the main thread.
-pub struct Inject {
-    /// An edge of the [`INJECT`] node, from [`Builder::inject_to`].
-    pub edge: EdgeId,
-    /// The packet.
-    pub packet: Held,
-}
-
-/// A worker's ends of the rings between it and the main thread.
-pub(crate) struct Rings {
-    pub(crate) punt: Producer<Punted>,
-    pub(crate) punted: Lane<2>,
-    pub(crate) wake_main: Arc<Doorbell>,
-    pub(crate) inject: Consumer<Inject>,
-    pub(crate) wake: Arc<Doorbell>,
-    pub(crate) reasons: Arc<[PuntInfo]>,
-}
 
 pub(crate) fn install(b: &mut Builder) {
     b.packet(|_| Ok(DropStart));
@@ -103,6 +47,13 @@ pub(crate) fn install(b: &mut Builder) {
 }
 
 impl Builder {
+    /// A graph with the nodes that every graph has: `drop`, `punt` and `inject`.
+    pub fn new() -> Builder {
+        let mut b = Builder::default();
+        install(&mut b);
+        b
+    }
+
     /// Lets the main thread send packets to `node`.
     ///
     /// # Errors

@@ -25,6 +25,21 @@ pub trait Reasons: Copy + 'static {
     fn code(self) -> u8;
 }
 
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Every packet that is still in the frame has this code.
+    All(u8),
+    /// Each has the code in the code bytes.
+    Mixed,
+    /// As `Mixed`, and they leave one by one.
+    InOrder,
+}
+
+/// A node's number in the graph: its place in the order in which nodes run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
 /// How bad a drop is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {

@@ -17,13 +17,13 @@ use infra::quiesce::Guard;
 use infra::ring::{Consumer, Producer};
 use kernels::{CodeBytes, Codes, Kernels};
 
-use crate::builtin::{Inject, PuntInfo, Punted};
-use crate::edge::{EdgeId, Edges, Reasons, Verdict, drop_code};
+use crate::edge::{EdgeId, Edges, Outcome, Reasons, Verdict, drop_code};
+use crate::entry::{TraceFn, plain};
 use crate::handoff::{Exchange, Inbox, Outbox};
 use crate::rest::Eager;
+use crate::rings::{Inject, PuntInfo, Punted};
 use crate::stats::Stats;
-use crate::trace::{TraceFn, plain};
-use crate::worker::Sink;
+use crate::ways::Sink;
 
 /// What every node is given beside its packets.
 pub struct Cx<'w> {
@@ -166,17 +166,6 @@ impl Setup {
     pub fn inbox(&self) -> Inbox {
         self.exchange.inbox(self.worker)
     }
-}
-
-/// What became of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Every packet that is still in the frame has this code.
-    All(u8),
-    /// Each has the code in the code bytes.
-    Mixed,
-    /// As `Mixed`, and they leave one by one.
-    InOrder,
 }
 
 /// The codes of a frame of which most packets have the usual one.

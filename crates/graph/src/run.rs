@@ -15,10 +15,10 @@ use infra::ring::{Consumer, Producer, spsc};
 use infra::wait;
 
 use crate::build::Blueprint;
-use crate::builtin::{Inject, Punted, Rings};
 use crate::edge::EdgeId;
 use crate::node::WaitSet;
 use crate::rest::{Pacer, Rest};
+use crate::rings::{Inject, Punted, Rings};
 use crate::worker::Worker;
 
 /// Packets that wait for the main thread, and from it, at most.

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use infra::counters::{CounterSet, Lane};
 
-use crate::build::NodeInfo;
-use crate::builtin::PuntReason;
 use crate::edge::{ReasonInfo, Reasons};
+use crate::info::NodeInfo;
+use crate::rings::PuntReason;
 
 /// Calls, packets, packets of timed calls, clocks of timed calls.
 pub(crate) const CALLS: usize = 0;

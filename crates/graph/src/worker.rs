@@ -3,23 +3,28 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use buf::{Cache, Flags, Frame, Held, Tally};
+use buf::{Cache, Flags, Frame, Tally};
 use infra::class_a::Reader;
 use infra::clock::{Clock, tsc};
 use infra::counters::Lane;
 use infra::quiesce::{Domain, Guard};
 use kernels::{Codes, Kernels};
 
-use crate::arc::{ArcKey, Row, Rows};
+use crate::arc::Rows;
 use crate::books::Books;
-use crate::build::{Blueprint, Erased, NO_ROW, NodeId, Target};
-use crate::builtin::{self, Rings};
-use crate::edge::{CONSUMED, FIRST_REASON, HELD, ReasonInfo};
-use crate::node::{Cx, More, Outcome, Setup, WaitSet};
+use crate::build::Blueprint;
+use crate::builtin;
+use crate::edge::{CONSUMED, FIRST_REASON, HELD, NodeId, Outcome, ReasonInfo};
+use crate::entry::Fate;
+use crate::erased::Erased;
+use crate::info::Target;
+use crate::node::{Cx, More, Setup, WaitSet};
 use crate::pending::Pending;
 use crate::rest::Eager;
+use crate::rings::Rings;
 use crate::stats::{self, At, Slowest, Stats};
-use crate::trace::{self, Fate, Log, Tracer};
+use crate::trace::{self, Log, Tracer};
+use crate::ways::{Sink, Ways, enter_arcs};
 
 /// Frames of at least this many packets are always timed. Shorter ones in one turn of [`SAMPLE`], since reading the
 /// clock costs about 13 clocks.
@@ -385,7 +390,14 @@ impl Worker {
         let slot = &self.nodes[node as usize];
         let mut outcome = outcome;
         if !slot.arc_edges.is_empty() {
-            outcome = enter_arcs(slot, self.rows.get(guard), &mut frame, &mut self.codes, outcome);
+            outcome = enter_arcs(
+                &slot.targets,
+                &slot.arc_edges,
+                self.rows.get(guard),
+                &mut frame,
+                &mut self.codes,
+                outcome,
+            );
         }
         if let Outcome::All(code) = outcome
             && let Some(target) = slot.targets.get(usize::from(code))
@@ -461,7 +473,7 @@ impl Worker {
         if let Outcome::All(code) = outcome {
             codes.0.fill(code);
         }
-        enter_arcs(slot, rows, frame, &mut codes, Outcome::Mixed);
+        enter_arcs(&slot.targets, &slot.arc_edges, rows, frame, &mut codes, Outcome::Mixed);
         let fate = |at: usize| match codes.0[at] {
             HELD => Fate::Held,
             CONSUMED => Fate::Taken,
@@ -480,136 +492,5 @@ impl Worker {
         for &i in &self.inputs {
             self.nodes[i as usize].node.wait(wait);
         }
-    }
-}
-
-/// Packets that enter an arc take the edge that the arc has for their interface.
-fn enter_arcs(slot: &Slot, rows: &Rows, frame: &mut Frame, codes: &mut Codes, outcome: Outcome) -> Outcome {
-    let mut outcome = outcome;
-    for &edge in &slot.arc_edges {
-        let Some(row) = rows.0.get(usize::from(slot.targets[usize::from(edge)].row)) else { continue };
-        if !row.any {
-            continue;
-        }
-        match outcome {
-            Outcome::All(code) if code != edge => continue,
-            Outcome::All(_) => {
-                if row.key == ArcKey::Rx
-                    && let Some(interface) = frame.uniform_rx()
-                {
-                    return Outcome::All(row.edge(interface, edge));
-                }
-                codes.0[..frame.len()].fill(edge);
-                outcome = Outcome::Mixed;
-            }
-            Outcome::Mixed | Outcome::InOrder => {}
-        }
-        for (code, p) in codes.0.iter_mut().zip(frame.packets()) {
-            if *code == edge {
-                *code = row.edge(key(row, &p), edge);
-            }
-        }
-    }
-    outcome
-}
-
-#[inline(always)]
-fn key(row: &Row, p: &buf::Packet<'_>) -> u32 {
-    match row.key {
-        ArcKey::Rx => p.rx_if(),
-        ArcKey::Tx => p.tx_if(),
-    }
-}
-
-/// Where the packets of a split go.
-struct Ways<'a> {
-    targets: &'a [Target],
-    first_reason: u32,
-    reason_info: &'static [ReasonInfo],
-    drop_node: u32,
-    pending: &'a mut Pending,
-    reasons: &'a mut Lane<1>,
-    bufs: &'a mut Cache,
-    held: &'a mut Option<Box<Frame>>,
-}
-
-impl Ways<'_> {
-    /// Frees the packets that the node has done with.
-    fn free(&mut self, fill: impl FnOnce(&mut Frame)) {
-        let mut done = self.pending.spare();
-        fill(&mut done);
-        done.free(self.bufs);
-        self.pending.recycle(done);
-    }
-}
-
-impl kernels::Target for Ways<'_> {
-    fn with(&mut self, code: u8, count: usize, fill: impl FnOnce(&mut Frame)) {
-        match code {
-            HELD => fill(self.held.get_or_insert_with(|| self.pending.spare())),
-            code if code < FIRST_REASON && usize::from(code) < self.targets.len() => {
-                fill(self.pending.frame_for(self.targets[usize::from(code)].node, count));
-            }
-            code if let Some(info) = self.reason_info.get(usize::from(code.wrapping_sub(FIRST_REASON))) => {
-                let reason = self.first_reason + u32::from(code - FIRST_REASON);
-                self.reasons.add(reason, [count as u64]);
-                if !info.drops {
-                    return self.free(fill);
-                }
-                let frame = self.pending.frame_for(self.drop_node, count);
-                let first = frame.len();
-                fill(frame);
-                frame.packets().skip(first).for_each(|mut p| p.set_fwd(reason));
-            }
-            CONSUMED => self.free(fill),
-            // A number that names no edge: the packets are freed and counted as lost, which is never right.
-            _ => {
-                let mut stray = Frame::new();
-                fill(&mut stray);
-            }
-        }
-    }
-}
-
-/// Where a node's further packets go: those that are not in its frame.
-pub struct Sink<'o> {
-    pending: &'o mut Pending,
-    targets: &'o [Target],
-    rows: &'o Rows,
-    reasons: &'o mut Lane<1>,
-    first_reason: u32,
-    drop_node: u32,
-}
-
-impl Sink<'_> {
-    pub(crate) fn emit(&mut self, code: u8, mut packet: Held) {
-        if code >= FIRST_REASON {
-            let reason = self.first_reason + u32::from(code - FIRST_REASON);
-            self.reasons.add(reason, [1]);
-            packet.packet().set_fwd(reason);
-            self.put(self.drop_node, packet);
-            return;
-        }
-        // An edge that the node does not have: the packet goes out of scope, which frees it and counts it as lost.
-        let Some(&target) = self.targets.get(usize::from(code)) else { return };
-        let row = if target.row == NO_ROW { None } else { self.rows.0.get(usize::from(target.row)) };
-        let code = match row {
-            Some(row) if row.any => row.edge(key(row, &packet.packet()), code),
-            _ => code,
-        };
-        if let Some(target) = self.targets.get(usize::from(code)) {
-            self.put(target.node, packet);
-        }
-    }
-
-    fn put(&mut self, node: u32, packet: Held) {
-        if let Err(packet) = self.pending.frame_for(node, 1).push(packet) {
-            // `frame_for` gave a frame with room for one, so this does not happen.
-            drop(packet);
-        }
-    }
-
-    pub(crate) fn count(&mut self, reason: u8, n: u64) {
-        self.reasons.add(self.first_reason + u32::from(reason), [n]);
     }
 }

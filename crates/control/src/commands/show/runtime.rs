@@ -176,7 +176,7 @@ struct NodeInfo {
 
 fn info(graph: &Blueprint, index: usize) -> NodeInfo {
     let n = &graph.nodes()[index];
-    let leads_here = |m: &&graph::build::NodeInfo| m.leads_to(index);
+    let leads_here = |m: &&graph::NodeInfo| m.leads_to(index);
     NodeInfo {
         index,
         name: n.name,

@@ -1,0 +1,68 @@
+//! Packets between workers and the main thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use buf::Held;
+use infra::counters::Lane;
+use infra::doorbell::Doorbell;
+use infra::ring::{Consumer, Producer};
+
+use crate::edge::EdgeId;
+
+/// Why a packet goes to the main thread; from [`Builder::punt_reason`](crate::Builder::punt_reason).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PuntReason(pub u32);
+
+/// A punt reason.
+#[derive(Debug)]
+pub struct PuntInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// Packets a second that one worker passes on, as it was declared.
+    pub default_rate: u32,
+    /// As it is now.
+    rate: AtomicU32,
+}
+
+impl PuntInfo {
+    pub(crate) fn new(name: &'static str, rate: u32) -> PuntInfo {
+        PuntInfo { name, default_rate: rate, rate: AtomicU32::new(rate) }
+    }
+
+    /// Packets a second that one worker passes on.
+    pub fn rate(&self) -> u32 {
+        self.rate.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many packets a second one worker passes on; workers heed it from the next packet on.
+    pub fn set_rate(&self, rate: u32) {
+        self.rate.store(rate, Ordering::Relaxed);
+    }
+}
+
+/// A packet for the main thread.
+pub struct Punted {
+    /// Why.
+    pub reason: PuntReason,
+    /// The packet, at the offset where its node left it.
+    pub packet: Held,
+}
+
+/// A packet from the main thread.
+pub struct Inject {
+    /// An edge of the [`INJECT`](crate::INJECT) node, from [`Builder::inject_to`](crate::Builder::inject_to).
+    pub edge: EdgeId,
+    /// The packet.
+    pub packet: Held,
+}
+
+/// A worker's ends of the rings between it and the main thread.
+pub(crate) struct Rings {
+    pub(crate) punt: Producer<Punted>,
+    pub(crate) punted: Lane<2>,
+    pub(crate) wake_main: Arc<Doorbell>,
+    pub(crate) inject: Consumer<Inject>,
+    pub(crate) wake: Arc<Doorbell>,
+    pub(crate) reasons: Arc<[PuntInfo]>,
+}

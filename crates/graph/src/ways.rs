@@ -1,0 +1,148 @@
+//! Where packets go that leave a node: along its edges, into arcs, to `error-drop`, or nowhere.
+
+use buf::{Cache, Frame, Held};
+use infra::counters::Lane;
+use kernels::Codes;
+
+use crate::arc::{ArcKey, Row, Rows};
+use crate::edge::{CONSUMED, FIRST_REASON, HELD, Outcome, ReasonInfo};
+use crate::info::{NO_ROW, Target};
+use crate::pending::Pending;
+
+/// Packets that enter an arc take the edge that the arc has for their interface.
+pub(crate) fn enter_arcs(
+    targets: &[Target],
+    arc_edges: &[u8],
+    rows: &Rows,
+    frame: &mut Frame,
+    codes: &mut Codes,
+    outcome: Outcome,
+) -> Outcome {
+    let mut outcome = outcome;
+    for &edge in arc_edges {
+        let Some(row) = rows.0.get(usize::from(targets[usize::from(edge)].row)) else { continue };
+        if !row.any {
+            continue;
+        }
+        match outcome {
+            Outcome::All(code) if code != edge => continue,
+            Outcome::All(_) => {
+                if row.key == ArcKey::Rx
+                    && let Some(interface) = frame.uniform_rx()
+                {
+                    return Outcome::All(row.edge(interface, edge));
+                }
+                codes.0[..frame.len()].fill(edge);
+                outcome = Outcome::Mixed;
+            }
+            Outcome::Mixed | Outcome::InOrder => {}
+        }
+        for (code, p) in codes.0.iter_mut().zip(frame.packets()) {
+            if *code == edge {
+                *code = row.edge(key(row, &p), edge);
+            }
+        }
+    }
+    outcome
+}
+
+#[inline(always)]
+fn key(row: &Row, p: &buf::Packet<'_>) -> u32 {
+    match row.key {
+        ArcKey::Rx => p.rx_if(),
+        ArcKey::Tx => p.tx_if(),
+    }
+}
+
+/// Where the packets of a split go.
+pub(crate) struct Ways<'a> {
+    pub(crate) targets: &'a [Target],
+    pub(crate) first_reason: u32,
+    pub(crate) reason_info: &'static [ReasonInfo],
+    pub(crate) drop_node: u32,
+    pub(crate) pending: &'a mut Pending,
+    pub(crate) reasons: &'a mut Lane<1>,
+    pub(crate) bufs: &'a mut Cache,
+    pub(crate) held: &'a mut Option<Box<Frame>>,
+}
+
+impl Ways<'_> {
+    /// Frees the packets that the node has done with.
+    fn free(&mut self, fill: impl FnOnce(&mut Frame)) {
+        let mut done = self.pending.spare();
+        fill(&mut done);
+        done.free(self.bufs);
+        self.pending.recycle(done);
+    }
+}
+
+impl kernels::Target for Ways<'_> {
+    fn with(&mut self, code: u8, count: usize, fill: impl FnOnce(&mut Frame)) {
+        match code {
+            HELD => fill(self.held.get_or_insert_with(|| self.pending.spare())),
+            code if code < FIRST_REASON && usize::from(code) < self.targets.len() => {
+                fill(self.pending.frame_for(self.targets[usize::from(code)].node, count));
+            }
+            code if let Some(info) = self.reason_info.get(usize::from(code.wrapping_sub(FIRST_REASON))) => {
+                let reason = self.first_reason + u32::from(code - FIRST_REASON);
+                self.reasons.add(reason, [count as u64]);
+                if !info.drops {
+                    return self.free(fill);
+                }
+                let frame = self.pending.frame_for(self.drop_node, count);
+                let first = frame.len();
+                fill(frame);
+                frame.packets().skip(first).for_each(|mut p| p.set_fwd(reason));
+            }
+            CONSUMED => self.free(fill),
+            // A number that names no edge: the packets are freed and counted as lost, which is never right.
+            _ => {
+                let mut stray = Frame::new();
+                fill(&mut stray);
+            }
+        }
+    }
+}
+
+/// Where a node's further packets go: those that are not in its frame.
+pub struct Sink<'o> {
+    pub(crate) pending: &'o mut Pending,
+    pub(crate) targets: &'o [Target],
+    pub(crate) rows: &'o Rows,
+    pub(crate) reasons: &'o mut Lane<1>,
+    pub(crate) first_reason: u32,
+    pub(crate) drop_node: u32,
+}
+
+impl Sink<'_> {
+    pub(crate) fn emit(&mut self, code: u8, mut packet: Held) {
+        if code >= FIRST_REASON {
+            let reason = self.first_reason + u32::from(code - FIRST_REASON);
+            self.reasons.add(reason, [1]);
+            packet.packet().set_fwd(reason);
+            self.put(self.drop_node, packet);
+            return;
+        }
+        // An edge that the node does not have: the packet goes out of scope, which frees it and counts it as lost.
+        let Some(&target) = self.targets.get(usize::from(code)) else { return };
+        let row = if target.row == NO_ROW { None } else { self.rows.0.get(usize::from(target.row)) };
+        let code = match row {
+            Some(row) if row.any => row.edge(key(row, &packet.packet()), code),
+            _ => code,
+        };
+        if let Some(target) = self.targets.get(usize::from(code)) {
+            self.put(target.node, packet);
+        }
+    }
+
+    fn put(&mut self, node: u32, packet: Held) {
+        if let Err(packet) = self.pending.frame_for(node, 1).push(packet) {
+            // `frame_for` gave a frame with room for one, so this does not happen.
+            drop(packet);
+        }
+    }
+
+    pub(crate) fn count(&mut self, reason: u8, n: u64) {
+        self.reasons.add(self.first_reason + u32::from(reason), [n]);
+    }
+}
