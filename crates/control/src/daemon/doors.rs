@@ -1,0 +1,107 @@
+//! Where the router is reached: the CLI's listeners, and that of the metrics.
+
+use std::cell::RefCell;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+
+use super::{DaemonError, failed};
+use crate::cli::{self, Listener, Registry, Service};
+use crate::commands::Context;
+use crate::metrics;
+use crate::process;
+use crate::startup::{Group, Listen, Startup};
+
+/// Where the router is reached.
+pub(super) struct Doors {
+    cli: Listener,
+    read_only: Option<Listener>,
+    metrics: Option<TcpListener>,
+}
+
+impl Doors {
+    /// Binds them. Nobody is served yet.
+    pub(super) fn open(startup: &Startup) -> Result<Doors, DaemonError> {
+        let cli = listen(startup)?;
+        let read_only = startup.unix.cli_listen_read_only.as_deref().map(|path| {
+            let group = group(startup, "gid-read-only", &startup.unix.gid_read_only)?;
+            Listener::unix(path, group).map_err(|e| failed(startup.about(&["cli-listen-read-only"], e)))
+        });
+        let metrics = startup.metrics.listen.map(|address| {
+            let what = |e| format!("metrics cannot be shown on {address}: {e}");
+            metrics::listen(address).map_err(|e| failed(startup.about(&["listen"], what(e))))
+        });
+        Ok(Doors { cli, read_only: read_only.transpose()?, metrics: metrics.transpose()? })
+    }
+
+    /// Serves who comes. Returns the CLI's address if that is one of TCP.
+    pub(super) fn serve(
+        self,
+        startup: &Startup,
+        registry: Rc<Registry<Context>>,
+        context: &Rc<RefCell<Context>>,
+    ) -> Result<Option<SocketAddr>, DaemonError> {
+        let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
+        let service = Service { prompt, idle: startup.unix.cli_idle_timeout, ..Service::default() };
+        let address = self.cli.address();
+        if let Some(listener) = self.read_only {
+            let service = Service { read_only: true, ..service.clone() };
+            tokio::task::spawn_local(cli::serve(listener, registry.clone(), context.clone(), service));
+        }
+        tokio::task::spawn_local(cli::serve(self.cli, registry, context.clone(), service));
+        if let Some(listener) = self.metrics {
+            metrics::start(listener, context)?;
+        }
+        Ok(address)
+    }
+}
+
+fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
+    make_runtime_dir(startup)?;
+    let listener = match &startup.unix.cli_listen {
+        Listen::Socket(path) => Listener::unix(path, group(startup, "gid", &startup.unix.gid)?),
+        Listen::Tcp(address) => {
+            if !address.ip().is_loopback() {
+                tracing::warn!(
+                    "whoever reaches {address} may configure this router: the CLI asks for no password"
+                );
+            }
+            Listener::tcp(*address)
+        }
+    };
+    listener.map_err(|e| failed(startup.about(&["cli-listen"], e)))
+}
+
+/// Makes the run-time directory if something is to lie in it. No other is made: its name may be a slip of the finger.
+fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
+    let directory = &startup.unix.runtime_dir;
+    let socket = match &startup.unix.cli_listen {
+        Listen::Socket(path) => Some(path),
+        Listen::Tcp(_) => None,
+    };
+    let others = [&startup.unix.cli_listen_read_only, &startup.unix.pidfile].into_iter().flatten();
+    if !socket.into_iter().chain(others).any(|path| path.starts_with(directory)) {
+        return Ok(());
+    }
+    process::make_directory(directory).map_err(|e| {
+        let what = format_args!("the directory {} cannot be made: {e}", directory.display());
+        failed(startup.about(&["runtime-dir"], what))
+    })
+}
+
+/// The number of the group that may use a socket of the CLI.
+fn group(startup: &Startup, parameter: &str, given: &Option<Group>) -> Result<Option<u32>, DaemonError> {
+    let Some(group) = given else { return Ok(None) };
+    let id = group.id().map_err(|e| failed(startup.about(&[parameter], e)))?;
+    if id.is_none() {
+        let what = format_args!("this machine has no such group: the socket keeps the process's");
+        tracing::warn!("{}", startup.about(&[parameter], what));
+    }
+    Ok(id)
+}
+
+pub(super) fn where_listening(startup: &Startup) -> String {
+    match &startup.unix.cli_listen {
+        Listen::Socket(path) => path.display().to_string(),
+        Listen::Tcp(address) => address.to_string(),
+    }
+}

@@ -1,0 +1,108 @@
+//! The router's turns: when a worker rings, when something is due, when the kernel says that a link has changed, and once a second
+//! to look after the devices.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::unix::pipe;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::commands::Context;
+
+/// How often devices are looked after without word from the kernel.
+const DEVICES: Duration = Duration::from_secs(1);
+/// The longest time between two turns of the router.
+const LONGEST_TURN: Duration = Duration::from_millis(100);
+
+/// A file that can be read when something has happened; what is read says nothing.
+pub(super) struct Bell(pipe::Receiver);
+
+impl Bell {
+    pub(super) fn new(file: OwnedFd) -> io::Result<Bell> {
+        // Any file whose readiness the executor can watch will do; a pipe's end is one that takes a file as it is.
+        pipe::Receiver::from_owned_fd_unchecked(file).map(Bell)
+    }
+
+    /// Waits until something has happened.
+    async fn rung(&self) -> io::Result<()> {
+        self.0.readable().await?;
+        // Read until there is nothing, so that the executor waits for the next ring.
+        while self.0.try_read(&mut [0; 8]).is_ok() {}
+        Ok(())
+    }
+
+    /// Waits until something has happened to a file that is not to be read. It waits for what happens after this: so
+    /// whoever is told looks at everything.
+    async fn stirred(&self) -> io::Result<()> {
+        self.0.readable().await?;
+        let _ = self.0.try_io(|| Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+        Ok(())
+    }
+}
+
+/// Waits until a bell is rung that may not be there.
+async fn rung(bell: &Option<Bell>) -> io::Result<()> {
+    match bell {
+        Some(bell) => bell.rung().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Gives the router its turns.
+pub(super) async fn turns(
+    context: Rc<RefCell<Context>>,
+    bell: Bell,
+    links: Option<Bell>,
+    memif: Bell,
+) -> io::Result<()> {
+    let mut devices = interval(DEVICES);
+    devices.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let (more, next) = {
+            let mut c = context.borrow_mut();
+            let now = c.now();
+            let tidy = c.tidy();
+            let more = c.system.router.poll(now) | (tidy == Some(Duration::ZERO));
+            let longest = tidy.map_or(LONGEST_TURN, |time| time.min(LONGEST_TURN));
+            let next =
+                [c.system.router.next_timeout(), c.system.memif.next_timeout()].into_iter().flatten().min();
+            if c.system.memif.next_timeout().is_some_and(|t| t <= now) {
+                c.system.turn_memif(now);
+            }
+            let next = next.map(|t| Duration::from_nanos(t.saturating_sub(now)));
+            (more, next.map_or(longest, |d| d.min(longest)))
+        };
+        if more {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            rung = bell.rung() => rung?,
+            () = sleep_until(Instant::now() + next) => {}
+            changed = rung(&links) => {
+                changed?;
+                context.borrow_mut().system.look_at_links();
+            }
+            stirred = memif.stirred() => {
+                stirred?;
+                let mut context = context.borrow_mut();
+                let now = context.now();
+                context.system.turn_memif(now);
+            }
+            _ = devices.tick() => {
+                let mut context = context.borrow_mut();
+                context.system.look_at_links();
+                context.system.reopen_devices();
+                context.look_at_confirmation();
+                context.look_around();
+                if let Some(keeper) = &mut context.keeper {
+                    keeper.look();
+                }
+                context.log.flush();
+            }
+        }
+    }
+}
