@@ -19,6 +19,13 @@ const MANY: usize = 1000;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
+    made(r);
+    set(r);
+    of_the_network_layer(r);
+}
+
+/// Those that make and remove interfaces.
+fn made(r: &mut Registry<Context>) {
     r.add(
         "create loopback interface [mac <mac:mac>] [instance <instance:u16>] [index <index:u32>]",
         "Make a loopback interface.",
@@ -36,6 +43,10 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("delete sub-interface <interface:interface>", "Remove a sub-interface.", |c, a| {
         delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Sub { .. }))
     });
+}
+
+/// Those that set what every interface has.
+fn set(r: &mut Registry<Context>) {
     r.add(
         "set interface state <interface:interface> {up | down}",
         "Bring an interface up or down.",
@@ -57,6 +68,28 @@ pub fn register(r: &mut Registry<Context>) {
             change(c, a, "mac", |i| i.mac = mac)
         },
     );
+    r.add(
+        "set interface description <interface:interface> <description:word>",
+        "Say what an interface is for, in a line for people; several words in double quotes.",
+        |c, a| {
+            let text: String = a.need("description")?;
+            change(c, a, "description", |i| i.description = Some(text))
+        },
+    );
+    r.add(
+        "set interface description del <interface:interface>",
+        "Forget what was said of an interface.",
+        |c, a| change(c, a, "interface", |i| i.description = None),
+    );
+    r.add(
+        "set interface feature <interface:interface> <feature:word> arc <arc:word> [disable]",
+        "Switch a feature of an arc on or off for an interface.",
+        switch_feature,
+    );
+}
+
+/// Those of VRFs and addresses.
+fn of_the_network_layer(r: &mut Registry<Context>) {
     // A VRF is one of both families.
     for family in Family::ALL {
         r.add(
@@ -93,14 +126,6 @@ pub fn register(r: &mut Registry<Context>) {
         |c, a| c.unset(Unnumbered::key(&a.need::<String>("interface")?)),
     );
     r.add(
-        "set interface proxy-arp <interface:interface> [{enable | disable}]",
-        "Answer on an interface for hosts that are reached by others: ARP, and Neighbor Discovery if IPv6 is spoken there.",
-        |c, a| {
-            let on = !a.has("disable");
-            change(c, a, "interface", |i| i.proxy = on)
-        },
-    );
-    r.add(
         "set interface ip address [del] <interface:interface> <address:address>",
         "Give an interface an address, or take it away.",
         change_address,
@@ -111,22 +136,12 @@ pub fn register(r: &mut Registry<Context>) {
         |c, a| c.unset(Addresses::key(&a.need::<String>("interface")?)),
     );
     r.add(
-        "set interface description <interface:interface> <description:word>",
-        "Say what an interface is for, in a line for people; several words in double quotes.",
+        "set interface proxy-arp <interface:interface> [{enable | disable}]",
+        "Answer on an interface for hosts that are reached by others: ARP, and Neighbor Discovery if IPv6 is spoken there.",
         |c, a| {
-            let text: String = a.need("description")?;
-            change(c, a, "description", |i| i.description = Some(text))
+            let on = !a.has("disable");
+            change(c, a, "interface", |i| i.proxy = on)
         },
-    );
-    r.add(
-        "set interface description del <interface:interface>",
-        "Forget what was said of an interface.",
-        |c, a| change(c, a, "interface", |i| i.description = None),
-    );
-    r.add(
-        "set interface feature <interface:interface> <feature:word> arc <arc:word> [disable]",
-        "Switch a feature of an arc on or off for an interface.",
-        switch_feature,
     );
 }
 
