@@ -33,7 +33,7 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
-    /// Whether an edge leads to the node at `index` (of [`Blueprint::nodes`]).
+    /// Whether an edge leads to the node at `index` (of [`Blueprint::nodes`](crate::Blueprint::nodes)).
     pub fn leads_to(&self, index: usize) -> bool {
         self.targets.iter().any(|t| t.node as usize == index)
     }

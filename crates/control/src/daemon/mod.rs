@@ -1,7 +1,7 @@
 //! The router as a process: what happens from its start to its end, on the main thread.
 //!
 //! One executor on one thread owns everything that changes. It serves the CLI ([`doors`]), and between commands gives the router
-//! its [`turns`].
+//! its turns ([`turns()`]).
 
 mod doors;
 mod stop;
