@@ -185,6 +185,27 @@ fn in_a_group_with_too_little_memory_a_router_does_not_start_and_says_why() {
     }
 }
 
+/// As around a container.
+#[test]
+fn where_a_limit_cannot_be_seen_workers_for_whom_there_is_no_memory_are_refused() {
+    let Some(lab) = Lab::new() else { return };
+    let host = lab.host("r");
+    let Some(group) = Group::new(&host, 256, false) else { return };
+    let router = Router::launch_by(&host, &group.launcher(), "", "").wait_ready();
+    let done = router.attempt("set workers 64");
+    let why =
+        "there is no memory for 63 more workers: 567 MiB of memory needed: the kernel killed a trial process";
+    assert!(!done.ok() && done.stderr.contains(why), "{done}");
+    router.ctl("set workers 3");
+    assert_eq!(
+        router.json("show threads").as_array().map(Vec::len),
+        Some(4),
+        "{}",
+        router.json("show threads")
+    );
+    router.stop();
+}
+
 /// Whoever touches a page first takes it in its own name, and a client's memory may be without pages.
 #[test]
 fn a_memif_client_cannot_have_the_router_take_memory_that_is_not_there() {

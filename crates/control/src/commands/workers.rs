@@ -12,6 +12,8 @@ use net::router::MAX_WORKERS;
 use serde::Serialize;
 
 use super::interface::change;
+use super::later::later;
+use super::whole::{joined, on_a_thread};
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Registry, Table};
 use crate::intent::{HANDOFFS, Interface, MODES, handoff_word};
@@ -101,10 +103,24 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
         None => r.cores().iter().copied().chain(std::iter::repeat(None)).take(count).collect(),
     };
     let more = count.saturating_sub(r.cores().len()) as u64;
-    Room::now().must_have(more * WORKER).map_err(|e| {
-        a.about("count", CliError::new(format!("there is no memory for {more} more workers: {e}")))
-    })?;
-    r.set_workers(&cores).map_err(|e| a.about("count", CliError::new(e.to_string())))?;
+    let no_memory = move |e| CliError::new(format!("there is no memory for {more} more workers: {e}"));
+    Room::now().must_have(more * WORKER).map_err(|e| a.about("count", no_memory(e)))?;
+    if more == 0 || Room::sees_all() {
+        return have_workers(c, a, &cores);
+    }
+    // A process tries it, which takes a while for many.
+    let mut trying = Some(on_a_thread(move || Room::try_unseen(more * WORKER).map_err(no_memory))?);
+    let look = move |a: &Args| {
+        let tried = trying.take_if(|trying| trying.is_finished())?;
+        Some(joined(tried).map_err(|e| a.about("count", e)))
+    };
+    Ok(later(a, look, move |c, a, ()| have_workers(c, a, &cores)))
+}
+
+/// Has a worker on each of these cores, and on any where there is none.
+fn have_workers(c: &mut Context, a: &Args, cores: &[Option<usize>]) -> Done {
+    let count = cores.len();
+    c.system.router.set_workers(cores).map_err(|e| a.about("count", CliError::new(e.to_string())))?;
     let now =
         if count == 1 { "there is 1 worker now".into() } else { format!("there are {count} workers now") };
     tracing::info!(event = "workers", "{now}");

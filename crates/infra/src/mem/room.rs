@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+#[cfg(not(miri))]
+use super::trial;
 use super::{HUGE, Promise};
 
 /// The namespace of control groups that the machine begins with: the kernel has a fixed number for it.
@@ -86,6 +88,16 @@ impl Room {
             return Ok(());
         }
         Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{} of memory needed, {self}", Size(bytes))))
+    }
+
+    /// Has a child process fill `bytes` where not every limit [can be seen](Room::sees_all). It takes as long as the kernel needs to
+    /// fetch them.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the kernel killed the child, or refused it the memory.
+    #[cfg(not(miri))]
+    pub fn try_unseen(bytes: u64) -> io::Result<()> {
+        if Room::sees_all() { Ok(()) } else { trial::fill(bytes as usize, 0) }
     }
 }
 
