@@ -119,4 +119,11 @@ fn a_full_disk_delays_the_journal_and_nothing_else() {
         router.stderr().contains("changes are kept in /run/small/state/journal again")
     });
     assert!(!ctl("show config history 1").contains("not kept"));
+    // What waits for the disk at the end is lost, and that is said.
+    r.attempt(&format!("dd if=/dev/zero of={disk}/large bs=4k"), LIMIT);
+    for n in 60..120 {
+        ctl(&format!("ip route add 20.0.{n}.0/24 via drop"));
+    }
+    r.run(&format!("kill {}", router.id()));
+    until("its last word is of them", SOON, || router.stderr().contains(" are lost to it"));
 }

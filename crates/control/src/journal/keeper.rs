@@ -125,7 +125,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until all is written, but not for a disk that does not answer.
+    /// Waits until all is written, but not for a disk that does not answer. Logs what is lost.
     pub fn end(&mut self) {
         self.entries = None;
         if self.ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
@@ -134,6 +134,7 @@ impl Keeper {
                 self.path.display()
             );
         }
+        self.look();
     }
 }
 
@@ -164,7 +165,10 @@ impl Writer {
             match next {
                 Ok(entry) => self.add(&entry),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.write(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.write();
+                    return set(&self.status, |status| status.lost += self.pending.len() as u64);
+                }
             }
             self.write();
         }
