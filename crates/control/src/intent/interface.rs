@@ -59,7 +59,7 @@ impl Spec {
 
     /// Whether it has a device of its own.
     pub fn is_device(&self) -> bool {
-        self.backed().is_some_and(Backed::is_device)
+        self.backed().is_some_and(|b| b.is_device())
     }
 
     /// Whether a device that is opened as this says can take the place of the one that was opened as the other says, which is of

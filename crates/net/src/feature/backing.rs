@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt::{self, Debug};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use drivers::Device;
@@ -145,10 +146,16 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
     fn lacks(&self, _to: &mut dyn FnMut(String)) {}
 }
 
-/// [`Backing`], whatever its type.
-trait AnyBacking<W: World>: Any + Debug + Send + Sync {
-    fn is(&self, other: &dyn Any) -> bool;
+/// A [`Backing`], whatever its type: what a [`Backed`] can be asked.
+pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
+    /// Whether the other is of the same type, and equal.
+    fn is(&self, other: &Backed<W>) -> bool;
+    /// As [`Backing::DEVICE`].
     fn is_device(&self) -> bool;
+    /// As [`Backing::validate`].
+    ///
+    /// # Errors
+    /// Why it cannot be.
     fn validate(
         &self,
         name: &str,
@@ -156,23 +163,47 @@ trait AnyBacking<W: World>: Any + Debug + Send + Sync {
         view: &View<'_, W>,
         abilities: &W::Abilities,
     ) -> Result<(), Refused>;
+    /// As [`Backing::is_slow`].
     fn is_slow(&self) -> bool;
+    /// As [`Backing::find`].
+    ///
+    /// # Errors
+    /// Why it could not be opened.
     fn find(&self) -> Result<(), Unready>;
+    /// As [`Backing::prepare`].
+    ///
+    /// # Errors
+    /// Why it could not be opened.
     fn prepare(&self) -> Result<Prepared, Unready>;
+    /// As [`Backing::open`].
+    ///
+    /// # Errors
+    /// Why it could not be opened.
     fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened>;
+    /// As [`Backing::made`].
+    ///
+    /// # Errors
+    /// When it cannot be.
     fn made(&self, index: u32, world: &mut W) -> Result<(), Refused>;
+    /// As [`Backing::leaves`].
     fn leaves(&self, name: &str, world: &mut W);
+    /// As [`Backing::dump`].
     fn dump(&self, name: &str) -> String;
-    fn takes_over(&self, old: &dyn Any) -> bool;
+    /// As [`Backing::takes_over`]; never from something of another type.
+    fn takes_over(&self, old: &Backed<W>) -> bool;
+    /// As [`Backing::needs`].
     fn needs(&self, to: &mut dyn FnMut(Need));
+    /// As [`Backing::facts`].
     fn facts(&self, name: &str, to: &mut dyn FnMut(Fact));
+    /// As [`Backing::without_secrets`].
     fn without_secrets(&self) -> Option<Backed<W>>;
+    /// As [`Backing::lacks`].
     fn lacks(&self, to: &mut dyn FnMut(String));
 }
 
 impl<W: World, T: Backing<W>> AnyBacking<W> for T {
-    fn is(&self, other: &dyn Any) -> bool {
-        other.downcast_ref() == Some(self)
+    fn is(&self, other: &Backed<W>) -> bool {
+        other.get() == Some(self)
     }
 
     fn is_device(&self) -> bool {
@@ -217,8 +248,8 @@ impl<W: World, T: Backing<W>> AnyBacking<W> for T {
         Backing::dump(self, name)
     }
 
-    fn takes_over(&self, old: &dyn Any) -> bool {
-        old.downcast_ref().is_some_and(|old| Backing::takes_over(self, old))
+    fn takes_over(&self, old: &Backed<W>) -> bool {
+        old.get().is_some_and(|old| Backing::takes_over(self, old))
     }
 
     fn needs(&self, to: &mut dyn FnMut(Need)) {
@@ -249,7 +280,15 @@ impl<W: World> Clone for Backed<W> {
 
 impl<W: World> PartialEq for Backed<W> {
     fn eq(&self, other: &Backed<W>) -> bool {
-        self.0.is(other.any())
+        self.0.is(other)
+    }
+}
+
+impl<W: World> Deref for Backed<W> {
+    type Target = dyn AnyBacking<W>;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
 
@@ -265,104 +304,10 @@ impl<W: World> Backed<W> {
         Backed(Arc::new(backing))
     }
 
-    fn any(&self) -> &dyn Any {
-        &*self.0
-    }
-
     /// What it is, if it is of this type.
     pub fn get<T: Backing<W>>(&self) -> Option<&T> {
-        self.any().downcast_ref()
-    }
-
-    /// As [`Backing::DEVICE`].
-    pub fn is_device(&self) -> bool {
-        self.0.is_device()
-    }
-
-    /// As [`Backing::validate`].
-    ///
-    /// # Errors
-    /// Why it cannot be.
-    pub fn validate(
-        &self,
-        name: &str,
-        mtu: Option<u16>,
-        view: &View<'_, W>,
-        abilities: &W::Abilities,
-    ) -> Result<(), Refused> {
-        self.0.validate(name, mtu, view, abilities)
-    }
-
-    /// As [`Backing::open`].
-    ///
-    /// # Errors
-    /// Why it could not be opened.
-    pub fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened> {
-        self.0.open(name, prepared, world)
-    }
-
-    /// As [`Backing::is_slow`].
-    pub fn is_slow(&self) -> bool {
-        self.0.is_slow()
-    }
-
-    /// As [`Backing::find`].
-    ///
-    /// # Errors
-    /// Why it could not be opened.
-    pub fn find(&self) -> Result<(), Unready> {
-        self.0.find()
-    }
-
-    /// As [`Backing::prepare`].
-    ///
-    /// # Errors
-    /// Why it could not be opened.
-    pub fn prepare(&self) -> Result<Prepared, Unready> {
-        self.0.prepare()
-    }
-
-    /// As [`Backing::made`].
-    ///
-    /// # Errors
-    /// When it cannot be.
-    pub fn made(&self, index: u32, world: &mut W) -> Result<(), Refused> {
-        self.0.made(index, world)
-    }
-
-    /// As [`Backing::leaves`].
-    pub fn leaves(&self, name: &str, world: &mut W) {
-        self.0.leaves(name, world);
-    }
-
-    /// As [`Backing::dump`].
-    pub fn dump(&self, name: &str) -> String {
-        self.0.dump(name)
-    }
-
-    /// As [`Backing::takes_over`]; never from something of another type.
-    pub fn takes_over(&self, old: &Backed<W>) -> bool {
-        self.0.takes_over(old.any())
-    }
-
-    /// As [`Backing::needs`].
-    pub fn needs(&self, to: &mut dyn FnMut(Need)) {
-        self.0.needs(to);
-    }
-
-    /// As [`Backing::facts`].
-    pub fn facts(&self, name: &str, to: &mut dyn FnMut(Fact)) {
-        self.0.facts(name, to);
-    }
-
-    /// As [`Backing::without_secrets`].
-    pub fn without_secrets(&self) -> Option<Backed<W>> {
-        self.0.without_secrets()
-    }
-
-    /// As [`Backing::lacks`].
-    pub fn lacks(&self, to: &mut dyn FnMut(String)) {
-        self.0.lacks(to);
+        let any: &dyn Any = &*self.0;
+        any.downcast_ref()
     }
 }
 

@@ -25,7 +25,8 @@ use crate::router::{Hooks, Router};
 
 pub use attached::{Attached, Configured};
 pub use backing::{
-    Backed, Backing, Begun, Interfaces, Opened, Prepared, Unopened, Unready, is_numbered, number_of, numbered,
+    AnyBacking, Backed, Backing, Begun, Interfaces, Opened, Prepared, Unopened, Unready, is_numbered,
+    number_of, numbered,
 };
 pub use catalog::{Catalog, Entry, Exercise, Objects, Page, Section, Variation};
 pub use show::{Shown, show, show_counted};
