@@ -176,7 +176,7 @@ fn on_a_full_disk_the_old_file_is_intact() {
         refused.code() == Some(1)
             && refused
                 .stderr
-                .contains("/run/small/saved.yaml was not written, and is as it was: No space left"),
+                .contains("/run/small/saved.yaml was not written, and no file was changed: No space left"),
         "{refused}"
     );
     assert_eq!(r.run(&format!("cat {disk}/saved.yaml")), saved);

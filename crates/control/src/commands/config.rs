@@ -322,7 +322,7 @@ struct Save {
 
 impl Save {
     fn failed(&self, e: impl Display) -> Step {
-        let message = format!("{} was not written, and is as it was: {e}", self.path.display());
+        let message = format!("{} was not written, and no file was changed: {e}", self.path.display());
         Step::Failed(self.args.fault("file", message))
     }
 }

@@ -494,7 +494,7 @@ fn what_is_saved_makes_the_same_again() {
     again.ok("delete packet-generator interface pg0");
     again.ok(&format!("config apply {yaml}"));
     assert_eq!(again.ok("show config"), config);
-    // A file that cannot be written is as it was, and nothing lies about.
+    // Where a file cannot be written nothing lies about.
     let files = || std::fs::read_dir(folder.path()).unwrap().count();
     let before = files();
     cli.refused("config save /dev/full/x.yaml", "/dev/full/x.yaml");
