@@ -3,11 +3,15 @@
 use super::lock::Lock;
 use super::protocol::Request;
 use model::cli::CliError;
-use std::fs::{self, Permissions};
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+use nix::unistd::geteuid;
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -16,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of the name of a socket (`sun_path` of unix(7), less the zero at its end).
 const LONGEST: usize = 107;
+/// Names that are tried for a directory.
+const NAMES: usize = 64;
 /// How long the lock of an instance that does not answer is waited for, and how often it is tried.
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
@@ -54,6 +60,11 @@ impl Listener {
                 path.display(),
                 directory.display()
             )));
+        }
+        let length = path.as_os_str().len();
+        if length > LONGEST {
+            let why = format!("a socket's name has {LONGEST} bytes at most, and this one {length}");
+            return Err(fault(io::Error::other(why)));
         }
         let mut places = vec![Place::claim(path)?];
         let own = Some(roots(path)).filter(|own| own.as_os_str().len() <= LONGEST);
@@ -115,17 +126,68 @@ pub(crate) fn roots(path: &Path) -> PathBuf {
 
 /// Listens on a socket of this mode and group. It gets its name only when these are right, so nobody can slip in before.
 fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
-    let hidden = path.with_file_name(format!(".cli-{}", std::process::id()));
-    remove(&hidden)?;
-    let listener = UnixListener::bind(&hidden)?;
+    let hidden = Hidden::beside(path)?;
+    let inside = hidden.inside();
+    let listener = UnixListener::bind(&inside)?;
     let ready = || {
-        fs::set_permissions(&hidden, Permissions::from_mode(mode))?;
-        chown(&hidden, None, group)?;
+        fs::set_permissions(&inside, Permissions::from_mode(mode))?;
+        chown(&inside, None, group)?;
         listener.set_nonblocking(true)?;
-        fs::rename(&hidden, path)
+        fs::rename(&inside, path)
     };
-    ready().inspect_err(|_| drop(fs::remove_file(&hidden)))?;
+    ready().inspect_err(|_| drop(fs::remove_file(&inside)))?;
     Ok(drivers::closed_first(listener.into()).into())
+}
+
+/// An empty directory that nobody else can look into, also if the one around it is another user's: who could exchange a file between two
+/// calls would have the second one change any file.
+struct Hidden {
+    path: PathBuf,
+    directory: File,
+}
+
+impl Hidden {
+    fn beside(path: &Path) -> io::Result<Hidden> {
+        // One that was killed may have left its own.
+        for n in 0..NAMES {
+            let path = path.with_file_name(format!(".cli-{}-{n}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
+                made => made?,
+            }
+            let open = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+            let directory = File::options().read(true).custom_flags(open.bits()).open(&path)?;
+            let hidden = Hidden { path, directory };
+            let found = hidden.directory.metadata()?;
+            if found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
+                return Err(io::Error::other("somebody exchanges what is made in this directory"));
+            }
+            return Ok(hidden);
+        }
+        Err(io::Error::other(
+            "remove the directories .cli-* beside it, which routers that were killed have left",
+        ))
+    }
+
+    /// A name in it, whatever is done to the directories around it.
+    fn inside(&self) -> PathBuf {
+        format!("/proc/self/fd/{}/socket", self.directory.as_raw_fd()).into()
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // It is empty; else it is not this one any more.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Whether somebody listens there, who may have too many clients to take another one. Does not wait.
+fn somebody_listens(path: &Path) -> bool {
+    let Ok(address) = UnixAddr::new(path) else { return false };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None);
+    socket.is_ok_and(|s| matches!(connect(s.as_raw_fd(), &address), Ok(()) | Err(Errno::EAGAIN)))
 }
 
 /// The right to a path. The lock file stays when the socket goes, since to remove it could take the lock from another
@@ -174,7 +236,7 @@ impl Place {
             }
         }
         // Whatever answers there without our lock is not ours to replace.
-        if UnixStream::connect(path).is_ok() {
+        if somebody_listens(path) {
             return Err(taken(path.display()));
         }
         if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
@@ -231,7 +293,63 @@ fn taken(place: impl std::fmt::Display) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
+    use nix::sys::socket::{Backlog, bind as bind_to, listen};
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whoever owns the directory may put a link in the place of what is made there.
+    #[test]
+    fn nobody_has_the_mode_of_another_file_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("victim"), "").unwrap();
+        fs::set_permissions(at("victim"), Permissions::from_mode(0o600)).unwrap();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let hidden =
+                    [format!(".cli-{}", std::process::id()), format!(".cli-{}-0", std::process::id())];
+                while !done.load(Ordering::Relaxed) {
+                    for hidden in &hidden {
+                        let moved = fs::rename(at(hidden), at(&format!("{hidden}.moved")));
+                        let removed = fs::remove_file(at(hidden));
+                        if moved.is_ok() || removed.is_ok() {
+                            let _ = symlink(at("victim"), at(hidden));
+                        }
+                        let _ = fs::remove_dir_all(at(&format!("{hidden}.moved")));
+                    }
+                }
+            });
+            for _ in 0..500 {
+                drop(bind(&at("cli.sock"), 0o660, None));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(at("victim").metadata().unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn somebody_who_takes_no_more_clients_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cli.sock");
+        let address = UnixAddr::new(&path).unwrap();
+        let new = || socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_NONBLOCK, None).unwrap();
+        let theirs = new();
+        bind_to(theirs.as_raw_fd(), &address).unwrap();
+        listen(&theirs, Backlog::new(0).unwrap()).unwrap();
+        let clients: Vec<_> = (0..4).map(|_| new()).collect();
+        let full = clients.iter().filter(|c| connect(c.as_raw_fd(), &address) == Err(Errno::EAGAIN));
+        assert!(full.count() > 0);
+        let error = Listener::unix(&path, None).unwrap_err().to_string();
+        assert!(error.contains("another volley answers"), "{error}");
+    }
+
+    #[test]
+    fn a_name_that_no_client_could_connect_to_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = Listener::unix(&directory.path().join("x".repeat(100)), None).unwrap_err().to_string();
+        assert!(error.contains("a socket's name has 107 bytes at most"), "{error}");
+    }
 
     #[test]
     fn the_socket_is_private_and_goes_with_the_listener() {
