@@ -15,6 +15,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
 use super::{Level, Line, LogError, class, classes};
 
 /// Messages that wait to be written, at most.
@@ -30,7 +32,7 @@ const LOSSES: Duration = Duration::from_secs(1);
 pub(super) struct Out {
     /// Nothing: they go nowhere.
     writer: Option<SyncSender<Said>>,
-    /// Messages for which there was no room.
+    /// Messages for which there was no room, or which their place did not take.
     unwritten: Arc<AtomicU64>,
 }
 
@@ -63,7 +65,7 @@ impl Out {
         self.writer.is_none()
     }
 
-    /// Messages that were not written, because those before them were not in time.
+    /// Messages that were not written.
     pub(super) fn unwritten(&self) -> u64 {
         self.unwritten.load(Relaxed)
     }
@@ -101,8 +103,8 @@ impl Out {
 }
 
 /// Writes what is said until nobody can say anything more.
-fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)) {
-    let (mut told, mut told_at) = (0, None::<Instant>);
+fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line) -> io::Result<()>) {
+    let (mut told, mut told_at, mut why) = (0, None::<Instant>, None);
     loop {
         // What is lost is told even if nothing more is said.
         let next = match unwritten.load(Relaxed) > told {
@@ -111,20 +113,30 @@ fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)
         };
         let (mut pause, mut done) = (false, None);
         match &next {
-            Ok(Said::Line(line)) => write(line),
+            Ok(Said::Line(line)) => {
+                if let Err(e) = write(line) {
+                    unwritten.fetch_add(1, Relaxed);
+                    why = Some(e);
+                }
+            }
             Ok(Said::Pin(core)) => drop(infra::cpu::pin_current(*core)),
             Ok(Said::End(sender)) => done = Some(sender),
             Err(_) => pause = true,
         }
         let lost = unwritten.load(Relaxed);
         if lost > told && (pause || done.is_some() || told_at.is_none_or(|at| at.elapsed() >= LOSSES)) {
-            let text = format!(
-                "messages not written: {}; their place did not take those before them in time (show logging has the last ones)",
-                lost - told
+            let because = why.as_ref().map_or_else(
+                || "their place did not take those before them in time".into(),
+                |e: &io::Error| format!("their place did not take them ({e})"),
             );
+            let text =
+                format!("messages not written: {}; {because} (show logging has the last ones)", lost - told);
             let class = classes()[class::of(module_path!())].name;
-            write(&Line { time: SystemTime::now(), level: Level::Warn, class, text });
-            (told, told_at) = (lost, Some(Instant::now()));
+            told_at = Some(Instant::now());
+            // What cannot be told now is told later.
+            if write(&Line { time: SystemTime::now(), level: Level::Warn, class, text }).is_ok() {
+                (told, why) = (lost, None);
+            }
         }
         if let Some(done) = done {
             let _ = done.send(());
@@ -169,14 +181,26 @@ impl Sink {
 }
 
 impl Form {
-    /// Writes a message in one call, so that lines of several processes do not mix. There is no other place to say that
-    /// this fails.
-    fn write(self, mut file: &File, line: &Line) {
+    /// Writes a message in one call if it can, so that lines of several processes do not mix.
+    fn write(self, mut file: &File, line: &Line) -> io::Result<()> {
         let text = match self {
             Form::Timed { colours } => plain(line, colours),
             Form::Journal => for_journal(line),
         };
-        let _ = file.write_all(text.as_bytes());
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            match file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => rest = &rest[n..],
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // Another program that has the file, too, may have it so that it does not block.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE)?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -264,7 +288,10 @@ mod tests {
         let unwritten = Arc::clone(&out.unwritten);
         drop(out);
         let texts = std::cell::RefCell::new(Vec::new());
-        write_all(&said, &unwritten, |line| texts.borrow_mut().push(line.text.clone()));
+        write_all(&said, &unwritten, |line| {
+            texts.borrow_mut().push(line.text.clone());
+            Ok(())
+        });
         let texts = texts.into_inner();
         assert_eq!((texts.len(), &texts[0][..], &texts[2][..]), (3, "0", "1"));
         assert!(texts[1].starts_with("messages not written: 3; "), "{texts:?}");
@@ -282,12 +309,38 @@ mod tests {
             write_all(&said, &unwritten, |_| {
                 thread::sleep(STEP);
                 counted.fetch_add(1, Relaxed);
+                Ok(())
             });
         });
         out.drain();
         assert_eq!((written.load(Relaxed), out.unwritten()), (100, 0));
         drop(out);
         slowly.join().unwrap();
+    }
+
+    #[test]
+    fn what_a_full_disk_does_not_take_is_counted_and_told_when_it_does() {
+        let (writer, said) = sync_channel(8);
+        let out = Out { writer: Some(writer), unwritten: Arc::default() };
+        (0..3).for_each(|n| out.write(line(&n.to_string())));
+        let unwritten = Arc::clone(&out.unwritten);
+        drop(out);
+        let (calls, texts) = (std::cell::Cell::new(0), std::cell::RefCell::new(Vec::new()));
+        write_all(&said, &unwritten, |line| {
+            calls.set(calls.get() + 1);
+            // The first message, and the first word of it.
+            if calls.get() <= 2 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            texts.borrow_mut().push(line.text.clone());
+            Ok(())
+        });
+        let texts = texts.into_inner();
+        assert_eq!((texts.len(), unwritten.load(Relaxed)), (3, 1), "{texts:?}");
+        assert!(
+            texts[2].contains("messages not written: 1; ") && texts[2].contains("no storage"),
+            "{texts:?}"
+        );
     }
 
     #[test]
@@ -304,6 +357,7 @@ mod tests {
                 if line.text == "1" {
                     unwritten.fetch_add(5, Relaxed);
                 }
+                Ok(())
             });
             texts.into_inner()
         });
