@@ -28,6 +28,7 @@ pub use kernel::apart::{
     spawn_with as spawn_apart_with,
 };
 pub use kernel::events::link_events;
+pub use kernel::hidden::Hidden;
 pub use kernel::sys::refuse_files;
 
 /// Names of the nodes that poll the devices of this crate, one a kind of device.

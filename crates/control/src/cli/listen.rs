@@ -4,14 +4,12 @@ use super::lock::Lock;
 use super::protocol::Request;
 use model::cli::CliError;
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
-use nix::unistd::geteuid;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -20,8 +18,6 @@ use std::time::{Duration, Instant};
 
 /// Bytes of the name of a socket (`sun_path` of unix(7), less the zero at its end).
 const LONGEST: usize = 107;
-/// Names that are tried for a directory.
-const NAMES: usize = 64;
 /// How long the lock of an instance that does not answer is waited for, and how often it is tried.
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
@@ -126,7 +122,7 @@ pub(crate) fn roots(path: &Path) -> PathBuf {
 
 /// Listens on a socket of this mode and group. It gets its name only when these are right, so nobody can slip in before.
 fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
-    let hidden = Hidden::beside(path)?;
+    let hidden = drivers::Hidden::beside(path)?;
     let inside = hidden.inside();
     let listener = UnixListener::bind(&inside)?;
     let ready = || {
@@ -137,49 +133,6 @@ fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> 
     };
     ready().inspect_err(|_| drop(fs::remove_file(&inside)))?;
     Ok(drivers::closed_first(listener.into()).into())
-}
-
-/// An empty directory that nobody else can look into, also if the one around it is another user's: who could exchange a file between two
-/// calls would have the second one change any file.
-struct Hidden {
-    path: PathBuf,
-    directory: File,
-}
-
-impl Hidden {
-    fn beside(path: &Path) -> io::Result<Hidden> {
-        // One that was killed may have left its own.
-        for n in 0..NAMES {
-            let path = path.with_file_name(format!(".cli-{}-{n}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
-                made => made?,
-            }
-            let open = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
-            let directory = File::options().read(true).custom_flags(open.bits()).open(&path)?;
-            let hidden = Hidden { path, directory };
-            let found = hidden.directory.metadata()?;
-            if found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
-                return Err(io::Error::other("somebody exchanges what is made in this directory"));
-            }
-            return Ok(hidden);
-        }
-        Err(io::Error::other(
-            "remove the directories .cli-* beside it, which routers that were killed have left",
-        ))
-    }
-
-    /// A name in it, whatever is done to the directories around it.
-    fn inside(&self) -> PathBuf {
-        format!("/proc/self/fd/{}/socket", self.directory.as_raw_fd()).into()
-    }
-}
-
-impl Drop for Hidden {
-    fn drop(&mut self) {
-        // It is empty; else it is not this one any more.
-        let _ = fs::remove_dir(&self.path);
-    }
 }
 
 /// Whether somebody listens there, who may have too many clients to take another one. Does not wait.
@@ -294,7 +247,8 @@ fn taken(place: impl std::fmt::Display) -> CliError {
 mod tests {
     use super::*;
     use nix::sys::socket::{Backlog, bind as bind_to, listen};
-    use std::os::unix::fs::symlink;
+    use std::fs::File;
+    use std::os::unix::fs::{MetadataExt, symlink};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Whoever owns the directory may put a link in the place of what is made there.
@@ -308,7 +262,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let hidden =
-                    [format!(".cli-{}", std::process::id()), format!(".cli-{}-0", std::process::id())];
+                    [format!(".volley-{}", std::process::id()), format!(".volley-{}-0", std::process::id())];
                 while !done.load(Ordering::Relaxed) {
                     for hidden in &hidden {
                         let moved = fs::rename(at(hidden), at(&format!("{hidden}.moved")));

@@ -11,6 +11,7 @@ use libc::c_int;
 
 use super::{THREAD, raw};
 use crate::kernel::apart::{self, Crew};
+use crate::kernel::hidden::Hidden;
 use crate::kernel::sys;
 
 /// Clients that may wait to be accepted.
@@ -26,28 +27,52 @@ pub(in crate::memif) struct Listener {
 impl Listener {
     /// Listens. Replaces the socket's file that a process left behind. A thread of `crew` closes it.
     pub(in crate::memif) fn new(path: &Path, crew: &Crew) -> io::Result<Listener> {
-        let socket = raw::socket()?;
-        let bind = || {
-            let (address, len) = raw::address(path)?;
-            // SAFETY: the address lives through the call, and `len` is at most its size.
-            sys::check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } as isize)
-        };
-        match bind() {
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse && left_behind(path, crew) => {
-                fs::remove_file(path)?;
-                bind()?;
+        let socket = if raw::is_abstract(path) {
+            bound(path)?
+        } else {
+            match named(path) {
+                Err(e) if e.kind() == io::ErrorKind::AddrInUse && left_behind(path, crew) => {
+                    fs::remove_file(path)?;
+                    named(path)?
+                }
+                done => done?,
             }
-            done => drop(done?),
-        }
+        };
         let socket = ManuallyDrop::new(apart::above(socket));
         let listener = Listener { socket, path: path.to_owned(), crew: crew.clone() };
-        if !raw::is_abstract(path) {
-            // Whoever may write to it may connect: the owner and the group, whatever the umask takes from new files.
-            fs::set_permissions(path, Permissions::from_mode(0o660))?;
-        }
         // SAFETY: no memory is involved.
         sys::check(unsafe { libc::listen(listener.socket.as_raw_fd(), BACKLOG) } as isize)?;
         Ok(listener)
+    }
+}
+
+/// A socket of this name.
+fn bound(path: &Path) -> io::Result<OwnedFd> {
+    let (socket, (address, len)) = (raw::socket()?, raw::address(path)?);
+    // SAFETY: the address lives through the call, and `len` is at most its size.
+    sys::check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } as isize)?;
+    Ok(socket)
+}
+
+/// A socket whose file the owner and the group may write to, so that they may connect, whatever the umask takes from new files. It does
+/// not take the place of another file.
+fn named(path: &Path) -> io::Result<OwnedFd> {
+    // No client could connect to a longer name.
+    raw::address(path)?;
+    let hidden = Hidden::beside(path)?;
+    let inside = hidden.inside();
+    let socket = bound(&inside)?;
+    let ready = || {
+        fs::set_permissions(&inside, Permissions::from_mode(0o660))?;
+        fs::hard_link(&inside, path)
+    };
+    let done = ready();
+    fs::remove_file(&inside)?;
+    match done {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            Err(io::Error::from_raw_os_error(libc::EADDRINUSE))
+        }
+        done => done.map(|()| socket),
     }
 }
 
