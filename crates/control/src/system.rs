@@ -2,19 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use drivers::pktgen::{Generator, Sink};
-use drivers::{Device, Guardian, memif};
+use drivers::{Device, Guardian};
 use net::feature::{Opened, Prepared, Unopened};
 use net::router::Router;
 use wire::Mac;
 
 use crate::intent::{Abilities, Backed, Catalog, Refused, Spec, refuse};
-use crate::process;
 
 /// What becomes of an interface that is made while its device cannot be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,26 +47,17 @@ struct Deleted {
 /// The own address and MTU of a device that was never there.
 const NEVER_SEEN: (Mac, u16) = (Mac([0; 6]), 1500);
 
-/// The memif socket that is always there.
-pub const DEFAULT_SOCKET: u32 = 0;
-
 /// The router and what is opened for it.
 pub struct System {
     /// The control side of the data plane.
     pub router: Router,
     /// What it can do, for those who ask without it.
     pub abilities: Arc<Abilities>,
-    /// Packet generators by the name of their interface.
-    pub generators: BTreeMap<String, (Generator, Sink)>,
-    /// Sockets and connections of memif interfaces.
-    pub memif: memif::Sockets,
     /// What was prepared on another thread for interfaces that are about to be made, by their names, with what it was prepared of:
     /// undoing a transaction may make an interface of the same name of something else.
     pub prepared: BTreeMap<String, (Backed, Prepared)>,
     /// What becomes of interfaces whose devices cannot be opened.
     pub absence: Absence,
-    /// Where memif sockets are whose names are relative.
-    runtime_dir: PathBuf,
     /// Gives the kernel its interfaces back if this process cannot.
     guardian: Guardian,
     /// How each device is opened again when it comes back.
@@ -84,40 +71,19 @@ pub struct System {
 }
 
 impl System {
-    /// A router without interfaces, whose features say this of themselves. What it takes from the kernel, `guardian` hears of. `runtime_dir` is where sockets
-    /// are whose names are relative.
-    ///
-    /// # Errors
-    /// When the process has no descriptors left.
-    pub fn new(
-        router: Router,
-        catalog: Arc<Catalog>,
-        guardian: Guardian,
-        runtime_dir: &Path,
-    ) -> io::Result<System> {
-        let mut memif = memif::Sockets::new()?;
-        memif.add_socket(DEFAULT_SOCKET, &runtime_dir.join("memif.sock")).map_err(io::Error::other)?;
-        Ok(System {
-            memif,
+    /// A router without interfaces, whose features say this of themselves. What it takes from the kernel, `guardian` hears of.
+    pub fn new(router: Router, catalog: Arc<Catalog>, guardian: Guardian) -> System {
+        System {
             prepared: BTreeMap::new(),
             absence: Absence::default(),
-            runtime_dir: runtime_dir.to_owned(),
             abilities: Arc::new(Abilities::of(&router, catalog)),
             router,
-            generators: BTreeMap::new(),
             guardian,
             specs: BTreeMap::new(),
             deleted: BTreeMap::new(),
             gaps: Vec::new(),
             mtus: BTreeMap::new(),
-        })
-    }
-
-    /// The file of a memif socket: relative names are those in the run-time directory.
-    pub(crate) fn memif_path(&self, path: &Path) -> PathBuf {
-        // One without a file stays as it is.
-        let no_file = path.as_os_str().as_encoded_bytes().starts_with(b"@");
-        if no_file { path.to_owned() } else { self.runtime_dir.join(path) }
+        }
     }
 
     /// Index of the interface with this name.
@@ -438,30 +404,6 @@ impl System {
         match self.open(name, backed, prepared)? {
             Opened::Device(device) => Ok(device),
             Opened::Feature { .. } => Err(Unopened::new("there is no device behind this interface")),
-        }
-    }
-
-    /// Opens a memif device.
-    ///
-    /// # Errors
-    /// When the socket's directory cannot be made, or the device cannot be opened.
-    pub(crate) fn open_memif(&mut self, config: &memif::Config) -> Result<Device, Refused> {
-        let socket = self.memif.sockets().into_iter().find(|s| s.id == config.socket);
-        if config.role == memif::Role::Server && socket.is_some_and(|s| s.path.starts_with(&self.runtime_dir))
-        {
-            // No other directory is made: its name may be a slip of the finger.
-            let made = process::make_directory(&self.runtime_dir);
-            made.or_else(|e| {
-                refuse(format!("the directory {} cannot be made: {e}", self.runtime_dir.display()))
-            })?;
-        }
-        self.memif.open(config, self.router.pool()).or_else(|e| refuse(e.to_string()))
-    }
-
-    /// Gives the memif connections a turn, at `now` in nanoseconds of the monotonic clock.
-    pub fn turn_memif(&mut self, now: u64) {
-        if self.memif.turn(now) {
-            self.look_at_links();
         }
     }
 }

@@ -22,7 +22,7 @@ pub fn system(features: &[&Feature], sizes: &Sizes, turning: bool) -> System {
         router.start(workers, &[]).expect("workers");
     }
     let (_, catalog) = features::declared(features);
-    System::new(router, catalog, Guardian::default(), &std::env::temp_dir()).expect("descriptors")
+    System::new(router, catalog, Guardian::default())
 }
 
 /// A router, and the commands that it is told.

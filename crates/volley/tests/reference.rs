@@ -19,7 +19,7 @@ fn context(catalog: Arc<Catalog>) -> Context {
     let parts =
         Router::build(|_: &mut _, _: &_, _: &mut _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap();
     let guardian = drivers::Guardian::default();
-    Context::new(System::new(parts.router, catalog, guardian, &std::env::temp_dir()).unwrap())
+    Context::new(System::new(parts.router, catalog, guardian))
 }
 
 /// The commands as Markdown, grouped by the first word.

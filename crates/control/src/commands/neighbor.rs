@@ -44,7 +44,7 @@ fn flush<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         .map(|i| i.index)
         .collect();
     for index in all {
-        c.system.router.flush_neighbors::<A>(index).map_err(|e| CliError::new(e.to_string()))?;
+        c.system.router.flush_neighbors::<A>(index)?;
     }
     Ok(Output::none())
 }

@@ -47,8 +47,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let interface = a.get::<String>("interface").map(|name| c.system.index(&name)).transpose();
     let interface = interface.map_err(|e| a.fault("interface", e.to_string()))?;
     let to = PingTarget { address: destination, interface };
-    let id = c.system.router.ping_start(table, to, source, size);
-    let id = id.map_err(|e| CliError::new(e.to_string()))?;
+    let id = c.system.router.ping_start(table, to, source, size)?;
     let token = Rc::new(());
     c.pings.push((id, Rc::downgrade(&token)));
     Ok(Output::job(Ping {
@@ -99,7 +98,7 @@ impl Job<Context> for Ping {
             self.sent += 1;
             if let Err(e) = c.system.router.ping_send(self.id, self.sent as u16, now) {
                 c.system.router.ping_stop(self.id);
-                return Step::Failed(CliError::new(e.to_string()));
+                return Step::Failed(e.into());
             }
             self.next = now + self.interval;
             return Step::After(LOOK);

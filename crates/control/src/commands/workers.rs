@@ -120,7 +120,7 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
 /// Has a worker on each of these cores, and on any where there is none.
 fn have_workers(c: &mut Context, a: &Args, cores: &[Option<usize>]) -> Done {
     let count = cores.len();
-    c.system.router.set_workers(cores).map_err(|e| a.about("count", CliError::new(e.to_string())))?;
+    c.system.router.set_workers(cores).map_err(|e| a.about("count", e.into()))?;
     let now =
         if count == 1 { "there is 1 worker now".into() } else { format!("there are {count} workers now") };
     tracing::info!(event = "workers", "{now}");
@@ -154,7 +154,7 @@ fn set_core(c: &mut Context, a: &Args) -> Done {
         usable(a, about, core)?;
     }
     let done = c.system.router.pin_worker(worker, core);
-    done.map_err(|e| a.about(about, CliError::new(e.to_string())))?;
+    done.map_err(|e| a.about(about, e.into()))?;
     Ok(Output::none())
 }
 
@@ -215,7 +215,7 @@ fn set_shards(c: &mut Context, a: &Args) -> Done {
     let shards = numbers(a, "shards", SHARDS)?.unwrap_or_default();
     let worker = a.need::<u32>("worker")? as usize;
     let done = c.system.router.give_shards(&shards, worker);
-    done.map_err(|e| a.about("worker", CliError::new(e.to_string())))?;
+    done.map_err(|e| a.about("worker", e.into()))?;
     Ok(stood(c, ""))
 }
 

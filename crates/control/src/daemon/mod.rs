@@ -24,6 +24,7 @@ use infra::mem::{PageSize, Room};
 use model::origin::{FrontEnd, Origin, Peer};
 use model::visible::visible;
 use net::Tables;
+use net::feature::RuntimeDir;
 use net::router::{Hooks, Parts, Router};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
@@ -42,7 +43,7 @@ use crate::startup::{Listen, Placement, Startup, Workers};
 use crate::system::{Absence, System};
 use doors::{Doors, where_listening};
 use stop::Stop;
-use turns::{Bell, turns};
+use turns::{Bell, turns, watch};
 
 /// How often the start asks for what another thread reads.
 const LOOK: Duration = Duration::from_millis(2);
@@ -110,15 +111,14 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
             return Ok(());
         }
     };
-    let router = router(startup, &features, pool, &placement)?;
+    let mut router = router(startup, &features, pool, &placement)?;
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
     // Without it links are looked at as often as devices.
     let links = drivers::link_events().and_then(Bell::new);
     let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
 
-    let system = System::new(router, catalog, guardian, &startup.unix.runtime_dir)?;
-    let memif = Bell::new(system.memif.as_fd().try_clone_to_owned()?)?;
-    let mut context = Context::new(system);
+    let watched = router.take_watched();
+    let mut context = Context::new(System::new(router, catalog, guardian));
     context.log = log;
     context.startup = startup.text.clone();
     context.main_core = placement.main;
@@ -135,7 +135,10 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     context.begin_start(origin.clone());
     let context = Rc::new(RefCell::new(context));
     let registry = Rc::new(registry);
-    let turns = tokio::task::spawn_local(turns(context.clone(), bell, links, memif));
+    let turns = tokio::task::spawn_local(turns(context.clone(), bell, links));
+    for (file, stirred) in watched {
+        tokio::task::spawn_local(watch(context.clone(), Bell::new(file)?, stirred));
+    }
     tokio::task::spawn_local(rates::sample(context.clone()));
     if let Some(file) = &startup.unix.startup_config {
         let done = tokio::select! {
@@ -214,7 +217,10 @@ fn router(
         Workers::Count(n) => (*n).max(1),
         Workers::Cores(cores) => cores.len().max(1),
     };
-    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| features::install(features, b, t, hooks);
+    let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| {
+        hooks.state(|_| Ok(RuntimeDir(startup.unix.runtime_dir.clone())))?;
+        features::install(features, b, t, hooks)
+    };
     let Parts { mut router, workers } = Router::with_pool(install, pool, workers).map_err(failed)?;
     if router.pool().stats().window.page == PageSize::Small {
         tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use net::router::Stirred;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -51,13 +52,23 @@ async fn rung(bell: &Option<Bell>) -> io::Result<()> {
     }
 }
 
+/// Calls what a feature does when something has happened to its file, and has the router take a turn then: what the feature waits for
+/// may be another time than before.
+pub(super) async fn watch(context: Rc<RefCell<Context>>, file: Bell, stirred: Stirred) {
+    loop {
+        if let Err(e) = file.stirred().await {
+            tracing::error!("a file of the router's can be watched no longer: {e}");
+            return;
+        }
+        let mut c = context.borrow_mut();
+        let now = c.now();
+        stirred(&mut c.system.router, now);
+        c.system.router.doorbell().ring();
+    }
+}
+
 /// Gives the router its turns.
-pub(super) async fn turns(
-    context: Rc<RefCell<Context>>,
-    bell: Bell,
-    links: Option<Bell>,
-    memif: Bell,
-) -> io::Result<()> {
+pub(super) async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -> io::Result<()> {
     let mut devices = interval(DEVICES);
     devices.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -67,12 +78,10 @@ pub(super) async fn turns(
             let tidy = c.tidy();
             let more = c.system.router.poll(now) | (tidy == Some(Duration::ZERO));
             let longest = tidy.map_or(LONGEST_TURN, |time| time.min(LONGEST_TURN));
-            let next =
-                [c.system.router.next_timeout(), c.system.memif.next_timeout()].into_iter().flatten().min();
-            if c.system.memif.next_timeout().is_some_and(|t| t <= now) {
-                c.system.turn_memif(now);
+            if c.system.router.take_links_suspected() {
+                c.system.look_at_links();
             }
-            let next = next.map(|t| Duration::from_nanos(t.saturating_sub(now)));
+            let next = c.system.router.next_timeout().map(|t| Duration::from_nanos(t.saturating_sub(now)));
             (more, next.map_or(longest, |d| d.min(longest)))
         };
         if more {
@@ -85,12 +94,6 @@ pub(super) async fn turns(
             changed = rung(&links) => {
                 changed?;
                 context.borrow_mut().system.look_at_links();
-            }
-            stirred = memif.stirred() => {
-                stirred?;
-                let mut context = context.borrow_mut();
-                let now = context.now();
-                context.system.turn_memif(now);
             }
             _ = devices.tick() => {
                 let mut context = context.borrow_mut();

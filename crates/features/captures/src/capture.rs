@@ -35,7 +35,7 @@ impl Captures {
     /// # Errors
     /// When it does not have this feature.
     pub(crate) fn of(router: &mut Router) -> Result<&mut Captures, CliError> {
-        router.state_mut().map_err(|e| CliError::new(e.to_string()))
+        Ok(router.state_mut()?)
     }
 }
 

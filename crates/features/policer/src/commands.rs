@@ -66,9 +66,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
         |c, a| {
             let index = index(c, a)?;
             let now = c.router().now();
-            let policers =
-                c.router_mut().state_mut::<Policers>().map_err(|e| CliError::new(e.to_string()))?;
-            policers.reset(index, now).map_err(|e| about(a, CliError::new(e.to_string())))?;
+            let policers = c.router_mut().state_mut::<Policers>()?;
+            policers.reset(index, now).map_err(|e| about(a, e.into()))?;
             Ok(Output::none())
         },
     );

@@ -10,7 +10,7 @@ mod show;
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use buf::bpf::Program;
 use graph::{Builder, GraphError};
@@ -114,6 +114,16 @@ pub trait App: Values + Sized + 'static {
         allows: impl FnOnce(&Path) -> io::Result<()> + Send + 'static,
         then: impl FnOnce(&mut Self, &Args, File) -> Result<Output<Self>, CliError> + 'static,
     ) -> Result<Output<Self>, CliError>;
+}
+
+/// State of a router: the directory in which sockets are whose names are relative. A program that has one declares it before its
+/// features ask for it; otherwise it is the directory for temporary files.
+pub struct RuntimeDir(pub PathBuf);
+
+impl Default for RuntimeDir {
+    fn default() -> RuntimeDir {
+        RuntimeDir(std::env::temp_dir())
+    }
 }
 
 /// A part of the program, whose messages are wanted or not together.

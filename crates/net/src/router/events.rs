@@ -2,6 +2,8 @@
 //!
 //! A feature says so while the graph is built. What commands ask of it is declared elsewhere ([`crate::feature`]).
 
+use std::os::fd::OwnedFd;
+
 use super::{Hooks, Router};
 
 /// What a feature does for an interface that was made. It is there with its name and its parent, and down; nothing is set of it yet.
@@ -11,11 +13,18 @@ pub type Made = fn(&mut Router, index: u32);
 /// both in nanoseconds of the monotonic clock. It takes a millisecond at most.
 pub type Turn = fn(&mut Router, now: u64) -> Option<u64>;
 
+/// What a feature does at `now`, nanoseconds of the monotonic clock, when something has happened to a file that it watches. It looks at
+/// all that there is: the next call is for what happens after this one.
+pub type Stirred = fn(&mut Router, now: u64);
+
 /// What features asked for.
 #[derive(Default)]
 pub(super) struct Events {
     made: Vec<Made>,
     turns: Vec<Turn>,
+    watched: Vec<(OwnedFd, Stirred)>,
+    /// A feature has reason to think that a link has changed.
+    links: bool,
     /// When the first of the features needs a turn.
     next_turn: Option<u64>,
 }
@@ -29,6 +38,11 @@ impl Hooks {
     /// Calls `turn` in each [`Router::poll`].
     pub fn on_turn(&mut self, turn: Turn) {
         self.events.turns.push(turn);
+    }
+
+    /// Calls `stirred` when there is something new to be read from a file, such as a socket or a doorbell. Nobody else reads it.
+    pub fn watch(&mut self, file: OwnedFd, stirred: Stirred) {
+        self.events.watched.push((file, stirred));
     }
 }
 
@@ -48,6 +62,21 @@ impl Router {
         self.hooks.events.next_turn = next;
     }
 
+    /// Takes the files that features watch. Whoever gives the router its turns takes them once, and does what is said of each.
+    pub fn take_watched(&mut self) -> Vec<(OwnedFd, Stirred)> {
+        std::mem::take(&mut self.hooks.events.watched)
+    }
+
+    /// Asks whoever gives the router its turns to look at all links soon: a driver without word from the kernel has seen one change.
+    pub fn suspect_links(&mut self) {
+        self.hooks.events.links = true;
+    }
+
+    /// Takes the answer to whether links are to be looked at.
+    pub fn take_links_suspected(&mut self) -> bool {
+        std::mem::take(&mut self.hooks.events.links)
+    }
+
     /// When a feature needs the next turn, nanoseconds of the monotonic clock.
     pub(super) fn features_timeout(&self) -> Option<u64> {
         self.hooks.events.next_turn
@@ -56,6 +85,8 @@ impl Router {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use drivers::Device;
     use graph::{Builder, GraphError};
 
@@ -88,6 +119,11 @@ mod tests {
                 },
             });
         }
+        let (reader, _) = io::pipe().unwrap();
+        hooks.watch(reader.into(), |router, now| {
+            router.state_mut::<Seen>().unwrap().1.push(now);
+            router.suspect_links();
+        });
         Ok(())
     }
 
@@ -132,5 +168,16 @@ mod tests {
         r.poll(200);
         assert_eq!((r.features_timeout(), r.next_timeout()), (Some(205), Some(205)));
         assert_eq!(r.state::<Seen>().unwrap().1, [50, 200]);
+    }
+
+    #[test]
+    fn files_are_taken_once_and_links_are_suspected_once() {
+        let mut r = router();
+        let watched = r.take_watched();
+        assert_eq!((watched.len(), r.take_watched().len()), (1, 0));
+        assert!(!r.take_links_suspected());
+        watched.iter().for_each(|(_, stirred)| stirred(&mut r, 70));
+        assert_eq!(r.state::<Seen>().unwrap().1, [70]);
+        assert!(r.take_links_suspected() && !r.take_links_suspected());
     }
 }

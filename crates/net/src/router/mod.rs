@@ -39,6 +39,7 @@ use graph::{ArcControl, Blueprint, Builder, Runner, WorkerPort};
 use infra::cpu::Schedule;
 use infra::doorbell::Doorbell;
 use infra::quiesce::{Domain, Mark, Participant};
+use model::cli::CliError;
 
 use crate::Unused;
 use crate::adjacency::Adjacencies;
@@ -52,7 +53,7 @@ use interface_table::InterfaceTable;
 
 pub use accounts::Accounts;
 pub use budget::RouteMemory;
-pub use events::{Made, Turn};
+pub use events::{Made, Stirred, Turn};
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
 pub use neighbors::check_neighbor;
@@ -79,6 +80,12 @@ impl fmt::Display for RouterError {
     }
 }
 impl std::error::Error for RouterError {}
+
+impl From<RouterError> for CliError {
+    fn from(e: RouterError) -> Self {
+        CliError::new(e.0)
+    }
+}
 
 impl From<crate::ip::RouteError> for RouterError {
     fn from(e: crate::ip::RouteError) -> Self {

@@ -345,12 +345,7 @@ fn sub_interfaces() -> Result<Vec<Figure>> {
         for _ in 0..REPETITIONS {
             let (registry, mut c) = (
                 Rc::new(declared().0),
-                Context::new(System::new(
-                    router()?,
-                    declared().1,
-                    Guardian::default(),
-                    &std::env::temp_dir(),
-                )?),
+                Context::new(System::new(router()?, declared().1, Guardian::default())),
             );
             let mut run = |lines: &mut dyn Iterator<Item = String>| -> Result<f64> {
                 let start = Cpu::now();
@@ -398,10 +393,8 @@ fn cli() -> Result<Vec<Figure>> {
     for _ in 0..REPETITIONS {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
-        let (registry, mut c) = (
-            Rc::new(declared().0),
-            Context::new(System::new(router, declared().1, Guardian::default(), &std::env::temp_dir())?),
-        );
+        let (registry, mut c) =
+            (Rc::new(declared().0), Context::new(System::new(router, declared().1, Guardian::default())));
         for line in [
             "create packet-generator interface pg0",
             "set interface state pg0 up",
@@ -463,10 +456,8 @@ fn apply() -> Result<Vec<Figure>> {
                 .is_empty()
         );
         check.samples.push(start.seconds());
-        let (registry, mut c) = (
-            Rc::new(declared().0),
-            Context::new(System::new(router, declared().1, Guardian::default(), &std::env::temp_dir())?),
-        );
+        let (registry, mut c) =
+            (Rc::new(declared().0), Context::new(System::new(router, declared().1, Guardian::default())));
         for ((_, line), [time, stall]) in commands.iter().zip(&mut times) {
             let (start, mut longest) = (Cpu::now(), Longest::default());
             command(&registry, &mut c, line, &mut longest)?;

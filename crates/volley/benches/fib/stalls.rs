@@ -28,7 +28,7 @@ impl Lab {
     fn new(of_each: u32, named: bool) -> Result<Lab> {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
-        let system = System::new(router, declared().1, Guardian::default(), &std::env::temp_dir())?;
+        let system = System::new(router, declared().1, Guardian::default());
         let mut lab = Lab { registry: Rc::new(declared().0), c: Context::new(system) };
         for line in [
             "create packet-generator interface pg0",

@@ -12,11 +12,16 @@
 mod describe;
 mod words;
 
+use std::collections::BTreeMap;
+
 use drivers::pktgen;
+use graph::{Builder, GraphError};
+use net::Tables;
 use net::feature::{
     self, App, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, is_numbered,
     number_of, numbered,
 };
+use net::router::Hooks;
 use serde::Serialize;
 
 use self::describe::Description;
@@ -27,6 +32,10 @@ use crate::system::System;
 
 /// What they are called, before their number.
 const PREFIX: &str = "pg";
+
+/// Generators and sinks by the name of their interface, which the router keeps.
+#[derive(Default)]
+struct Generators(BTreeMap<String, (pktgen::Generator, pktgen::Sink)>);
 
 /// A packet generator and sink.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,12 +48,15 @@ impl Backing<System> for Generator {
         let [high, low] = number_of::<u16>(name, PREFIX).unwrap_or_default().to_be_bytes();
         let config = pktgen::Config { mac: [2, 0xfe, 0, 0, high, low], ..Default::default() };
         let (device, generator, sink) = pktgen::open(&config);
-        system.generators.insert(name.to_string(), (generator, sink));
+        let generators = system.router.state_mut::<Generators>().map_err(Unopened::new)?;
+        generators.0.insert(name.to_string(), (generator, sink));
         Ok(Opened::Device(device))
     }
 
     fn leaves(&self, name: &str, system: &mut System) {
-        system.generators.remove(name);
+        if let Ok(generators) = system.router.state_mut::<Generators>() {
+            generators.0.remove(name);
+        }
     }
 
     fn dump(&self, name: &str) -> String {
@@ -62,6 +74,10 @@ impl feature::Feature<Context> for Feature {
 
     fn about(&self) -> &'static str {
         "Makes streams of packets."
+    }
+
+    fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        hooks.state(|_| Ok(Generators::default())).map(|_| ())
     }
 
     fn register(&self, r: &mut Registrar<'_, Context>) {
@@ -105,7 +121,7 @@ fn register(r: &mut Registrar<'_, Context>) {
     });
     r.command("packet-generator delete <name:word>", "Forget a stream.", |c, a| {
         let name: String = a.need("name")?;
-        if c.system.generators.values().any(|(g, _)| g.remove(&name)) {
+        if c.system.router.state::<Generators>()?.0.values().any(|(g, _)| g.remove(&name)) {
             return Ok(Output::none());
         }
         Err(a.fault("name", format!("there is no stream {name}")))
@@ -116,7 +132,8 @@ fn register(r: &mut Registrar<'_, Context>) {
 fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let text: String = a.need("stream")?;
     let Description { mut stream, interface, bare } = describe::read(&text)?;
-    let Some((generator, _)) = c.system.generators.get(&interface) else {
+    let generators = c.system.router.state::<Generators>()?;
+    let Some((generator, _)) = generators.0.get(&interface) else {
         return Err(CliError::new(format!(
             "{interface} is no packet generator: make one with \"create packet-generator interface pg0\""
         )));
@@ -131,7 +148,7 @@ fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 fn switch(c: &mut Context, a: &Args, on: bool) -> Result<Output, CliError> {
     let name: Option<String> = a.get("name");
     let mut found = false;
-    for (generator, _) in c.system.generators.values() {
+    for (generator, _) in c.system.router.state::<Generators>()?.0.values() {
         found |= generator.set_enabled(name.as_deref(), on);
     }
     if let (false, Some(name)) = (found, name) {
@@ -157,9 +174,9 @@ struct ShownStream {
 }
 
 fn show(c: &mut Context, _: &Args) -> Result<Output, CliError> {
-    let all: Vec<Shown> = c
-        .system
-        .generators
+    let generators = c.system.router.state::<Generators>()?;
+    let all: Vec<Shown> = generators
+        .0
         .iter()
         .map(|(name, (generator, sink))| Shown {
             interface: name.clone(),

@@ -8,10 +8,10 @@ use net::feature::{App, Registrar};
 use serde::Serialize;
 
 use super::MemifSocket;
+use super::state::{DEFAULT_SOCKET, Memif};
 use crate::cli::{Args, Table};
 use crate::commands::{Context, Done, Output};
 use crate::intent::Change;
-use crate::system::DEFAULT_SOCKET;
 
 /// Declares the commands.
 pub fn register(r: &mut Registrar<'_, Context>) {
@@ -156,14 +156,15 @@ struct Descriptor {
 
 fn show(c: &mut Context, a: &Args) -> Done {
     let name = a.get::<String>("interface");
-    let sockets = c.system.memif.sockets().into_iter().map(|s| Socket {
+    let memif = &c.system.router.state::<Memif>()?.sockets;
+    let sockets = memif.sockets().into_iter().map(|s| Socket {
         id: s.id,
         listens: s.listens,
         interfaces: s.interfaces,
         hanging_threads: s.lingering,
         filename: s.path.display().to_string(),
     });
-    let interfaces = c.system.memif.interfaces(name.as_deref(), a.has("descriptors"));
+    let interfaces = memif.interfaces(name.as_deref(), a.has("descriptors"));
     if let (Some(name), true) = (&name, interfaces.is_empty()) {
         return Err(a.fault("interface", format!("{name} is no memif interface")));
     }

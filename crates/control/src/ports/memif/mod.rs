@@ -2,21 +2,26 @@
 
 mod commands;
 mod socket;
+mod state;
 
 use std::sync::LazyLock;
 
 use drivers::memif::{Config, Role, Secret};
+use graph::{Builder, GraphError};
 use model::key::Need;
 use model::schema::{Form, Schema, number, optional, pairs, truth};
 use model::yaml::{Node, Reader, Text, quoted};
+use net::Tables;
 use net::feature::{
     self, Backed, Backing, Begun, Interfaces, Opened, Prepared, Registrar, Unopened, number_of,
 };
+use net::router::Hooks;
 
 use crate::cli::quote_last;
 use crate::commands::Context;
 use crate::intent::{Abilities, HIDDEN, Interface, Key, Refused, View, refuse};
-use crate::system::{DEFAULT_SOCKET, System};
+use crate::system::System;
+use state::DEFAULT_SOCKET;
 
 pub use socket::MemifSocket;
 
@@ -124,7 +129,7 @@ impl Backing<System> for Config {
     }
 
     fn open(&self, _: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
-        system.open_memif(self).map(Opened::Device).map_err(Unopened::new)
+        state::open(&mut system.router, self).map(Opened::Device).map_err(Unopened::new)
     }
 
     fn dump(&self, _: &str) -> String {
@@ -187,6 +192,10 @@ impl feature::Feature<Context> for Feature {
 
     fn about(&self) -> &'static str {
         "Shares memory with other programs."
+    }
+
+    fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        state::install(hooks)
     }
 
     fn register(&self, r: &mut Registrar<'_, Context>) {

@@ -9,7 +9,9 @@ use net::feature::{Section, number_of};
 
 use crate::cli::quote_last;
 use crate::intent::{Abilities, Key, Object, Refused, View, refuse};
-use crate::system::{DEFAULT_SOCKET, System};
+use crate::system::System;
+
+use super::state::{DEFAULT_SOCKET, Memif};
 
 /// What an interface on a socket needs.
 pub(super) static SOCKET: Role = Role {
@@ -52,12 +54,13 @@ impl Object<System> for MemifSocket {
     }
 
     fn apply(&self, id: &u32, _: Option<&Self>, system: &mut System) -> Result<(), Refused> {
-        let path = system.memif_path(&self.0);
-        system.memif.add_socket(*id, &path).or_else(|e| refuse(e.to_string()))
+        let memif = system.router.state_mut::<Memif>()?;
+        let path = memif.path(&self.0);
+        memif.sockets.add_socket(*id, &path).or_else(|e| refuse(e.to_string()))
     }
 
     fn withdraw(&self, id: &u32, system: &mut System) -> Result<(), Refused> {
-        system.memif.remove_socket(*id).or_else(|e| refuse(e.to_string()))
+        system.router.state_mut::<Memif>()?.sockets.remove_socket(*id).or_else(|e| refuse(e.to_string()))
     }
 
     fn dump(&self, id: &u32, _: bool) -> Vec<String> {
