@@ -1,5 +1,6 @@
 //! Fields of every interface.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
@@ -12,7 +13,7 @@ use wire::Mac;
 use super::advertisement::advertisement;
 use super::interface::Unread;
 use super::receive::receive;
-use crate::intent::{Interface, Spec};
+use crate::intent::{Catalog, Interface, Spec};
 
 /// The MTUs that an interface may have, bytes.
 pub(crate) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
@@ -85,14 +86,11 @@ pub(super) fn body() -> &'static Schema<Interface> {
 }
 
 /// Fields of an interface that are objects of their own, or say what it is made of.
-pub(super) fn elsewhere() -> Vec<Row> {
-    let row = |name: &str, values: &str, help| Row {
-        name: name.into(),
-        values: values.into(),
-        usual: String::new(),
-        help,
-    };
-    vec![
+pub(super) fn elsewhere(catalog: &Catalog) -> Vec<Row> {
+    fn row(name: &str, values: &str, help: impl Into<Cow<'static, str>>) -> Row {
+        Row { name: name.into(), values: values.into(), usual: String::new(), help: help.into() }
+    }
+    let mut rows = vec![
         row(
             "addresses",
             "a list of addresses with their lengths",
@@ -115,11 +113,13 @@ pub(super) fn elsewhere() -> Vec<Row> {
             "`af-packet`, `af-xdp`",
             "Of `host-NAME` and `xdp-NAME`: which they are without a word.",
         ),
-        row("af-packet", "a map", "Of `host-NAME`: how the Linux interface is taken."),
-        row("af-xdp", "a map", "Of `xdp-NAME`: how the Linux interface is taken."),
-        row("memif", "a map", "Of `memifSOCKET/ID`: shared memory with another program."),
-        row("pcap", "a map", "Of `pcapN`: its files."),
-    ]
+    ];
+    for kind in catalog.interfaces() {
+        rows.extend(
+            kind.field.map(|field| row(field, "a map", format!("Of `{}`: {}.", kind.named, kind.what))),
+        );
+    }
+    rows
 }
 
 /// An Ethernet address.

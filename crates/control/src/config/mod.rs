@@ -133,7 +133,7 @@ const SECTIONS: &[Section] = &[
     ("loopbacks", interface::loopbacks),
     ("tables", route::tables),
     // Its members were read already.
-    ("routes", route::list),
+    ("routes", route::all),
     ("settings", settings::read),
 ];
 

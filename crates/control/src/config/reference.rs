@@ -4,18 +4,22 @@ use std::fmt::Write;
 
 use model::schema::Row;
 
-use super::{body, encapsulation, settings};
+use super::{body, encapsulation, route, settings};
 use crate::intent::Catalog;
 
 /// Every field as Markdown; `docs/configuration-fields.md` ends with it.
 pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::new();
-    let interfaces = body::body().rows("").into_iter().chain(body::elsewhere()).chain(catalog.setting_rows());
+    let interfaces =
+        body::body().rows("").into_iter().chain(body::elsewhere(catalog)).chain(catalog.setting_rows());
     table(&mut text, "Fields of interfaces, sub-interfaces and loopbacks", interfaces);
+    let [routes, paths] = route::rows();
     table(&mut text, "`encapsulation` of sub-interfaces", encapsulation::encapsulation().rows(""));
     for kind in catalog.interfaces().iter().filter(|kind| !kind.rows.is_empty()) {
         table(&mut text, &kind.title, kind.rows.iter().cloned());
     }
+    table(&mut text, "`routes`, a list", routes);
+    table(&mut text, "A path of a route", paths);
     table(&mut text, "`settings`", settings::rows(catalog));
     for section in catalog.sections() {
         let rows = (section.rows)();

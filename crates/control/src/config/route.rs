@@ -1,12 +1,14 @@
 //! VRFs and static routes.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
+use model::schema::{Bad, Form, Schema, inline, list, number, optional, parsed, text};
+use model::yaml::{self, Node, Reader, Text};
 use net::ip::IpPrefix;
 
 use super::Reading;
 use crate::intent::{Branch, Family, Key, Route, Table, Value, Via};
-use model::yaml::{At, Fields, Node, Reader};
 
 /// `tables`: the numbers of the VRFs besides table 0.
 pub(super) fn tables(reading: &mut Reading<'_>, node: &Node) {
@@ -22,85 +24,197 @@ pub(super) fn tables(reading: &mut Reading<'_>, node: &Node) {
 pub(crate) const NOWHERE: [(&str, Via); 3] =
     [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
 
+/// `via` of a path.
+#[derive(Clone, Debug, PartialEq)]
+enum To {
+    NextHop(IpAddr),
+    /// By its place in [`NOWHERE`].
+    Nowhere(usize),
+}
+
+struct Target;
+
+impl Form for Target {
+    type Value = To;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<To> {
+        let text = r.text(node)?;
+        if let Some(n) = NOWHERE.iter().position(|(word, _)| *word == text) {
+            return Some(To::Nowhere(n));
+        }
+        r.parsed(node, "an IP address, nor drop, unreachable or prohibit").map(To::NextHop)
+    }
+
+    fn line(&self, to: &To) -> String {
+        match to {
+            To::NextHop(hop) => yaml::ip(hop),
+            To::Nowhere(n) => NOWHERE.get(*n).map_or("drop", |(word, _)| word).into(),
+        }
+    }
+
+    fn values(&self) -> String {
+        "an IP address, `drop`, `unreachable`, `prohibit`".into()
+    }
+
+    fn examples(&self) -> Vec<To> {
+        let hops = ["192.0.2.1", "2001:db8::1"].into_iter().filter_map(|hop| hop.parse().ok());
+        hops.map(To::NextHop).chain((0..NOWHERE.len()).map(To::Nowhere)).collect()
+    }
+}
+
+/// A path as a file has it.
+#[derive(Clone, Debug, PartialEq)]
+struct Path {
+    via: Option<To>,
+    interface: Option<String>,
+    table: Option<u16>,
+    weight: u8,
+}
+
+impl Path {
+    fn of(via: &Via, weight: u8) -> Path {
+        let nothing = Path { via: None, interface: None, table: None, weight };
+        match via {
+            Via::NextHop(hop, interface) => {
+                Path { via: Some(To::NextHop(*hop)), interface: interface.clone(), ..nothing }
+            }
+            Via::Attached(interface) => Path { interface: Some(interface.clone()), ..nothing },
+            Via::Table(_, table) => Path { table: Some(*table), ..nothing },
+            Via::Drop | Via::Unreachable | Via::Prohibit => {
+                let n = NOWHERE.iter().position(|(_, nowhere)| nowhere == via);
+                Path { via: n.map(To::Nowhere), ..nothing }
+            }
+        }
+    }
+
+    /// The same for packets of a family; `None` unless it goes one way.
+    fn branch(self, family: Family) -> Option<Branch> {
+        let via = match (self.via, self.interface, self.table) {
+            (Some(To::NextHop(hop)), interface, None) => Via::NextHop(hop, interface),
+            (Some(To::Nowhere(n)), None, None) => NOWHERE.get(n)?.1.clone(),
+            (None, Some(interface), None) => Via::Attached(interface),
+            (None, None, Some(table)) => Via::Table(family, table),
+            _ => return None,
+        };
+        Some(Branch { via, weight: self.weight })
+    }
+
+    fn check(&self) -> Result<(), Bad> {
+        if let (Some(to @ To::Nowhere(_)), Some(_), None) = (&self.via, &self.interface, self.table) {
+            return Err(Bad::new("via", format!("\"{}\" needs no interface", Target.line(to))));
+        }
+        match self.clone().branch(Family::V4) {
+            Some(_) => Ok(()),
+            None => Err(Bad::new(
+                "",
+                "a route goes one way: \"via\" (with \"interface\", if you like), \"interface\" alone, \
+                 \"lookup-in-table\", or a list of \"paths\" that share its flows",
+            )),
+        }
+    }
+}
+
+/// What is said of a path: in a member of `paths`, or in the route that has one path only.
+fn path() -> &'static Schema<Path> {
+    static SCHEMA: LazyLock<Schema<Path>> = LazyLock::new(|| {
+        Schema::new(Path { via: None, interface: None, table: None, weight: 1 })
+            .field(
+                "via",
+                optional(Target),
+                |p| p.via.clone(),
+                |p, via| p.via = via,
+                "The next hop, or how packets are dropped.",
+            )
+            .field(
+                "interface",
+                optional(text("an interface's name", &["host-eth0"])),
+                |p| p.interface.clone(),
+                |p, name| p.interface = name,
+                "The interface of the next hop, which a link-local one needs. Alone: destinations are on the link of this interface.",
+            )
+            .field(
+                "lookup-in-table",
+                optional(number(0..=u16::MAX)),
+                |p| p.table,
+                |p, table| p.table = table,
+                "The VRF whose routes decide.",
+            )
+            .field(
+                "weight",
+                number(1..=u8::MAX),
+                |p| p.weight,
+                |p, weight| p.weight = weight,
+                "How many of the flows it has, in comparison to the other paths.",
+            )
+            .check(Path::check)
+    });
+    &SCHEMA
+}
+
+/// A route as a file has it, but for the fields of an only path.
+#[derive(Clone, Debug, PartialEq)]
+struct Said {
+    prefix: Option<IpPrefix>,
+    table: u16,
+    paths: Option<Vec<Path>>,
+}
+
+/// What is said of a route.
+fn route() -> &'static Schema<Said> {
+    static SCHEMA: LazyLock<Schema<Said>> = LazyLock::new(|| {
+        let prefix =
+            parsed("a prefix", &["10.0.0.0/8", "2001:db8::/32"], IpPrefix::exact, |prefix| yaml::ip(prefix));
+        Schema::new(Said { prefix: None, table: 0, paths: None })
+            .field("prefix", optional(prefix), |r| r.prefix, |r, prefix| r.prefix = prefix, "The destinations.")
+            .needed("a route needs a \"prefix\"")
+            .field("table", number(0..=u16::MAX), |r| r.table, |r, table| r.table = table, "The VRF: 0, or one in `tables`.")
+            .field(
+                "paths",
+                optional(list(inline(path))),
+                |r| r.paths.clone(),
+                |r, paths| r.paths = paths,
+                "Up to 64 next hops or interfaces that share its flows, each with the fields of a path. A route with one path has these fields itself.",
+            )
+            .check(|r| match &r.paths {
+                Some(paths) if paths.is_empty() => Err(Bad::new("paths", "a route needs a path")),
+                _ => Ok(()),
+            })
+    });
+    &SCHEMA
+}
+
 /// `routes`: a list, whose members were [read] while the file was.
-pub(super) fn list(reading: &mut Reading<'_>, node: &Node) {
+pub(super) fn all(reading: &mut Reading<'_>, node: &Node) {
     reading.r.list(node);
 }
 
 /// A member of `routes`: a map with the prefix and where its packets go.
 pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
     let mut fields = r.fields(node);
-    let prefix = match fields.take("prefix") {
-        Some(node) => self::prefix(r, node),
-        None => {
-            r.fault(node.at, "a route needs a \"prefix\"");
-            None
-        }
-    };
-    let table = fields.take("table").map(|node| r.number(node, 0..=u16::MAX));
-    // Of a route whose prefix nobody can read nothing becomes.
-    let family = prefix.map_or(Family::V4, |p| Family::of(p.address()));
-    let route = match fields.take("paths") {
-        None => path(r, node.at, &mut fields, family).and_then(|path| Route::new(vec![path])),
-        Some(node) => paths(r, node, family),
-    };
+    let has_list = fields.take("paths").is_some();
+    let said = route().read_fields(r, node.at, &mut fields);
+    let only = (!has_list).then(|| path().read_fields(r, node.at, &mut fields));
     fields.end(r);
-    Some((Route::key(table.unwrap_or(Some(0))?, prefix?), route?.into()))
+    let Said { prefix, table, paths } = said?;
+    let (prefix, paths) = (prefix?, only.map_or(paths, |only| Some(vec![only?]))?);
+    let family = Family::of(prefix.address());
+    let branches = paths.into_iter().map(|path| path.branch(family)).collect::<Option<Vec<_>>>()?;
+    Some((Route::key(table, prefix), Route::new(branches)?.into()))
 }
 
-/// `paths`: a list of maps, each with where it goes.
-fn paths(r: &mut Reader, node: &Node, family: Family) -> Option<Route> {
-    let mut paths = Vec::new();
-    let members = r.list(node);
-    for member in members {
-        let mut fields = r.fields(member);
-        paths.extend(path(r, member.at, &mut fields, family));
-        fields.end(r);
-    }
-    if members.is_empty() {
-        r.fault(node.at, "a route needs a path");
-    }
-    (paths.len() == members.len()).then(|| Route::new(paths)).flatten()
-}
-
-/// The fields that say where packets of a family go.
-fn path(r: &mut Reader, at: At, fields: &mut Fields<'_>, family: Family) -> Option<Branch> {
-    let (via, interface) = (fields.take("via"), fields.take("interface"));
-    let other = fields.take("lookup-in-table");
-    let weight = fields.take("weight").map(|node| r.number(node, 1..=u8::MAX));
-    let interface = interface.map(|node| r.text(node).map(str::to_string));
-    let via = match (via, interface, other) {
-        (Some(via), interface, None) => next_hop(r, via, interface),
-        (None, Some(interface), None) => interface.map(Via::Attached),
-        (None, None, Some(node)) => r.number(node, 0..=u16::MAX).map(|table| Via::Table(family, table)),
-        _ => {
-            let ways = "\"via\" (with \"interface\", if you like), \"interface\" alone, \"lookup-in-table\", or a list of \
-                        \"paths\" that share its flows";
-            r.fault(at, format!("a route goes one way: {ways}"));
-            None
-        }
-    };
-    Some(Branch { via: via?, weight: weight.unwrap_or(Some(1))? })
-}
-
-/// `via`: a next hop or a word; `interface` is `Some(None)` when it is given but no name.
-fn next_hop(r: &mut Reader, node: &Node, interface: Option<Option<String>>) -> Option<Via> {
-    let text = r.text(node)?;
-    if let Some((word, via)) = NOWHERE.into_iter().find(|(word, _)| *word == text) {
-        if interface.is_some() {
-            r.fault(node.at, format!("\"{word}\" needs no interface"));
-        }
-        return Some(via);
-    }
-    let address: IpAddr = r.parsed(node, "an IP address, nor drop, unreachable or prohibit")?;
-    match interface {
-        Some(None) => None,
-        given => Some(Via::NextHop(address, given.flatten())),
+/// Writes what [`read`] reads.
+pub(super) fn write(t: &mut Text<'_>, table: u16, prefix: IpPrefix, of: &Route) {
+    let mut paths: Vec<Path> = of.paths().map(|(via, weight)| Path::of(via, weight)).collect();
+    let only = if paths.len() == 1 { paths.pop() } else { None };
+    let said = Said { prefix: Some(prefix), table, paths: only.is_none().then_some(paths) };
+    let fields = route().fields(&said);
+    match only {
+        Some(only) => t.line(format_args!("- {{ {fields}, {} }}", path().fields(&only))),
+        None => t.line(format_args!("- {{ {fields} }}")),
     }
 }
 
-/// A prefix whose bits behind its length are zero.
-fn prefix(r: &mut Reader, node: &Node) -> Option<IpPrefix> {
-    let text = r.text(node)?;
-    IpPrefix::exact(text).map_err(|e| r.fault(node.at, e)).ok()
+/// The reference: of routes, and of paths.
+pub(super) fn rows() -> [Vec<model::schema::Row>; 2] {
+    [route().rows(""), path().rows("")]
 }

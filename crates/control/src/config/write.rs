@@ -6,15 +6,13 @@ use std::sync::Arc;
 
 use model::yaml::{Text, ip, mac, quoted};
 use net::feature;
-use net::ip::IpPrefix;
 
 use super::body::body;
 use super::encapsulation::encapsulation;
-use super::route::NOWHERE;
-use super::settings;
+use super::{route, settings};
 use crate::intent::{
     Addresses, Catalog, FeatureOn, Interface, Key, Neighbor, Route, Spec, Table, Tree, Unnumbered, Value,
-    Via, in_order,
+    in_order,
 };
 use crate::system::System;
 
@@ -239,7 +237,7 @@ impl Writer {
         let mut more = false;
         for (key, value) in self.rest(tree, Key::with::<Route>(())) {
             let Some(((table, prefix), r)) = key.get::<Route>().zip(value.get()) else { return false };
-            self.entry(t, "routes", |t| route(t, table, prefix, r));
+            self.entry(t, "routes", |t| route::write(t, table, prefix, r));
             (self.last, more) = (Some(key.clone()), true);
         }
         more
@@ -330,41 +328,4 @@ fn sub_interface(t: &mut Text<'_>, tree: &Tree, name: &str, id: u32, i: &Interfa
         }
         write_body(t, tree, name, i, usual);
     });
-}
-
-fn route(t: &mut Text<'_>, table: u16, prefix: IpPrefix, route: &Route) {
-    let mut fields = vec![format!("prefix: {}", ip(prefix))];
-    if table != 0 {
-        fields.push(format!("table: {table}"));
-    }
-    let mut paths: Vec<Vec<String>> = route.paths().map(|(via, weight)| path(via, weight)).collect();
-    match &mut paths[..] {
-        [one] => fields.append(one),
-        several => {
-            let several: Vec<String> = several.iter().map(|p| format!("{{ {} }}", p.join(", "))).collect();
-            fields.push(format!("paths: [ {} ]", several.join(", ")));
-        }
-    }
-    t.line(format_args!("- {{ {} }}", fields.join(", ")));
-}
-
-/// The fields of a path.
-fn path(via: &Via, weight: u8) -> Vec<String> {
-    let mut fields = Vec::new();
-    match via {
-        Via::NextHop(hop, interface) => {
-            fields.push(format!("via: {}", ip(hop)));
-            fields.extend(interface.as_ref().map(|i| format!("interface: {}", quoted(i))));
-        }
-        Via::Attached(i) => fields.push(format!("interface: {}", quoted(i))),
-        Via::Table(_, other) => fields.push(format!("lookup-in-table: {other}")),
-        nowhere => {
-            let word = NOWHERE.iter().find(|(_, via)| via == nowhere).map_or("drop", |(word, _)| word);
-            fields.push(format!("via: {word}"));
-        }
-    }
-    if weight != 1 {
-        fields.push(format!("weight: {weight}"));
-    }
-    fields
 }

@@ -106,7 +106,7 @@ pub(crate) fn entry<W: Host>() -> Entry<W> {
             name: NAME.into(),
             values: format!("by reason, {} to {} packets a second", RATES.start(), RATES.end()),
             usual: String::new(),
-            help: "Packets that each worker lets through to the main thread (`show punt`).",
+            help: "Packets that each worker lets through to the main thread (`show punt`).".into(),
         }],
         examples: Box::new(|| {
             let ends = [*RATES.start(), *RATES.end()];

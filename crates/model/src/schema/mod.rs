@@ -27,6 +27,8 @@ mod form;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use crate::yaml::{At, Fields, NOT_YET, Node, Reader, Text};
 
 pub use form::{
@@ -66,7 +68,7 @@ pub struct Row {
     /// What holds if nothing is said; empty if that is nothing, or something must be said.
     pub usual: String,
     /// What it means.
-    pub help: &'static str,
+    pub help: Cow<'static, str>,
 }
 
 /// The fields of a record of type `T`.
@@ -132,7 +134,7 @@ impl<T: 'static, F: Form> Member<T> for Accessor<T, F> {
             name: name.into(),
             values: self.form.values(),
             usual: self.form.usual(&(self.get)(usual)),
-            help,
+            help: help.into(),
         };
         std::iter::once(row).chain(self.form.rows(name)).collect()
     }
@@ -276,11 +278,20 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
 
     /// The same in one line, as a map.
     pub fn line(&self, value: &T) -> String {
-        let fields = self
-            .said(value, &self.usual)
-            .map(|field| format!("{}: {}", field.name, field.member.line(value)));
-        let fields: Vec<String> = fields.collect();
-        if fields.is_empty() { "{}".into() } else { format!("{{ {} }}", fields.join(", ")) }
+        let fields = self.fields(value);
+        if fields.is_empty() { "{}".into() } else { format!("{{ {fields} }}") }
+    }
+
+    /// The same in one line, without the braces of a map.
+    pub fn fields(&self, value: &T) -> String {
+        let mut text = String::new();
+        for field in self.said(value, &self.usual) {
+            text += if text.is_empty() { "" } else { ", " };
+            text += field.name;
+            text += ": ";
+            text += &field.member.line(value);
+        }
+        text
     }
 
     fn said<'a>(&'a self, value: &'a T, usual: &'a T) -> impl Iterator<Item = &'a Field<T>> {

@@ -87,7 +87,7 @@ impl<W: World> Entry<W> {
         key: Key,
     ) -> Entry<W> {
         let (read, written) = (key.clone(), key.clone());
-        let map = Row { name: name.into(), values: "a map".into(), usual: String::new(), help };
+        let map = Row { name: name.into(), values: "a map".into(), usual: String::new(), help: help.into() };
         Entry {
             name,
             read: Box::new(move |file, node| {

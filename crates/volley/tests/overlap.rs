@@ -1,0 +1,40 @@
+//! No two features have the same name for something that an operator sees: nobody could tell which is meant.
+
+use std::collections::BTreeMap;
+
+use volley::features::{ALL, declared};
+
+/// Fails if something is named twice.
+fn each_once(what: &str, names: impl IntoIterator<Item = impl Into<String>>) {
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    names.into_iter().for_each(|name| *found.entry(name.into()).or_default() += 1);
+    found.retain(|_, times| *times > 1);
+    assert!(found.is_empty(), "{what} with the same name, and how many: {found:?}");
+}
+
+#[test]
+fn features_do_not_share_names() {
+    let (_, catalog) = declared();
+    each_once("features", ALL.iter().map(|feature| feature.name()));
+    each_once("log classes", ALL.iter().filter_map(|feature| feature.log_class()).map(|class| class.name));
+    let of_interfaces = catalog.interfaces().iter().filter_map(|kind| kind.section);
+    each_once("sections", catalog.sections().iter().map(|section| section.name).chain(of_interfaces));
+    each_once("kinds of objects", catalog.sections().iter().map(|section| section.kind.name));
+    each_once("entries of settings", catalog.entries().iter().map(|entry| entry.name));
+    each_once("fields of interfaces", catalog.interfaces().iter().filter_map(|kind| kind.field));
+}
+
+#[test]
+fn the_name_of_an_interface_says_what_it_is_made_of() {
+    let (_, catalog) = declared();
+    for kind in catalog.interfaces() {
+        let examples = (kind.examples)();
+        assert!(!examples.is_empty(), "{} has no examples", kind.what);
+        for (name, backed) in examples {
+            let by_name = catalog.interfaces().iter().filter(|other| (other.names)(&name).is_some());
+            assert_eq!(by_name.map(|other| other.what).collect::<Vec<_>>(), [kind.what], "{name}");
+            let by_backing = catalog.interfaces().iter().filter(|other| (other.is)(&backed));
+            assert_eq!(by_backing.map(|other| other.what).collect::<Vec<_>>(), [kind.what], "{name}");
+        }
+    }
+}
