@@ -1,5 +1,6 @@
 //! Where objects are found, beside under their keys.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -120,14 +121,21 @@ impl Find for Store {
 /// Gives indices to those of the wanted interfaces that say none: what they have `now`, or else the lowest that is free, in their
 /// order.
 pub(super) fn number(now: &Snapshot, mut wanted: Vec<(String, &mut Interface)>) {
-    for (name, i) in wanted.iter_mut().filter(|(_, i)| i.index.is_none()) {
-        i.index = interface(name, |key| now.tree().get(key)).and_then(|i| i.index);
+    // What they have now, which is free if they want another one.
+    let mut own = BTreeSet::new();
+    for (name, i) in &mut wanted {
+        let has = interface(name, |key| now.tree().get(key)).and_then(|i| i.index);
+        i.index = i.index.or(has);
+        own.extend(has);
     }
-    let names: std::collections::BTreeSet<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
+    if wanted.iter().all(|(_, i)| i.index.is_some()) {
+        return;
+    }
     let view = now.view();
     let others = view.places(NUMBERS, Tuple::default());
-    let others = others.filter_map(|place| place.get::<(u32, String)>());
-    let others = others.filter(|(_, name)| !names.contains(name.as_str())).map(|(number, _)| number);
+    // The number comes first; names behind it are not looked at, as there may be many.
+    let others = others.filter_map(|place| place.behind::<u32>(&Tuple::default()));
+    let others = others.filter(|number| !own.contains(number));
     let mut taken: Vec<u32> = others.chain(wanted.iter().filter_map(|(_, i)| i.index)).collect();
     taken.sort_unstable();
     let (mut free, mut behind) = (0, taken.into_iter().peekable());

@@ -33,6 +33,11 @@ impl Counts {
         self.0.get(name).and_then(|all| all.get(tuple)).copied().unwrap_or(0)
     }
 
+    /// Returns how many there are of each tuple of a name; `None` if there are none.
+    pub fn named(&self, name: &str) -> Option<&BTreeMap<Tuple, u32>> {
+        self.0.get(name)
+    }
+
     /// Those of a name from a tuple on.
     pub fn from<'c>(&'c self, name: &str, tuple: &Tuple) -> impl Iterator<Item = (&'c Tuple, u32)> + use<'c> {
         let all = self.0.get(name).map(|all| all.range::<Tuple, _>(tuple..));

@@ -104,7 +104,10 @@ impl<'s, W: World> View<'s, W> {
         let Changed { was, now } = &self.changed;
         let (first, last) = (fits.clone(), fits);
         let old = self.index.facts.from(index, &from).take_while(move |(place, _)| first(place));
-        let old = old.filter(move |(place, n)| *n > was.facts.of(index, place));
+        // Most transactions take nothing away from most indexes.
+        let was = was.facts.named(index);
+        let left = move |place, n| was.is_none_or(|was| n > was.get(place).copied().unwrap_or(0));
+        let old = old.filter(move |(place, n)| left(*place, *n));
         let new = now.facts.from(index, &from).take_while(move |(place, _)| last(place));
         old.chain(new).map(|(place, _)| place)
     }
