@@ -126,13 +126,9 @@ impl Tracer {
         self.0.nodes.get(node.0 as usize).map_or("?", |n| n.name)
     }
 
-    /// One entry as text: the node, its own lines, and the fate where it is an end.
+    /// Returns the lines of a node about a packet, and its fate where it ends there. Lines are indented.
     pub fn describe(&self, entry: &Entry) -> String {
         let mut text = String::new();
-        let s = entry.time / 1_000_000_000;
-        let us = entry.time % 1_000_000_000 / 1000;
-        let name = self.node_name(entry.node);
-        let _ = writeln!(text, "{:02}:{:02}:{:02}:{us:06}: {name}", s / 3600, s / 60 % 60, s % 60);
         if let Some(info) = self.0.nodes.get(entry.node.0 as usize) {
             let mut own = String::new();
             (info.trace)(entry, &mut own);

@@ -55,6 +55,15 @@ fn a_trace_follows_a_packet_through_the_graph() {
         };
         rest = &rest[at..];
     }
+    // Interfaces by name, where the packet gets them.
+    assert_eq!(trace.matches("  receive interface host-eth0\n").count(), 1, "{trace}");
+    assert!(trace.contains(": ip4-rewrite\n  transmit interface host-eth1\n"), "{trace}");
+    let steps = &router.json("show trace")[0]["steps"];
+    let last = steps.as_array().and_then(|steps| steps.last()).unwrap();
+    assert_eq!((&last["rx_interface"], &last["tx_interface"]), (&"host-eth0".into(), &"host-eth1".into()));
+    assert!(steps[0]["tx_interface"].is_null(), "{steps}");
+    let time = last["time"].as_str().unwrap();
+    assert!(trace.contains(&format!("\n{time}: interface-tx\n")) && time.ends_with('Z'), "{time}: {trace}");
 }
 
 /// Sends a frame, given as hexadecimal digits, out of a host's eth0.

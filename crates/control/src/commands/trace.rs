@@ -2,9 +2,11 @@
 
 use std::fmt::{self, Write};
 use std::rc::Rc;
+use std::time::{Duration, SystemTime};
 
 use buf::bpf::Program;
-use graph::trace::{Fate, Place, Tracer};
+use graph::trace::{Fate, Place};
+use net::router::Router;
 use serde::Serialize;
 
 use super::filter::with_filter;
@@ -86,7 +88,13 @@ fn filter(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 #[derive(Serialize)]
 struct Step {
     node: &'static str,
+    /// Of the monotonic clock.
     time_ns: u64,
+    /// The same in UTC, as in the log.
+    time: String,
+    /// The interfaces of the packet behind the node, as far as it has them.
+    rx_interface: Option<String>,
+    tx_interface: Option<String>,
     next: Option<&'static str>,
     dropped: Option<&'static str>,
     text: String,
@@ -108,14 +116,26 @@ struct Packets {
     log: usize,
     gathered: usize,
     places: Merge<Place>,
+    /// When the monotonic clock was 0.
+    zero: SystemTime,
+}
+
+/// Returns the name of an interface, or its index if it is gone.
+fn name(router: &Router, index: u32) -> Option<String> {
+    (index != buf::NO_INTERFACE).then(|| match router.interface(index) {
+        Ok(interface) => interface.name.clone(),
+        Err(_) => format!("a deleted interface ({index})"),
+    })
 }
 
 impl Packets {
-    /// The first packet that is left; `None` when it has been cleared meanwhile.
-    fn packet(&mut self, tracer: &Tracer) -> Option<Packet> {
+    /// Returns the first packet that is left; `None` if it was cleared meanwhile.
+    fn packet(&mut self, router: &Router) -> Option<Packet> {
+        let tracer = router.graph().tracer();
         let first = self.places.next()?;
         let mut packet = Packet { packet: first.trace, steps: Vec::new() };
         let mut place = Some(first);
+        let (mut rx, mut tx) = (None, None);
         while let Some(at) = place {
             place = self.places.next_if(|p| p.trace == first.trace);
             let Some(e) = tracer.entry(at) else { continue };
@@ -124,8 +144,30 @@ impl Packets {
                 Fate::Dropped(reason) => (None, Some(reason.name)),
                 Fate::Ignored(_) | Fate::Held | Fate::Taken => (None, None),
             };
-            let text = tracer.describe(&e);
-            packet.steps.push(Step { node: tracer.node_name(e.node), time_ns: e.time, next, dropped, text });
+            let (node, time) = (tracer.node_name(e.node), self.zero + Duration::from_nanos(e.time));
+            let time = humantime::format_rfc3339_micros(time).to_string();
+            let mut text = format!("{time}: {node}\n");
+            // A node that gave the packet away left it as it was.
+            if let Some(record) = e.after.or(e.before) {
+                let now = (name(router, record.rx_if), name(router, record.tx_if));
+                for (what, now, before) in [("receive", &now.0, &rx), ("transmit", &now.1, &tx)] {
+                    if let Some(now) = now.as_ref().filter(|_| now != before) {
+                        let _ = writeln!(text, "  {what} interface {now}");
+                    }
+                }
+                (rx, tx) = now;
+            }
+            text += &tracer.describe(&e);
+            packet.steps.push(Step {
+                node,
+                time_ns: e.time,
+                time,
+                rx_interface: rx.clone(),
+                tx_interface: tx.clone(),
+                next,
+                dropped,
+                text,
+            });
         }
         (!packet.steps.is_empty()).then_some(packet)
     }
@@ -149,7 +191,7 @@ impl Rows<Context> for Packets {
             if self.left == 0 || self.places.is_empty() {
                 return false;
             }
-            if let Some(packet) = self.packet(tracer)
+            if let Some(packet) = self.packet(&c.system.router)
                 && self.filter.as_ref().is_none_or(|filter| filter.takes(&packet))
             {
                 page.push(packet);
@@ -186,6 +228,7 @@ fn show(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let filter = c.trace_filter.clone();
     let most = filter.as_ref().map_or(u32::MAX, |filter| filter.most);
     let left = a.get::<u32>("n").unwrap_or(SHOWN).min(most);
-    let packets = Packets { left, shown: 0, filter, log: 0, gathered: 0, places: Merge::default() };
+    let zero = SystemTime::now() - Duration::from_nanos(c.now());
+    let packets = Packets { left, shown: 0, filter, log: 0, gathered: 0, places: Merge::default(), zero };
     Ok(Output::rows(packets, a.json()))
 }

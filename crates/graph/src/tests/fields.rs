@@ -100,7 +100,7 @@ fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
     let told = |trace| {
         let entries = tracer.entries();
         let of = entries.iter().filter(|e| e.trace == trace).map(|e| tracer.describe(e));
-        of.map(|text| text.lines().skip(1).collect::<Vec<_>>().join("|")).collect::<Vec<_>>()
+        of.map(|text| text.lines().collect::<Vec<_>>().join("|")).collect::<Vec<_>>()
     };
     // The node that writes the fields, and those behind it; what is zeros is nothing. The last one freed the packet.
     let (one, two) = ("  first: number 1", "  first: number 2|  second: [2, 2, 2]");

@@ -214,7 +214,8 @@ impl Harness {
             if packet.replace(entry.trace) != Some(entry.trace) {
                 text.push_str(&format!("packet {}\n", entry.trace));
             }
-            text.push_str(&tracer.describe(&entry));
+            let node = tracer.node_name(entry.node);
+            text.push_str(&format!("{node}\n{}", tracer.describe(&entry)));
         }
         text
     }
