@@ -15,7 +15,7 @@ const PATIENCE: u64 = 1_000_000_000;
 /// How often replies are looked for while waiting.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Declares the commands.
+/// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "ping <destination:ip> [<interface:interface>] [source <source:ip>] [table-id <table:u16>] [size <size:u32>] [repeat <n:u32>] \

@@ -216,6 +216,10 @@ fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
     let (_, ip, asked, options) = message(probe);
     assert_eq!((ip.src(), asked), (Ipv6Addr::UNSPECIFIED, Message::NeighborSolicitation { target: new }));
     assert_eq!((options.source_mac(), lab.stands(0, new)), (None, Some(Standing::Tentative)));
+    // A ping from it says why it has to wait.
+    let why =
+        lab.router.ping_start(0, std::net::IpAddr::V6(B), Some(std::net::IpAddr::V6(new)), 56).unwrap_err().0;
+    assert!(why.contains(&format!("{new} of ")) && why.contains("tested for duplicates"), "{why}");
     // Nothing is sent from it meanwhile, though it would be the first that is looked for.
     assert_eq!(lab.router.ip6.own.get().first(0), Some(own(0)));
     assert!(lab.router.ip6.own.get().contains(0, new.to_bits()));

@@ -147,12 +147,36 @@ impl Router {
             )));
         }
         let is_own = |a: &A| A::side(self).own.get().contains(fib, scoped(*a, interface.unwrap_or(0)));
-        match source {
+        let tentative = || self.tentative_source::<A>(fib, interface, source);
+        if let Some(why) = source.and_then(|_| tentative()) {
+            return Err(why);
+        }
+        let found = match source {
             Some(own) => A::of(own)
                 .filter(is_own)
                 .ok_or_else(|| RouterError(format!("{own} is no address of this router in table {fib}"))),
             None => self.source_towards(fib, interface, near),
-        }
+        };
+        found.map_err(|why| tentative().unwrap_or(why))
+    }
+
+    /// Returns the reason for a missing source address if the router is still testing the address for duplicates (RFC 4862 5.4).
+    fn tentative_source<A: Routed>(
+        &self,
+        fib: u16,
+        interface: Option<u32>,
+        source: Option<IpAddr>,
+    ) -> Option<RouterError> {
+        let wanted = |address: &A| source.is_none_or(|source| A::of(source) == Some(*address));
+        let mut all = self.interfaces().filter(|i| i.fib == fib);
+        let (address, name) = all.find_map(|i| {
+            let here = source.is_some() || interface.is_none_or(|on| on == i.index);
+            let address = A::tentative(i).filter(wanted).next().filter(|_| here)?;
+            Some((address, &i.name))
+        })?;
+        Some(RouterError(format!(
+            "the address {address} of {name} is still being tested for duplicates (DAD): try again in a second"
+        )))
     }
 
     /// Sends request number `seq` of a ping at `now` (nanoseconds of the monotonic clock).
