@@ -3,6 +3,7 @@
 use super::editor;
 use super::listen::roots;
 use super::protocol::{Reply, Request};
+use super::screen;
 use super::script::{Command, Commands, Unread};
 use model::cli::Completion;
 use model::cli::quote;
@@ -10,6 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Uid;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -48,6 +50,8 @@ pub enum Failure {
     Refused(String),
     /// The operator interrupted it.
     Interrupted,
+    /// The operator left the pager before the end.
+    Left,
     /// The router cannot be reached, or went away: what to check.
     Unreachable(String),
     /// The router has closed the connection, and says why. Nothing was begun.
@@ -63,6 +67,7 @@ impl fmt::Display for Failure {
                 f.write_str(message)
             }
             Failure::Interrupted => f.write_str("interrupted"),
+            Failure::Left => f.write_str("left before the end"),
             Failure::Output(error) => write!(f, "cannot write the output: {error}"),
         }
     }
@@ -73,6 +78,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Unreachable(_) | Failure::Closed(_) => 2,
+            Failure::Left => 0,
             Failure::Output(error) if error.kind() == ErrorKind::BrokenPipe => 0,
             _ => 1,
         }
@@ -122,6 +128,14 @@ impl Connection {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<(), Failure> {
         self.carry_out(line, (json, false), out, &mut String::new(), interrupted)
+    }
+
+    /// Runs a command that nobody interrupts; with `| watch` at its end, again and again.
+    fn say(&mut self, line: &str, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+        match screen::watched(line) {
+            Some(watched) => screen::watch(self, watched, json, out, &|| false),
+            None => self.run(line, json, out, &|| false),
+        }
     }
 
     /// As [`run`](Connection::run), for a command that gives bytes. What is `told` is left to be said when it ends, whyever it
@@ -369,10 +383,12 @@ pub fn run_with(
             [] => script(&mut connection, options, false, input, out, errors),
             [dash] if dash == "-" => script(&mut connection, options, false, input, out, errors),
             // A single word may be a whole line, as in `volley ctl "show version"`.
-            [line] => connection.run(line, options.json, out, &|| false).map(|()| 0),
+            [line] => connection.say(line, options.json, out).map(|()| 0),
             words => {
-                let line: Vec<_> = words.iter().map(|word| quote(word)).collect();
-                connection.run(&line.join(" "), options.json, out, &|| false).map(|()| 0)
+                // A bar that the shell passes on begins a filter.
+                let word = |word| if word == "|" { Cow::Borrowed(word) } else { quote(word) };
+                let line: Vec<_> = words.iter().map(|text| word(text.as_str())).collect();
+                connection.say(&line.join(" "), options.json, out).map(|()| 0)
             }
         });
     result.unwrap_or_else(|failure| report(&failure, errors))

@@ -1,6 +1,7 @@
 //! The prompt of `volley ctl`: editing, history, Tab and `?`.
 
 use super::client::{ClientOptions, Connection, Failure, is_farewell};
+use super::screen;
 use model::cli::{Completion, list};
 use reedline::{
     ColumnarMenu, Completer, CompletionResult, Emacs, FileBackedHistory, KeyCode, KeyModifiers, MenuBuilder,
@@ -88,6 +89,7 @@ pub(super) fn interact(options: &ClientOptions) -> Result<(), Failure> {
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupt))
         .map_err(Failure::Output)?;
     let mut editor = editor(Arc::clone(&session));
+    let mut paging = true;
     loop {
         let signal = editor.read_line(&prompt).map_err(|e| Failure::Output(io::Error::other(e)))?;
         let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,13 +97,21 @@ pub(super) fn interact(options: &ClientOptions) -> Result<(), Failure> {
             Signal::Success(line) => match line.trim() {
                 line if is_farewell(line) => return Ok(()),
                 "history" => editor.print_history().map_err(|e| Failure::Output(io::Error::other(e)))?,
+                line if pager_of(line).is_some() => paging = pager_of(line) == Some(true),
                 line => {
                     interrupt.store(false, Relaxed);
-                    let run = |c: &mut Connection| {
-                        c.run(line, options.json, &mut io::stdout(), &|| interrupt.load(Relaxed))
+                    let interrupted = || interrupt.load(Relaxed);
+                    let run = |c: &mut Connection| match screen::watched(line) {
+                        Some(watched) => {
+                            screen::watch(c, watched, options.json, &mut io::stdout(), &interrupted)
+                        }
+                        None if paging && screen::is_list(line) => {
+                            screen::page(c, line, options.json, &interrupted)
+                        }
+                        None => c.run(line, options.json, &mut io::stdout(), &interrupted),
                     };
                     match session.with(run) {
-                        Ok(()) => {}
+                        Ok(()) | Err(Failure::Left) => {}
                         Err(failure @ Failure::Output(_)) => return Err(failure),
                         Err(failure) => eprintln!("{failure}"),
                     }
@@ -114,6 +124,15 @@ pub(super) fn interact(options: &ClientOptions) -> Result<(), Failure> {
             Signal::CtrlD => return Ok(()),
             _ => {}
         }
+    }
+}
+
+/// Returns what `set terminal pager on` or `off` asks for, as in VPP.
+fn pager_of(line: &str) -> Option<bool> {
+    match line.split_whitespace().collect::<Vec<_>>()[..] {
+        ["set", "terminal", "pager", "on"] => Some(true),
+        ["set", "terminal", "pager", "off"] => Some(false),
+        _ => None,
     }
 }
 

@@ -14,6 +14,7 @@ mod pace;
 mod protocol;
 mod relay;
 mod repeated;
+mod screen;
 mod script;
 mod server;
 mod session;
