@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use infra::quiesce::Domain;
-use model::cli::CliError;
+use model::cli::{Args, CliError};
 use net::feature::App;
 use net::router::{InterfaceInfo, Router};
 
@@ -173,16 +173,20 @@ fn switch(router: &mut Router, points: &[Point], interfaces: &[u32], on: bool) {
     }
 }
 
-/// Makes sure that no capture runs.
+/// Makes sure that no capture runs. The capture of a client that may only read ends if another client wants one.
 ///
 /// # Errors
-/// When one does.
-pub(crate) fn must_be_free<C: App>(c: &mut C) -> Result<(), CliError> {
+/// If a capture runs.
+pub(crate) fn must_be_free<C: App>(c: &mut C, a: &Args) -> Result<(), CliError> {
     let now = c.now();
     // Its client may have gone a moment ago.
     turn(c.router_mut(), now);
-    match Captures::of(c.router_mut())?.running {
+    match &Captures::of(c.router_mut())?.running {
         None => Ok(()),
+        Some(Capture { to: Destination::Client(client), .. }) if client.yields && !a.call().read_only => {
+            end(c.router_mut());
+            Ok(())
+        }
         Some(_) => Err(CliError::new(
             "a capture runs already: \"pcap trace status\" tells of it, \"pcap trace off\" ends it",
         )),

@@ -44,23 +44,27 @@ impl Destination {
     }
 }
 
-/// Who gets the packets.
-pub(crate) struct Client(Weak<()>);
+/// The client that gets the packets.
+pub(crate) struct Client {
+    there: Weak<()>,
+    /// It may only read: its capture gives way to those of others.
+    pub(crate) yields: bool,
+}
 
 impl Client {
-    /// The client that is there for as long as this.
-    pub(crate) fn of(there: &Arc<()>) -> Client {
-        Client(Arc::downgrade(there))
+    /// The client that is there for as long as this; `yields` if it may only read.
+    pub(crate) fn of(there: &Arc<()>, yields: bool) -> Client {
+        Client { there: Arc::downgrade(there), yields }
     }
 
     /// True until it has gone.
     pub(crate) fn is_there(&self) -> bool {
-        self.0.strong_count() > 0
+        self.there.strong_count() > 0
     }
 
     /// True if it is the one that is there for as long as this.
     pub(crate) fn is(&self, there: &Arc<()>) -> bool {
-        self.0.as_ptr() == Arc::as_ptr(there)
+        self.there.as_ptr() == Arc::as_ptr(there)
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
 }
 
 fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<C>, CliError> {
-    capture::must_be_free(c)?;
+    capture::must_be_free(c, a)?;
     let request = Request::of(c, a, &[], BYTES, filter)?;
     if request.points.is_empty() {
         return Err(CliError::new("nothing is captured: rx, tx, drop, or several of them"));
@@ -85,7 +85,7 @@ fn begin<C: App>(
     file: File,
 ) -> Result<Output<C>, CliError> {
     // Another one may have begun meanwhile, or an interface may be gone.
-    capture::must_be_free(c)?;
+    capture::must_be_free(c, a)?;
     scope(c, a)?;
     let Bounds { most, most_bytes, leave_free } = bounds;
     let refused = |e| a.fault("file", format!("{} cannot be written: {e}", path.display()));

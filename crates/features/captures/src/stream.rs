@@ -37,11 +37,11 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
             "packets are no text: on a shell's command line, volley capture ... | tcpdump -r -",
         ));
     }
-    capture::must_be_free(c)?;
+    capture::must_be_free(c, a)?;
     let request = Request::of(c, a, &[Point::Rx, Point::Tx], MOST_BYTES as u32, filter)?;
     let most = a.get::<u32>("packets").map_or(u64::MAX, u64::from);
     let there = Arc::new(());
-    let client = Client::of(&there);
+    let client = Client::of(&there, a.call().read_only);
     let bytes = Bytes::default();
     let stream = writer(bytes.clone(), request.keep).map_err(|e| CliError::new(e.to_string()))?;
     capture::begin(c, request, Progress::new(most, u64::MAX), Destination::Client(client))?;

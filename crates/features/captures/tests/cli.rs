@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use control::cli::Call;
+use control::cli::{Call, Job, Step};
 use control::commands::{Context, Feature};
 use control::features;
 use control::testing::{self, Cli};
@@ -53,14 +53,25 @@ fn a_capture_has_the_interfaces_that_come_while_it_runs() {
 }
 
 #[test]
-fn packets_go_neither_to_those_who_may_only_read_nor_to_those_who_want_text() {
+fn packets_go_to_clients_that_take_bytes_and_readers_give_way() {
     let mut cli = cli();
-    let ask = |cli: &mut Cli, call: Call| {
-        cli.registry.run(&mut cli.context, "capture rx", call).err().unwrap().render()
-    };
-    assert!(ask(&mut cli, Call { binary: true, read_only: true, ..Call::default() }).contains("for reading"));
-    assert!(ask(&mut cli, Call::default()).contains("volley capture"));
+    let ask = |cli: &mut Cli, call: Call| cli.registry.run(&mut cli.context, "capture rx", call);
+    assert!(ask(&mut cli, Call::default()).err().unwrap().render().contains("volley capture"));
     assert!(cli.ok("pcap trace status").contains("no capture runs"));
+    // A client that may only read has a capture until a client that may do more wants one.
+    let reader = || Call { binary: true, read_only: true, ..Call::default() };
+    let mut first = ask(&mut cli, reader()).unwrap().job.unwrap();
+    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture runs already"));
+    let mut second = ask(&mut cli, Call { binary: true, ..Call::default() }).unwrap().job.unwrap();
+    let told = |job: &mut Box<dyn Job<Context>>, cli: &mut Cli| match job
+        .step(&mut cli.context, &mut String::new())
+    {
+        Step::Data { told, .. } => told,
+        other => panic!("{other:?}"),
+    };
+    assert!(told(&mut first, &mut cli).ends_with("; ended by another command"));
+    assert!(!told(&mut second, &mut cli).contains("ended"));
+    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture runs already"));
 }
 
 #[test]

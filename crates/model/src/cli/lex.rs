@@ -93,6 +93,7 @@ impl<'a> Line<'a> {
 /// `word` as it must be written in a line to be read as this one word.
 pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = !word.is_empty()
+        && word != "|"
         && !word.starts_with('#')
         && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');
     if plain {

@@ -12,6 +12,7 @@ mod explain;
 mod lex;
 mod output;
 mod parse;
+mod pipe;
 mod registry;
 mod report;
 mod rows;

@@ -7,6 +7,7 @@ use super::grammar::{self, Seq};
 use super::lex::Line;
 use super::output::{Answer, Output};
 use super::parse::{self, State};
+use super::pipe;
 use super::report::Report;
 use crate::origin::{FrontEnd, Origin, Peer};
 use crate::visible::hidden;
@@ -32,6 +33,12 @@ pub trait Values {
     /// ([`Args::origin`]).
     fn acts_for(&mut self, _: Origin) {}
 }
+
+/// The first words of commands that change no configuration: those who may only read may run them.
+const READS: [&str; 4] = ["show", "monitor", "ping", "capture"];
+
+/// The answer to filters of JSON.
+const NO_JSON: &str = "filters ('|') work on text: remove --json, or filter the JSON with jq";
 
 /// How a command was called.
 #[derive(Clone, Debug, Default)]
@@ -119,8 +126,8 @@ impl<C: Values + 'static> Registry<C> {
         self.objects.push(kind);
     }
 
-    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function. One that begins with `show` or
-    /// `monitor` changes nothing, and is carried out for those who may only read, too.
+    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function. One whose first word is
+    /// in `READS` changes no configuration: those who may only read may run it, too.
     ///
     /// # Panics
     /// The syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds it.
@@ -130,7 +137,7 @@ impl<C: Values + 'static> Registry<C> {
         help: &str,
         handler: impl Fn(&mut C, &Args) -> Result<Output<C>, CliError> + 'static,
     ) {
-        let reads = matches!(syntax.split_whitespace().next(), Some("show" | "monitor"));
+        let reads = syntax.split_whitespace().next().is_some_and(|first| READS.contains(&first));
         self.insert(syntax, help, reads, Run::Handler(Box::new(handler)));
     }
 
@@ -172,11 +179,20 @@ impl<C: Values + 'static> Registry<C> {
     }
 
     /// Runs a line; an empty one does nothing. `--json` or `-j` as its last word asks for JSON, `?` for what can
-    /// stand there.
+    /// stand there. Filters of its text may follow: `| match EXPRESSION`, `| except EXPRESSION`, `| count`.
     ///
     /// # Errors
     /// What is wrong with the line, or what the command says.
-    pub fn run(self: &Rc<Self>, cx: &mut C, line: &str, mut call: Call) -> Result<Answer<C>, CliError> {
+    pub fn run(self: &Rc<Self>, cx: &mut C, line: &str, call: Call) -> Result<Answer<C>, CliError> {
+        match pipe::split(line)? {
+            (command, None) => self.run_command(cx, command, call),
+            (_, Some(_)) if call.json => Err(CliError::new(NO_JSON)),
+            (command, Some(_)) if take_json(&mut Line::whole(command)?) => Err(CliError::new(NO_JSON)),
+            (command, Some(pipe)) => Ok(pipe.filter(self.run_command(cx, command, call)?)),
+        }
+    }
+
+    fn run_command(self: &Rc<Self>, cx: &mut C, line: &str, mut call: Call) -> Result<Answer<C>, CliError> {
         let mut found = Line::whole(line)?;
         call.json |= take_json(&mut found);
         if let Some(last) = found.tokens.pop_if(|token| !token.quoted && token.text == "?") {
@@ -191,9 +207,10 @@ impl<C: Values + 'static> Registry<C> {
         let (index, taken) = self.decide(line, &found, cx)?;
         if call.read_only && !self.commands.get(index).is_some_and(|command| command.reads) {
             return Err(CliError::new(format!(
-                "this socket is for reading, and \"{}\" is none of the commands that change nothing: \"show ...\", \
-                 \"monitor ...\" and \"help\" are; the others are for those who may use the full one (unix {{ cli-listen ... }})",
-                line.trim()
+                "this socket is for reading: \"{}\" is not allowed here. Allowed are {} and help; for other commands \
+                 use the full socket (unix {{ cli-listen ... }})",
+                line.trim(),
+                READS.join(", ")
             )));
         }
         let json = call.json;
@@ -226,6 +243,7 @@ impl<C: Values + 'static> Registry<C> {
     /// # Errors
     /// What is wrong with it.
     pub fn check(&self, line: &str, values: &dyn Values) -> Result<(), CliError> {
+        let (line, _) = pipe::split(line)?;
         let mut found = Line::whole(line)?;
         take_json(&mut found);
         if found.tokens.is_empty() {
@@ -268,6 +286,9 @@ impl<C: Values + 'static> Registry<C> {
 
     /// What can stand at the end of `line`, for those who may only read or for all.
     pub fn complete(&self, cx: &C, line: &str, read_only: bool) -> Completion {
+        if let Some(filters) = pipe::complete(line) {
+            return filters;
+        }
         let reads = |state: &State<'_>| self.commands.get(state.command).is_some_and(|command| command.reads);
         let start = self.start().into_iter().filter(|state| !read_only || reads(state)).collect();
         complete::complete(start, line, cx, |index| self.commands.get(index).map_or("", |c| c.help.as_str()))

@@ -1,0 +1,300 @@
+//! Filters behind a command: `show interface | match eth1 | count`.
+//!
+//! They work on the text of a command, line by line and slice by slice, so that a long list is never in memory as a whole.
+
+use super::complete::{Candidate, Completion};
+use super::error::CliError;
+use super::lex::{Line, Token};
+use super::output::{Answer, Job, Step};
+use regex::{Regex, RegexBuilder};
+
+/// The word that separates a command from its filters.
+const BAR: &str = "|";
+
+/// The filters with what they do.
+const WORDS: [(&str, &str); 3] = [
+    ("match", "show the lines that match a regular expression"),
+    ("except", "show the lines that do not match a regular expression"),
+    ("count", "show the number of lines"),
+];
+
+/// Bytes of a compiled expression, which a client chooses.
+const MOST_COMPILED: usize = 1 << 20;
+
+/// One filter.
+#[derive(Debug)]
+enum Filter {
+    Match(Regex),
+    Except(Regex),
+    Count(u64),
+}
+
+impl Filter {
+    /// Returns true if the next filter gets this line.
+    fn takes(&mut self, line: &str) -> bool {
+        match self {
+            Filter::Match(expression) => expression.is_match(line),
+            Filter::Except(expression) => !expression.is_match(line),
+            Filter::Count(lines) => {
+                *lines += 1;
+                false
+            }
+        }
+    }
+}
+
+/// The filters of a line, in order.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    filters: Vec<Filter>,
+    /// The end of the text so far, if it is not a whole line yet.
+    begun: String,
+}
+
+/// True if a word separates a command from a filter.
+fn is_bar(token: &Token<'_>) -> bool {
+    !token.quoted && token.text == BAR
+}
+
+/// Splits a line into the command, its filters, and nothing else. A bar that no filter follows belongs to the command.
+///
+/// # Errors
+/// A filter without its expression, or with one that is invalid.
+pub(super) fn split(line: &str) -> Result<(&str, Option<Pipe>), CliError> {
+    let found = Line::whole(line)?;
+    let Some(at) = begins(&found.tokens) else { return Ok((line, None)) };
+    let (command, rest) = found.tokens.split_at(at);
+    let mut filters = Vec::new();
+    for words in rest.split(is_bar).skip(1) {
+        filters.push(filter(line, words, rest)?);
+    }
+    let end = command.last().map_or(0, |token| token.span.end);
+    Ok((line.get(..end).unwrap_or_default(), Some(Pipe { filters, begun: String::new() })))
+}
+
+/// Returns the place of the first bar that a filter follows.
+fn begins(tokens: &[Token<'_>]) -> Option<usize> {
+    let filter = |token: &Token<'_>| !token.quoted && named(&token.text).is_some();
+    (1..tokens.len()).find(|at| is_bar(&tokens[*at]) && tokens.get(at + 1).is_some_and(filter))
+}
+
+/// Returns the filter that a word abbreviates.
+fn named(word: &str) -> Option<&'static str> {
+    let mut all =
+        WORDS.iter().map(|(name, _)| *name).filter(|name| !word.is_empty() && name.starts_with(word));
+    all.next().filter(|_| all.next().is_none())
+}
+
+/// Reads one filter.
+fn filter(line: &str, words: &[Token<'_>], rest: &[Token<'_>]) -> Result<Filter, CliError> {
+    let end = rest.last().map_or(line.len(), |token| token.span.end);
+    let fault = |why: String, token: Option<&Token<'_>>| {
+        Err(CliError::new(why).at(line, token.map_or(end..end, |token| token.span.clone())))
+    };
+    let [first, arguments @ ..] = words else {
+        return fault("a filter follows '|': match EXPRESSION, except EXPRESSION or count".into(), None);
+    };
+    let name = named(&first.text);
+    match (name, arguments) {
+        (Some("count"), []) => Ok(Filter::Count(0)),
+        (Some("count"), [extra, ..]) => fault("unexpected word: count takes no argument".into(), Some(extra)),
+        (Some(name), []) => fault(format!("{name} needs a regular expression"), Some(first)),
+        (Some(name), [text]) => {
+            let compiled =
+                RegexBuilder::new(&text.text).case_insensitive(true).size_limit(MOST_COMPILED).build();
+            match compiled {
+                Ok(expression) if name == "match" => Ok(Filter::Match(expression)),
+                Ok(expression) => Ok(Filter::Except(expression)),
+                Err(regex::Error::CompiledTooBig(_)) => {
+                    fault("the regular expression is too large".into(), Some(text))
+                }
+                Err(_) => fault("invalid regular expression".into(), Some(text)),
+            }
+        }
+        (Some(name), [_, extra, ..]) => fault(
+            format!("unexpected word: {name} takes one expression; quote one that contains blanks"),
+            Some(extra),
+        ),
+        (None, _) => fault("unknown filter: expected match, except or count".into(), Some(first)),
+    }
+}
+
+impl Pipe {
+    /// Filters what a command prints, now and in its job.
+    pub(super) fn filter<C: 'static>(mut self, answer: Answer<C>) -> Answer<C> {
+        let mut text = String::new();
+        self.take(&answer.text, &mut text);
+        match answer.job {
+            Some(job) => Answer { text, job: Some(Box::new(Piped { pipe: self, job })) },
+            None => {
+                self.end(&mut text);
+                Answer { text, job: None }
+            }
+        }
+    }
+
+    /// Takes text, and appends what passes.
+    fn take(&mut self, text: &str, out: &mut String) {
+        let mut rest = text;
+        while let Some((line, after)) = rest.split_once('\n') {
+            rest = after;
+            if self.begun.is_empty() {
+                self.line(line, out);
+            } else {
+                let mut whole = std::mem::take(&mut self.begun);
+                whole.push_str(line);
+                self.line(&whole, out);
+            }
+        }
+        self.begun.push_str(rest);
+    }
+
+    fn line(&mut self, line: &str, out: &mut String) {
+        if self.filters.iter_mut().all(|filter| filter.takes(line)) {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+
+    /// Appends what filters say at the end of the text.
+    fn end(&mut self, out: &mut String) {
+        if !self.begun.is_empty() {
+            let last = std::mem::take(&mut self.begun);
+            self.line(&last, out);
+        }
+        for n in 0..self.filters.len() {
+            let Some(Filter::Count(lines)) = self.filters.get(n) else { continue };
+            let text = format!("Count: {lines} lines");
+            if self.filters.iter_mut().skip(n + 1).all(|filter| filter.takes(&text)) {
+                out.push_str(&text);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+/// A job whose text is filtered.
+struct Piped<C> {
+    pipe: Pipe,
+    job: Box<dyn Job<C>>,
+}
+
+impl<C> Job<C> for Piped<C> {
+    fn step(&mut self, cx: &mut C, out: &mut String) -> Step {
+        let mut text = String::new();
+        let step = self.job.step(cx, &mut text);
+        self.pipe.take(&text, out);
+        if matches!(step, Step::Done | Step::Failed(_)) {
+            self.pipe.end(out);
+        }
+        step
+    }
+}
+
+/// Completes the name of a filter at the end of a line; `None` if the line has no bar before its last word.
+pub(super) fn complete(line: &str) -> Option<Completion> {
+    let found = Line::read(line);
+    let mut before = found.tokens.as_slice();
+    let (from, begun) = match before {
+        [rest @ .., last] if last.span.end == line.len() && !is_bar(last) => {
+            before = rest;
+            (last.span.start, &*last.text)
+        }
+        _ => (line.len(), ""),
+    };
+    if before.len() < 2 || !before.last().is_some_and(is_bar) {
+        return None;
+    }
+    let words = WORDS.iter().filter(|(name, _)| name.starts_with(begun));
+    let candidates = words.map(|(name, help)| Candidate {
+        text: (*name).into(),
+        help: (*help).into(),
+        placeholder: false,
+    });
+    Some(Completion { from, candidates: candidates.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job that prints parts, one a step.
+    struct Parts(Vec<&'static str>);
+
+    impl Job<()> for Parts {
+        fn step(&mut self, (): &mut (), out: &mut String) -> Step {
+            match self.0.is_empty() {
+                true => Step::Done,
+                false => {
+                    out.push_str(self.0.remove(0));
+                    Step::Again
+                }
+            }
+        }
+    }
+
+    fn run(line: &str, now: &str, later: Vec<&'static str>) -> String {
+        let (_, pipe) = split(line).unwrap();
+        let job: Box<dyn Job<()>> = Box::new(Parts(later));
+        let Answer { mut text, job } = pipe.unwrap().filter(Answer { text: now.into(), job: Some(job) });
+        let mut job = job.unwrap();
+        while !matches!(job.step(&mut (), &mut text), Step::Done) {}
+        text
+    }
+
+    #[test]
+    fn lines_are_filtered_whatever_the_slices() {
+        let whole = "eth0 up\neth1 down\nloop0 up\n";
+        for (line, wanted) in [
+            ("show int | match UP$", "eth0 up\nloop0 up\n"),
+            ("show int | ex 'h[01] '", "loop0 up\n"),
+            ("show int | match eth | match down", "eth1 down\n"),
+            ("show int | count", "Count: 3 lines\n"),
+            ("show int | except loop | cou", "Count: 2 lines\n"),
+            ("show int | count | match 4", ""),
+        ] {
+            assert_eq!(run(line, whole, vec![]), wanted, "{line}");
+            assert_eq!(run(line, "eth0", vec![" u", "p\neth1 down\nlo", "op0 up"]), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_split_at_a_bar_that_a_filter_follows() {
+        assert_eq!(split("show  int   | match x").unwrap().0, "show  int");
+        for line in [
+            "show int",
+            "trace add pg-input 1 filter 'a | match b'",
+            "packet-generator new { a | b }",
+            "| match x",
+        ] {
+            let (command, pipe) = split(line).unwrap();
+            assert!(command == line && pipe.is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn faults_of_filters_have_their_place() {
+        for (line, why) in [
+            ("show int | match", "match needs a regular expression"),
+            ("show int | match (", "invalid regular expression"),
+            ("show int | match a b", "takes one expression"),
+            ("show int | count 3", "count takes no argument"),
+            ("show int | match a | grep b", "unknown filter"),
+            ("show int | match a |", "a filter follows"),
+            ("show int | match (a{1000}){1000}", "too large"),
+        ] {
+            let error = split(line).unwrap_err().render();
+            assert!(error.contains(why) && error.starts_with(line), "{error}");
+        }
+    }
+
+    #[test]
+    fn filters_are_completed() {
+        let words = |line: &str| {
+            complete(line).map(|c| (c.from, c.candidates.into_iter().map(|c| c.text).collect::<Vec<_>>()))
+        };
+        assert_eq!(words("show int | m"), Some((11, vec!["match".into()])));
+        assert_eq!(words("show int | ").map(|(from, all)| (from, all.len())), Some((11, 3)));
+        assert_eq!(words("show int "), None);
+    }
+}
