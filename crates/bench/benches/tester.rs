@@ -1,9 +1,9 @@
-//! What the tester itself costs: TSC clocks for a frame sent and for one received, over a cable in memory.
+//! Costs of the tester itself: TSC clocks per frame sent and per frame received, over an in-memory cable.
 //!
-//! `cargo bench -p bench --bench tester` prints a table and writes `target/bench/tester.json`, one object a line. It bounds what the
-//! tester can measure. Sending is to make the frames, mark them, and put them into the cable; receiving is to get them, account for
-//! them, and free their buffers. Both on one pinned thread, in bursts as a trial has them; figures are medians over repetitions.
-//! `delay-error-*` is how much longer than a simulated router's the delay of the median frame is that the tester finds.
+//! `cargo bench -p bench --bench tester` prints a table and writes `target/bench/tester.json`, one object per line. The costs bound what
+//! the tester can measure. Sending means building the frames, marking them, and putting them into the cable. Receiving means taking them
+//! out, accounting for them, and freeing their buffers. Both run on one pinned thread, in bursts as in a trial. Figures are medians over
+//! repetitions. `delay-error-*` is the error of the measured delay: the tester's delay of the median frame less the simulated router's.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -22,11 +22,11 @@ use infra::clock::{self, Clock, tsc};
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
-/// Repetitions that count, and bursts in each.
+/// Repetitions that count, and bursts in each repetition.
 const REPETITIONS: usize = 15;
 const BURSTS: usize = 10_000;
 
-/// A frame of this size, with its frame check sequence, and random ports as RFC 4814 has them.
+/// A UDP frame of `size` bytes, including the frame check sequence, with random ports as in RFC 4814.
 fn udp(is_v6: bool, size: usize) -> Template {
     let b = match is_v6 {
         true => PacketBuilder::ipv6(
@@ -48,10 +48,10 @@ fn udp(is_v6: bool, size: usize) -> Template {
     Template { fields: vec![field(ports, 1024, 65535), field(ports + 2, 1, 49151)], ..Template::fixed(bytes) }
 }
 
-/// A case: its name, how frames are marked, what they are, clocks to reach.
+/// A case: name, marking of the frames, frame template, target in clocks per frame.
 type Case = (&'static str, Mode, Template, f64);
 
-/// Clocks for a frame sent and received, of each repetition.
+/// Returns the clocks per frame sent and per frame received, one value for each repetition.
 fn run((_, mode, template, _): &Case) -> Result<[Vec<f64>; 2], Box<dyn Error>> {
     let pool = Pool::new(4096)?;
     let (mut cache, mut frame) = (pool.cache(), Box::new(Frame::new()));
@@ -59,7 +59,7 @@ fn run((_, mode, template, _): &Case) -> Result<[Vec<f64>; 2], Box<dyn Error>> {
     let hz = Clock::new().tsc_hz();
     let frames = (BURSTS * BURST) as u64;
     let mut clocks = [Vec::new(), Vec::new()];
-    // The first repetition warms caches, and does not count.
+    // The first repetition warms the caches and does not count.
     for repetition in 0..=REPETITIONS {
         let mut sender = Sender::new(std::slice::from_ref(template), *mode, 1, 7, 0)?;
         let mut receiver = Receiver::new(7, vec![Account::new(0, frames, *mode, hz, 0)?], 1);
@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(&directory)?;
     let mut file = std::fs::File::create(directory.join("tester.json"))?;
     println!(
-        "tester benchmark: TSC clocks a frame on core {core}, bursts of {BURST}, {:.2} core clocks a TSC clock",
+        "tester benchmark: TSC clocks per frame on core {core}, bursts of {BURST}, {:.2} core clocks per TSC clock",
         clock::core_per_tsc()
     );
     println!("{:<22} {:>8} {:>8} {:>8} {:>8}", "bench", "median", "min", "max", "target");
@@ -130,7 +130,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// [`delay_error_ns`], trial by trial.
+/// Returns [`delay_error_ns`] of each trial.
 fn delay_errors(load_fps: f64) -> Result<Vec<f64>, Box<dyn Error>> {
     let pool = Pool::new(8192)?;
     let request = Request { load_fps, duration: Duration::from_millis(200) };

@@ -1,4 +1,4 @@
-//! A cable in memory: what goes in at one end comes out at the other, in order.
+//! An in-memory cable: frames sent at one end are received at the other, in order.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use buf::{Cache, Frame, Gone, Held, RxQueue, TxCaps, TxQueue, Unsent};
 
-/// One direction of a link that holds `depth` frames at most; beyond them the sender is told that it is full.
+/// Makes one direction of a link that holds at most `depth` frames. When it is full, the sender gets [`Unsent::Full`].
 ///
-/// Its ends may be on different threads. Each is locked once a burst.
+/// The two ends may be on different threads. Each end takes the lock once per burst.
 pub fn cable(depth: usize) -> (Box<dyn TxQueue>, Box<dyn RxQueue>) {
     let wire = Wire(Arc::new(Mutex::new(VecDeque::with_capacity(depth))));
     (Box::new(Sending { wire: wire.clone(), depth }), Box::new(Receiving { wire }))
@@ -19,7 +19,7 @@ struct Wire(Arc<Mutex<VecDeque<Held>>>);
 
 impl Wire {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Held>> {
-        // Nothing can be half done: a frame is in the queue or not.
+        // A panic cannot leave it half changed: a frame is either in the queue or not.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,7 +52,7 @@ impl RxQueue for Receiving {
         let n = frame.room().min(wire.len());
         for held in wire.drain(..n) {
             if let Err(held) = frame.push(held) {
-                // There was room: it was asked for.
+                // Not reached: no more than `frame.room()` frames are taken.
                 held.discard();
             }
         }

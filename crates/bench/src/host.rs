@@ -1,30 +1,30 @@
-//! What the tester's own machine does to a trial.
+//! The load on the tester's own machine: processor times, and whether its clock is fit for measuring.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Ticks a second in `/proc`: the same on all machines, whatever the kernel's own are (proc(5), USER_HZ).
+/// Ticks per second in `/proc`. The same on all machines, whatever the kernel's own tick rate (proc(5), USER_HZ).
 pub const TICKS: f64 = 100.0;
 
-/// Time of one processor, or of all, by what it did so far, in ticks of `/proc/stat` (proc(5)).
+/// Time of one processor, or of all, by use, since boot. In ticks of `/proc/stat` (proc(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Programs, those of low priority too.
+    /// User programs, including those of low priority (nice).
     pub user: u64,
-    /// The kernel for programs.
+    /// The kernel on behalf of programs.
     pub system: u64,
-    /// With nothing to do, or waiting for a disk.
+    /// Idle, or waiting for a disk.
     pub idle: u64,
-    /// Interrupts.
+    /// Hardware interrupts.
     pub irq: u64,
-    /// What interrupts left for later: for the kernel as a router, most of the work.
+    /// Soft interrupts. For the kernel as a router, most of the work.
     pub softirq: u64,
-    /// Given to others by the host, while somebody here wanted to run.
+    /// Stolen: the host ran other guests while a task here was ready to run.
     pub stolen: u64,
 }
 
 impl Times {
-    /// All processors together, until now; `None` where the kernel does not say.
+    /// Returns the times of all processors together until now; `None` if `/proc/stat` cannot be read or parsed.
     pub fn now() -> Option<Times> {
         Times::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
@@ -33,7 +33,7 @@ impl Times {
         Times::of(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)
     }
 
-    /// Each processor that is online, by its number, from the text of `/proc/stat`; `None` where that is not as expected.
+    /// Parses the times of each online processor, by number, from the text of `/proc/stat`; `None` if the text is malformed.
     pub fn cores(stat: &str) -> Option<BTreeMap<usize, Times>> {
         let lines = stat.lines().filter_map(|l| l.strip_prefix("cpu")).filter(|l| !l.starts_with(' '));
         lines
@@ -41,7 +41,7 @@ impl Times {
             .collect()
     }
 
-    /// user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in those already (proc(5)).
+    /// Parses user, nice, system, idle, iowait, irq, softirq and steal. The fields after them are already counted in these (proc(5)).
     fn of(words: &str) -> Option<Times> {
         let ticks: Vec<u64> = words.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
         let &[user, nice, system, idle, wait, irq, softirq, stolen] = ticks.as_slice() else { return None };
@@ -49,7 +49,7 @@ impl Times {
         Some(Times { user, system, idle, irq, softirq, stolen })
     }
 
-    /// What was added since `before`; some counts of the kernel can go back a little, which is nothing.
+    /// Returns the ticks added since `before`. A count that went back a little, as some of the kernel's can, gives 0.
     pub fn since(self, before: Times) -> Times {
         Times {
             user: self.user.saturating_sub(before.user),
@@ -61,42 +61,42 @@ impl Times {
         }
     }
 
-    /// Ticks of work, for whomever.
+    /// Ticks of work, by any program or the kernel.
     pub fn busy(self) -> u64 {
         self.user.saturating_add(self.system).saturating_add(self.irq).saturating_add(self.softirq)
     }
 
-    /// The share of the time since `before` that was stolen, 0 to 1.
+    /// Returns the share of the time since `before` that was stolen, 0 to 1.
     pub fn stolen_since(self, before: Times) -> f64 {
         let since = self.since(before);
         let total = since.busy().saturating_add(since.idle).saturating_add(since.stolen);
         if total == 0 { 0.0 } else { since.stolen as f64 / total as f64 }
     }
 
-    /// Seconds of processors that worked since `before`, for whomever: a second of two busy processors is two.
+    /// Returns the busy processor time since `before`, in seconds, summed over all processors: two processors busy for a second give 2.
     pub fn busy_since(self, before: Times) -> f64 {
         self.since(before).busy() as f64 / TICKS
     }
 }
 
-/// What a process or a thread used so far.
+/// Processor time used by a process or a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Ticks for itself.
+    /// Ticks in user mode.
     pub user: u64,
-    /// Ticks of the kernel for it.
+    /// Ticks in the kernel.
     pub system: u64,
-    /// Ticks from the machine's start to its own: tells it from a later one with the same number.
+    /// Start time, in ticks since boot. Distinguishes it from a later task with the same number.
     pub started: u64,
 }
 
 impl Task {
-    /// From the text of `/proc/PID/stat` (with its ended threads, without its children) or `/proc/PID/task/TID/stat`.
+    /// Parses the text of `/proc/PID/stat` (includes ended threads, not child processes) or `/proc/PID/task/TID/stat`.
     pub fn parse(stat: &str) -> Option<Task> {
-        // The name is in brackets, and may have some. Behind it, state is field 3, user and system time are 14 and 15, the
-        // start is 22 (proc(5)).
+        // The name is in brackets, and may contain brackets. After it, state is field 3, user and system time are fields 14 and 15, and the
+        // start time is field 22 (proc(5)).
         let (front, rest) = stat.rsplit_once(')')?;
         let name = front.split_once('(')?.1.to_string();
         let words: Vec<_> = rest.split_whitespace().collect();
@@ -110,19 +110,19 @@ impl Task {
     }
 }
 
-/// Why the processor's counter is not fit for measuring time; `None` if it is.
+/// Returns why the processor's time stamp counter is unfit for measuring time; `None` if it is fit.
 pub fn clock_fault() -> Option<String> {
     match fs::read_to_string("/proc/cpuinfo") {
         Ok(text) => clock_fault_of(&text),
-        Err(e) => Some(format!("/proc/cpuinfo cannot be read: {e}")),
+        Err(e) => Some(format!("cannot read /proc/cpuinfo: {e}")),
     }
 }
 
 fn clock_fault_of(cpuinfo: &str) -> Option<String> {
     let flags = cpuinfo.lines().find(|l| l.starts_with("flags"))?;
-    // Of a constant rate whatever the core's frequency; running on in deep sleep is not needed by who polls.
+    // The rate must not depend on the core's frequency. Counting on in deep sleep is not needed: the tester's threads poll.
     let constant = flags.split_whitespace().any(|f| f == "constant_tsc");
-    (!constant).then(|| "the time stamp counter changes its rate (no constant_tsc in /proc/cpuinfo)".into())
+    (!constant).then(|| "the rate of the time stamp counter is not constant: no constant_tsc in /proc/cpuinfo".into())
 }
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
     fn a_counter_without_a_constant_rate_is_not_fit() {
         assert_eq!(clock_fault_of("flags\t: fpu constant_tsc rdtscp\n"), None);
         assert!(clock_fault_of("flags\t: fpu tsc\n").is_some());
-        // Other processors have no such line, and their counter is the system's clock.
+        // Other architectures have no such line; their counter is the system's clock.
         assert_eq!(clock_fault_of("Features\t: fp\n"), None);
     }
 }

@@ -1,7 +1,7 @@
-//! The tester, `volley bench`: measures routers as RFC 2544, its successors and the papers about VPP do.
+//! The tester, `volley bench`: measures routers by the methods of RFC 2544, its successors, and the papers about VPP.
 //!
-//! It knows nothing of the router's graph. A [`trial`] sends a described traffic at a load for a time, and says what came back;
-//! everything else (searches, campaigns, statistics) is given trials and computes.
+//! It is independent of the router's packet graph. A [`trial`] sends the described traffic at a load for a time, and reports what was
+//! received. Searches, campaigns and statistics run trials and compute results from them.
 
 #![forbid(unsafe_code)]
 

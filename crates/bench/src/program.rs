@@ -1,4 +1,4 @@
-//! Programs that are run to their end.
+//! Runs programs to completion, with a time limit.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// More than this of what a program prints is no answer, and not kept.
+/// Limit for each output of a program, in bytes. Output beyond it is not read.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Runs a program to its end, and gives what it printed. It is ended with all that it started when that takes more than `limit`: also
-/// where only something that it left behind has its output still open.
+/// Runs a program to completion and returns its output. After `limit`, kills the program's process group: also when the program has ended,
+/// but a process that it left behind keeps the output open.
 ///
 /// # Errors
-/// When it cannot be started, or takes too long.
+/// If the program cannot be started, or exceeds the limit.
 pub(crate) fn output(command: &mut Command, limit: Duration) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
@@ -33,21 +33,21 @@ pub(crate) fn output(command: &mut Command, limit: Duration) -> io::Result<Outpu
     if let (Ok((stdout, stderr)), Some(status)) = (texts, status) {
         return Ok(Output { status, stdout: stdout?, stderr: stderr? });
     }
-    // The group has the number of its first process, which is still ours, or has one that holds a pipe.
+    // The process group has the number of its first process. That is still our child, or the group still has a process that holds a pipe.
     if let Some(group) = Pid::from_raw(child.id() as i32) {
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.wait();
-    Err(io::Error::new(io::ErrorKind::TimedOut, format!("it took more than {limit:?}")))
+    Err(io::Error::new(io::ErrorKind::TimedOut, format!("timed out after {limit:?}")))
 }
 
-/// Reads on a thread of its own, to the end.
+/// Reads to the end on a separate thread.
 fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<io::Result<Vec<u8>>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = pipe.map_or(Ok(0), |pipe| pipe.take(MOST_BYTES).read_to_end(&mut bytes));
-        // Nobody waits any more when it took too long.
+        // After a timeout the receiver is gone.
         let _ = sender.send(read.map(|_| bytes));
     });
     receiver
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn both_outputs_are_whole() -> io::Result<()> {
-        // More than a pipe holds, of each.
+        // More than a pipe's buffer, on each output.
         let said =
             shell("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2; exit 3", Duration::from_secs(60))?;
         assert_eq!((said.stdout.len(), said.stderr.len(), said.status.code()), (300_000, 200_000, Some(3)));
@@ -75,11 +75,11 @@ mod tests {
     fn who_takes_too_long_is_ended_with_all_that_it_started() -> io::Result<()> {
         let dir = tempfile::tempdir()?;
         let file = dir.path().join("pid");
-        // The second one ends at once, and leaves somebody behind that has its output.
+        // The second line ends at once, and leaves a background process that holds its output open.
         for line in ["sleep 1000 & echo $! > FILE; wait", "sleep 1000 & echo $! > FILE"] {
             let line = line.replace("FILE", &file.display().to_string());
             let said = shell(&line, Duration::from_millis(500)).map_err(|e| e.to_string());
-            assert!(said.is_err_and(|s| s.contains("more than 500ms")), "{line}");
+            assert!(said.is_err_and(|s| s.contains("timed out after 500ms")), "{line}");
             let pid = std::fs::read_to_string(&file)?;
             let ended = || {
                 let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));

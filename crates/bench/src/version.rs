@@ -1,4 +1,4 @@
-//! Which program this is.
+//! The version of a program, with its build.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -6,16 +6,16 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The version of this program and the build: "0.1.0 (build 0123456789abcdef)". Two builds of one version are not the same router, nor the
-/// same tester.
+/// Returns this program's version and build: "0.1.0 (build 0123456789abcdef)". Two builds of one version count as different routers, and as
+/// different testers.
 pub fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     let number = env!("CARGO_PKG_VERSION");
-    // Also of a file that was replaced since the program began.
+    // `/proc/self/exe` is the running file, even if it was replaced after the start.
     VERSION.get_or_init(|| with_build(number, Path::new("/proc/self/exe")))
 }
 
-/// The same of another program, which says of itself that it is `number`.
+/// Returns the version with build of another program that reports version `number`. Only `number` if the file cannot be read.
 pub fn with_build(number: &str, program: &Path) -> String {
     match build(program) {
         Ok(build) => format!("{number} (build {build:016x})"),
@@ -23,7 +23,7 @@ pub fn with_build(number: &str, program: &Path) -> String {
     }
 }
 
-/// A hash of the program's file. How it is made may differ from one release of Rust to the next, but the file does, too, then.
+/// Hashes the program's file. The hash function may change between Rust releases, but then the file changes, too.
 fn build(program: &Path) -> io::Result<u64> {
     let mut file = File::open(program)?;
     let (mut hasher, mut piece) = (DefaultHasher::new(), vec![0; 1 << 16]);
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// Set where this very test runs again, to say which program it is.
+    /// Set in the environment when this test runs itself again, to make it print its version.
     const ASKED: &str = "VOLLEY_TEST_VERSION";
 
     #[test]
@@ -63,7 +63,7 @@ mod tests {
         for copy in [&same, &other] {
             std::fs::copy(&this, copy).unwrap();
         }
-        // A byte more is another program that does the same.
+        // One more byte makes a different program with the same behaviour.
         io::Write::write_all(&mut File::options().append(true).open(&other).unwrap(), b"x").unwrap();
         assert!(version().contains(" (build "), "{}", version());
         assert_eq!(said(&same), version());

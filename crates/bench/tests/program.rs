@@ -1,4 +1,4 @@
-//! The program as a user calls it.
+//! Tests of the program's command line.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Routers beside each other: ratios of their throughputs, and what more workers bring.
+//! Comparison of routers: ratios of their throughputs, and scale-up over workers.
 
 use super::document::{Section, found, marked, router, traffic};
 use super::figures;
@@ -10,12 +10,12 @@ use crate::dut::{Spec, Table as Router};
 use crate::stats::{Bootstrap, Runs, scaling};
 use crate::testbed;
 
-/// Ratios between routers, and relative scale-up.
+/// Returns the sections with ratios between routers, and with relative scale-up.
 pub fn sections(results: &Results) -> Vec<Section> {
     [ratios(results), scale(results)].into_iter().flatten().collect()
 }
 
-/// The throughputs of each cell that has any.
+/// Returns each cell that has throughputs, with those.
 pub fn measured(results: &Results) -> Vec<(&Cell, Runs)> {
     let of = |(cell, m): (_, &Measurement)| match &m.found {
         Found::Throughput(searches) => Some((cell, runs(throughputs(searches))?)),
@@ -24,12 +24,12 @@ pub fn measured(results: &Results) -> Vec<(&Cell, Runs)> {
     found(results, Procedure::Throughput).filter_map(of).collect()
 }
 
-/// Whether the throughput of a cell may be the tester's.
+/// True if the tester may have limited the cell's throughput.
 pub(super) fn is_limited(cell: &Cell) -> bool {
     cell.found(Procedure::Throughput).is_some_and(|m| m.limited_by_tester)
 }
 
-/// A ratio of which the tester may have held back either side: a bound then, and nothing where it may have been both.
+/// Formats a ratio whose sides the tester may have limited. One limited side makes it a bound (≥ or ≤); two make it [`NONE`].
 pub(super) fn bounded(ratio: Option<f64>, digits: usize, limited: [bool; 2]) -> String {
     let written = maybe(ratio, digits);
     match (ratio, limited) {
@@ -50,7 +50,7 @@ fn ratios(results: &Results) -> Option<Section> {
             let plain = (base_runs.median() > 0.0).then(|| new_runs.median() / base_runs.median());
             let drawn = Bootstrap::default().ratio_of_medians(new_runs, base_runs).ok();
             let limited = [is_limited(new), is_limited(base)];
-            // What was drawn is of what was measured: of a bound it says nothing.
+            // The interval describes what was measured; it does not describe a bound.
             let drawn = drawn.filter(|_| limited == [false, false]);
             let row = [
                 traffic(&new.key),
@@ -64,23 +64,23 @@ fn ratios(results: &Results) -> Option<Section> {
             table.row(row);
         }
     }
-    let text = "The median throughput of a router over that of another, with the same traffic and size: above 1 it is the faster one. \
-                The interval is by bootstrap, and needs six runs of each, all above 0. Where the tester may have held one of them back, \
-                the ratio is a bound (≥, ≤), and where it may have been both, there is none.";
+    "The median throughput of a router divided by that of another, with the same traffic and frame size. Above 1, the first one \
+                is faster. The interval is by bootstrap and needs six runs of each router, all above 0. If the tester may have limited \
+                one router, the ratio is a bound (≥, ≤); if it may have limited both, there is no ratio.";
     some("Routers beside each other".into(), text, table)
 }
 
-/// In what routers differ that are else the same.
+/// The property in which otherwise equal routers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// How many cores they have.
+    /// The number of cores.
     Workers,
-    /// The clock that these have, in MHz.
+    /// The clock rate of the cores, in MHz.
     Clocks,
 }
 
 impl Over {
-    /// What a router has of it, if the campaign says so, and all else of the router.
+    /// Splits a spec into the value of this property, if known, and the rest of the router.
     fn apart(self, spec: &Spec, bed: testbed::Kind) -> Option<(u32, Router)> {
         let all = Router { name: None, ..spec.clone().into() };
         match self {
@@ -93,40 +93,40 @@ impl Over {
     }
 }
 
-/// One of the routers that are the same but for one thing.
+/// A router in a group of [`Scaled`] ones.
 pub struct ScaledPoint {
-    /// Its name.
+    /// The router's name.
     pub dut: String,
-    /// What it has of that.
+    /// Its value of the property in which the group differs.
     pub value: u32,
-    /// Its median throughput, frames a second.
+    /// Its median throughput, in frames per second.
     pub fps: f64,
-    /// The least and the greatest of its runs, where there are several.
+    /// The minimum and maximum of its runs, if there are several.
     pub range: Option<(f64, f64)>,
-    /// Whether that may be the tester's.
+    /// True if the tester may have limited the throughput.
     pub limited: bool,
 }
 
-/// Routers that are the same but for one thing.
+/// A group of routers that differ in one property only.
 pub struct Scaled {
-    /// Traffic and size, without a router.
+    /// Traffic and frame size; the router's name is empty.
     pub key: Key,
-    /// The routers, each with what it has of that.
+    /// The routers, each with its value of the property.
     pub points: Vec<ScaledPoint>,
-    /// What they have in common.
+    /// The properties that all routers of the group share.
     router: Router,
 }
 
 impl Scaled {
-    /// The names of all routers, with a mark of those that the tester may have limited.
+    /// Returns the names of all routers; † marks those that the tester may have limited.
     pub fn names(&self) -> String {
         let name = |p: &ScaledPoint| if p.limited { format!("{} †", p.dut) } else { p.dut.clone() };
         self.points.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Routers that the campaign has with several values of something, and else the same. Where two have the same value, the first one
-/// stands for both; one that forwards nothing says nothing.
+/// Groups routers that differ only in this property, by traffic and frame size. Of routers with the same value, only the first is used.
+/// Routers that forward nothing are left out.
 pub fn scaled(results: &Results, over: Over) -> Vec<Scaled> {
     let mut groups: Vec<Scaled> = Vec::new();
     for (cell, runs) in measured(results) {
@@ -170,7 +170,7 @@ fn scale(results: &Results) -> Option<Section> {
         let limited = |cores: u32| with(cores).is_some_and(|p| p.limited);
         for one in scaling::scaling(&points).unwrap_or_default() {
             let n = one.cores;
-            // One worker beside itself is 1, whoever held it back.
+            // The ratio of one worker to itself is 1, whether the tester limited it or not.
             let beside = |cores: u32| if n == cores { [false; 2] } else { [limited(n), limited(cores)] };
             let row = [
                 traffic(&group.key),
@@ -185,6 +185,6 @@ fn scale(results: &Results) -> Option<Section> {
         }
     }
     let text =
-        "Relative scale-up is S(n) = P(n) / P(1) / n, 1 at best; beside half as many workers, 2 is the best.";
+        "Relative scale-up is S(n) = P(n) / P(1) / n, 1 at best. Relative to half as many workers, 2 is the best.";
     some("Throughput over workers".into(), text, table).map(|s| s.with(figures::workers(results)))
 }

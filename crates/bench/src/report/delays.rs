@@ -1,4 +1,4 @@
-//! How long frames take: latency, delay variation, and given loads.
+//! Frame delays: latency, delay variation, and delays at given loads.
 
 use super::document::{Section, found, heads, keyed, result, title};
 use super::figures;
@@ -7,7 +7,7 @@ use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{Cell, DelayRun, Delays, DelaysAt, Found, Procedure, Results};
 
-/// Latency, delay variation and given loads.
+/// Returns the sections with latency, delay variation and given loads.
 pub fn sections(results: &Results) -> Vec<Section> {
     let of = [
         (Procedure::Latency, "RFC 8219 section 7.2"),
@@ -20,7 +20,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
         .collect()
 }
 
-/// All loads at which delays were measured by a procedure.
+/// Returns all loads at which a procedure measured delays, with their cells.
 pub fn loads(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&Cell, &DelaysAt)> {
     found(results, procedure).flat_map(|(cell, m)| {
         let all: &[DelaysAt] = match &m.found {
@@ -31,7 +31,7 @@ pub fn loads(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&
     })
 }
 
-/// The 99th percentile by nearest rank, in nanoseconds: of all frames, the lost ones with their penalty.
+/// Returns the 99th percentile by nearest rank, in nanoseconds, over all frames. Lost frames count with their penalty.
 pub fn p99_ns(delays: &Delays) -> f64 {
     let rank = (u128::from(delays.figures.frames) * 99).div_ceil(100);
     let mut below = 0u128;
@@ -42,17 +42,17 @@ pub fn p99_ns(delays: &Delays) -> f64 {
     at.map_or(delays.figures.lost.penalty_ns, |(delay, _)| *delay) as f64
 }
 
-/// The median over all runs at a load of a figure, in its unit.
+/// Returns the median over all runs at a load of a figure, in the figure's unit.
 pub fn over_runs(at: &DelaysAt, figure: fn(&Delays) -> f64) -> Option<f64> {
     median(at.runs.iter().filter_map(|run| run.delays.as_ref()).map(figure))
 }
 
-/// The median loss over all runs at a load, as a share.
+/// Returns the median loss over all runs at a load, as a share.
 pub fn loss(at: &DelaysAt) -> Option<f64> {
     median(at.runs.iter().map(|run| run.outcome.loss_ratio()))
 }
 
-/// How many runs there were, how many of them were invalid, and how many have no delays.
+/// Returns the number of runs, of invalid runs, and of runs without delays.
 fn counts(runs: &[DelayRun]) -> [String; 3] {
     let count = |f: fn(&DelayRun) -> bool| runs.iter().filter(|run| f(run)).count().to_string();
     [runs.len().to_string(), count(|run| !run.invalid().is_empty()), count(|run| run.delays.is_none())]
@@ -94,8 +94,8 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at));
         result(&mut table, &cell.key, limited, own);
     }
-    let text = "Each figure is the median over the runs, invalid ones included. Lost frames are in all of them, with the rest of the \
-                trial and the wait for stragglers as their delay. PDV is the 99.9th percentile less the least.";
+    "Each figure is the median over the runs, including invalid ones. A lost frame counts with the rest of the trial and the wait \
+                for stragglers as its delay. PDV is the 99.9th percentile less the minimum.";
     let section = some(title(procedure, source), text, table);
     section.map(|s| s.with(figures::of_delays(results, procedure)))
 }
@@ -133,7 +133,7 @@ fn ipdv(results: &Results, procedure: Procedure) -> Option<Section> {
         ];
         table.row(keyed(&cell.key, own));
     }
-    let text = "What a frame took longer than the one before it; each figure is the median over the runs. A pair of which a frame was \
-                lost is undefined.";
+    "The delay of a frame less the delay of the frame before it. Each figure is the median over the runs. A pair with a lost \
+                frame is undefined.";
     some("Inter-packet delay variation (RFC 8219 section 7.3.2)".into(), text, table)
 }

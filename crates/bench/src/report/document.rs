@@ -1,4 +1,4 @@
-//! What a report consists of, before it is written in some form.
+//! The contents of a report, independent of its output format.
 
 use super::plot::Plot;
 use super::table::Table;
@@ -7,12 +7,12 @@ use crate::campaign::{Cell, Found, Key, Measurement, Procedure, Results};
 use crate::dut::Spec;
 use crate::testbed::Kind;
 
-/// A part of a report under a head of its own.
+/// A section of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
-    /// The head.
+    /// The heading.
     pub head: String,
-    /// What is in it, in order.
+    /// The contents, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -25,24 +25,24 @@ pub enum Block {
     List(Vec<String>),
     /// A table.
     Table(Table),
-    /// A plot, of what is in a table of the same section. Not for a terminal.
+    /// A plot of data from a table in the same section. Not shown in a terminal.
     Plot(Plot),
 }
 
 impl Section {
-    /// A section with a paragraph and a table.
+    /// Makes a section with a paragraph and a table.
     pub fn table(head: impl Into<String>, text: impl Into<String>, table: Table) -> Section {
         Section { head: head.into(), blocks: vec![Block::Text(text.into()), Block::Table(table)] }
     }
 
-    /// With plots behind what there is.
+    /// Appends plots.
     pub fn with(mut self, plots: impl IntoIterator<Item = Block>) -> Section {
         self.blocks.extend(plots);
         self
     }
 }
 
-/// All sections of a report, in order; those without anything are left out.
+/// Returns all non-empty sections of a report, in order.
 pub fn sections(results: &Results) -> Vec<Section> {
     let mut all = setup::sections(results);
     all.extend(throughput::sections(results));
@@ -63,7 +63,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     all
 }
 
-/// Says in a table of results that they are of virtual links: tables are read without the conditions.
+/// Notes virtual links in the caption of a results table, because tables are also read without the conditions.
 fn mark_virtual(block: &mut Block) {
     if let Block::Table(table) = block
         && table.columns.first().is_some_and(|column| column.head == KEY[0])
@@ -72,7 +72,7 @@ fn mark_virtual(block: &mut Block) {
     }
 }
 
-/// All cells, those with the same traffic and size one after the other, so that routers stand beside each other.
+/// Returns all cells. Cells with the same traffic and frame size follow each other, so that routers stand beside each other.
 pub fn cells(results: &Results) -> Vec<&Cell> {
     let same = |a: &Key, b: &Key| Key { dut: a.dut.clone(), ..b.clone() } == *a;
     let mut all: Vec<&Cell> = results.cells.iter().collect();
@@ -80,7 +80,7 @@ pub fn cells(results: &Results) -> Vec<&Cell> {
     all
 }
 
-/// What was found by a procedure, with the cell that it belongs to.
+/// Returns the measurements by a procedure, with their cells.
 pub fn found(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&Cell, &Measurement)> {
     cells(results).into_iter().flat_map(move |cell| {
         let by = move |m: &&Measurement| m.found.procedure() == procedure;
@@ -88,37 +88,37 @@ pub fn found(results: &Results, procedure: Procedure) -> impl Iterator<Item = (&
     })
 }
 
-/// What the campaign says of a router of this name.
+/// Returns the campaign's spec of the router with this name.
 pub fn router<'a>(results: &'a Results, name: &str) -> Option<&'a Spec> {
     results.campaign.duts.iter().find(|spec| spec.name() == name)
 }
 
-/// What stands in front of each row: traffic, bytes, router.
+/// The first columns of a results table: traffic, bytes, router.
 pub const KEY: [&str; 3] = ["traffic", "bytes#", "router"];
 
-/// The heads of a table of results.
+/// Returns the column heads of a results table.
 pub fn heads<'a>(own: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     KEY.into_iter().chain(own.iter().copied())
 }
 
-/// A row of a table of results.
+/// Returns the cells of a row in a results table.
 pub fn keyed(key: &Key, own: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
     [traffic(key), key.size.to_string(), key.dut.clone()].into_iter().chain(own)
 }
 
-/// The traffic, in words.
+/// Returns the traffic in words.
 pub fn traffic(key: &Key) -> String {
     let ways = if key.bidirectional { ", both directions" } else { "" };
     format!("{}{ways}", key.label())
 }
 
-/// Puts a row of a result into a table, with a mark where it may say more of the tester than of the router.
+/// Adds a row to a results table, with a mark if the tester may have limited the result.
 pub fn result(table: &mut Table, key: &Key, limited: bool, own: impl IntoIterator<Item = String>) {
     let key = Key { dut: marked(table, &key.dut, limited), ..key.clone() };
     table.row(keyed(&key, own));
 }
 
-/// The name of a router for a table, with that mark.
+/// Returns a router's name for a table, with that mark and the table's note if `limited`.
 pub fn marked(table: &mut Table, dut: &str, limited: bool) -> String {
     if !limited {
         return dut.into();
@@ -127,7 +127,7 @@ pub fn marked(table: &mut Table, dut: &str, limited: bool) -> String {
     format!("{dut}\u{a0}†")
 }
 
-/// How a procedure is called in the head of a section.
+/// Returns the heading of a procedure's section.
 pub fn title(found: Procedure, rest: &str) -> String {
     let name = match found {
         Procedure::Throughput => "Throughput",
@@ -147,13 +147,13 @@ pub fn title(found: Procedure, rest: &str) -> String {
         Procedure::SelfTest | Procedure::WarmUp => found.name(),
     };
     match rest.starts_with("section") {
-        // Each campaign differs from RFC 2544 in something: its conditions say in what.
+        // Each campaign differs from RFC 2544 in some way; its conditions list how.
         true => format!("{name} (RFC 2544-like {rest})"),
         false => format!("{name} ({rest})"),
     }
 }
 
-/// The trials behind what was found, as far as they are in it.
+/// Returns the trials stored in a result. Some results store none.
 pub fn trials(found: &Found) -> Vec<&crate::trial::Outcome> {
     match found {
         Found::Throughput(searches) => searches.iter().flat_map(|s| &s.outcomes).collect(),

@@ -1,4 +1,4 @@
-//! Which plots there are, and of what.
+//! The plots of a report.
 
 use super::compare::{Over, scaled};
 use super::delays::{loads, over_runs, p99_ns};
@@ -12,10 +12,10 @@ use super::usage::{PROCEDURES, frames_per_second_of_processor};
 use crate::campaign::{Delays, DelaysAt, Found, Key, Procedure, Results, throughputs};
 use crate::energy;
 
-/// What is read from the delays of a run, in nanoseconds.
+/// A figure of a run's delays, in nanoseconds.
 type Figure = fn(&Delays) -> f64;
 
-/// Series by their names, apart for each case: a plot of all cases could not be read.
+/// Series by name, grouped by case: one plot with all cases would be unreadable.
 #[derive(Default)]
 struct Cases(Vec<(String, Vec<Series>)>);
 
@@ -31,12 +31,12 @@ impl Cases {
         }
     }
 
-    /// A plot of each case, in rising order of x.
+    /// Makes a plot of each case, with the points in rising order of x.
     fn plots(self, title: &str, x: Axis, y: Axis) -> Vec<Block> {
         self.plots_in(title, x, |_| y.clone())
     }
 
-    /// The same, each with an axis of its own.
+    /// Makes the same plots, each with its own y axis.
     fn plots_in(self, title: &str, x: Axis, y: impl Fn(&[Series]) -> Axis) -> Vec<Block> {
         let plot = |(case, mut all): (String, Vec<Series>)| {
             all.iter_mut().for_each(|s| s.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
@@ -46,12 +46,12 @@ impl Cases {
     }
 }
 
-/// Traffic and size.
+/// Returns the case of a key: traffic and frame size.
 fn case(key: &Key) -> String {
     format!("{}, {} bytes", traffic(key), key.size)
 }
 
-/// Throughput over the size of frames, with what was published.
+/// Plots throughput over frame size, with published results.
 pub fn throughput(results: &Results) -> Vec<Block> {
     let mut all = Cases::default();
     for (cell, m) in found(results, Procedure::Throughput) {
@@ -69,7 +69,7 @@ pub fn throughput(results: &Results) -> Vec<Block> {
             all.add(case.clone(), one.short, Kind::Published, dot);
         }
     }
-    // What was published can be far above what virtual links let through, and both are to be seen.
+    // Published results can be far above what virtual links carry; both must remain visible.
     let y = |all: &[Series]| {
         let dots = all.iter().flat_map(|s| &s.points);
         Axis::spanning("kfps, each direction", dots.flat_map(|d| [d.y, d.range.map_or(d.y, |(low, _)| low)]))
@@ -78,7 +78,7 @@ pub fn throughput(results: &Results) -> Vec<Block> {
     all.plots_in("Throughput over frame size (bars from the least to the greatest run)", x, y)
 }
 
-/// Throughput over the number of workers.
+/// Plots throughput over the number of workers.
 pub fn workers(results: &Results) -> Vec<Block> {
     let mut all = Cases::default();
     for group in scaled(results, Over::Workers) {
@@ -95,7 +95,7 @@ pub fn workers(results: &Results) -> Vec<Block> {
     )
 }
 
-/// Loss over the offered load.
+/// Plots loss over the offered load.
 pub fn loss(results: &Results) -> Vec<Block> {
     let mut all = Cases::default();
     for (cell, m) in found(results, Procedure::LossRate) {
@@ -108,7 +108,7 @@ pub fn loss(results: &Results) -> Vec<Block> {
     all.plots("Loss over the offered load", Axis::linear("offered, kfps"), Axis::linear("lost, %"))
 }
 
-/// What went through over time, at one load.
+/// Plots loss over time, at one load.
 pub fn soak(results: &Results) -> Vec<Block> {
     let mut all = Cases::default();
     for (cell, m) in found(results, Procedure::Soak) {
@@ -127,7 +127,7 @@ pub fn soak(results: &Results) -> Vec<Block> {
     all.plots("Loss over time", Axis::linear("from, s"), Axis::linear("lost, %"))
 }
 
-/// Three percentiles over the load, PDV over it, and the distribution of the delays, for a procedure that measures delays.
+/// Plots of a procedure that measures delays: three percentiles over the load, PDV over the load, and the distribution of delays.
 pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
     let percentiles: [(&str, Figure); 3] = [
         ("median", |d| d.figures.typical_ns),
@@ -161,7 +161,7 @@ pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
             Axis::logarithmic("PDV, µs"),
         ),
         shares.plots(
-            "Distribution of the delays of frames that came (all runs together)",
+            "Distribution of the delays of received frames (all runs together)",
             delay(),
             Axis::linear("frames that took no longer, %"),
         ),
@@ -171,10 +171,10 @@ pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
     .collect()
 }
 
-/// How many points of a distribution are drawn, about: more would not be seen.
+/// Approximate number of points drawn of a distribution. More would not be visible.
 const STEPS: u128 = 300;
 
-/// The share of frames, in percent, that took no longer than so many microseconds.
+/// Returns the share of frames (y, in percent) that took at most a delay (x, in microseconds).
 fn distribution(at: &DelaysAt) -> Vec<Dot> {
     let of = at.runs.iter().filter_map(|run| run.delays.as_ref());
     let mut bins: Vec<(u64, u64)> = of.flat_map(|d| d.bins.iter().copied()).collect();
@@ -184,7 +184,7 @@ fn distribution(at: &DelaysAt) -> Vec<Dot> {
     for (index, (delay, n)) in bins.iter().enumerate() {
         below += u128::from(*n);
         let step = below * STEPS / all.max(1);
-        // The tail matters most, and its last hundred bins are there one by one.
+        // The tail matters most: its last hundred bins are all drawn.
         if *n > 0 && (step > drawn || dots.is_empty() || index + 100 > bins.len()) {
             drawn = step;
             dots.push(Dot::new(*delay as f64 / 1e3, below as f64 / all as f64 * 100.0));
@@ -193,7 +193,7 @@ fn distribution(at: &DelaysAt) -> Vec<Dot> {
     dots
 }
 
-/// Frames for each second of the router's processors, over the load.
+/// Plots forwarded frames per second of the router's processor time, over the load.
 pub fn efficiency(results: &Results) -> Vec<Block> {
     let mut all = Cases::default();
     for procedure in PROCEDURES {
@@ -212,7 +212,7 @@ pub fn efficiency(results: &Results) -> Vec<Block> {
     all.plots("Frames for the router's processor time (not energy)", Axis::linear("load, kfps"), y)
 }
 
-/// Packets for each watt-hour, over the load.
+/// Plots packets per watt-hour, over the load.
 pub fn energy(results: &Results) -> Vec<Block> {
     let mut all = Cases::default();
     for one in meters::metered(results, energy::Kind::Energy) {
@@ -226,7 +226,7 @@ pub fn energy(results: &Results) -> Vec<Block> {
     all.plots("Packets for the energy", x, y)
 }
 
-/// Throughput over the numbers of something.
+/// Plots throughput over the routes, sessions or flows.
 pub fn swept(results: &Results, count: Count) -> Vec<Block> {
     let mut all = Cases::default();
     for (cell, runs) in count.swept(results) {

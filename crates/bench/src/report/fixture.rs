@@ -1,4 +1,4 @@
-//! Results by hand, with all procedures and any numbers.
+//! Made-up results of all procedures, with given numbers.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::stats::ipdv::IpdvFigures;
 use crate::stats::latency::{LatencyFigures, Lost};
 use crate::trial::{Invalid, Outcome, Request};
 
-/// Numbers, again and again the same.
+/// A cycle of given numbers.
 pub struct Numbers<'a> {
     all: &'a [f64],
     next: usize,
@@ -297,13 +297,14 @@ impl Numbers<'_> {
     }
 }
 
-/// A router of this name: the kernel if it is called so, else Volley.
+/// Makes the spec of a router: the kernel if the name begins with "linux", else Volley.
 pub fn router(name: &str, workers: usize) -> Spec {
     let kind = if name.starts_with("linux") { "linux" } else { "volley" };
     serde_json::from_value(serde_json::json!({ "kind": kind, "name": name, "workers": workers })).unwrap()
 }
 
-/// Results of all procedures of these routers, in two sizes, with so many runs, of these numbers and with this name in all texts.
+/// Makes results of all procedures, for these routers and two frame sizes, with `runs` runs. Figures come from `numbers`; `name` is in all
+/// texts.
 pub fn results(numbers: &[f64], routers: &[&str], runs: usize, name: &str) -> Results {
     let mut n = Numbers { all: numbers, next: 0 };
     let text = "name = 'x'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";

@@ -1,4 +1,4 @@
-//! A report as one page, which needs nothing else: no script, no other file.
+//! A report as a self-contained HTML page: no scripts, no other files.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -7,10 +7,10 @@ use super::svg::{self, CannotDraw};
 use super::table::{Column, Table};
 use crate::campaign::Results;
 
-/// The results as a page in HTML, with tables and plots. Every text of the results is escaped.
+/// Returns the results as an HTML page, with tables and plots. All text from the results is escaped.
 ///
 /// # Errors
-/// When a plot cannot be drawn.
+/// If a plot cannot be drawn.
 pub fn html(results: &Results) -> Result<String, CannotDraw> {
     let sections = sections(results);
     let bodies = sections.iter().enumerate().map(section).collect::<Result<Vec<_>, _>>()?;
@@ -36,7 +36,7 @@ pub fn html(results: &Results) -> Result<String, CannotDraw> {
 }
 
 fn section((at, section): (usize, &Section)) -> Result<Markup, CannotDraw> {
-    // Plots that follow each other stand beside each other.
+    // Consecutive plots stand side by side.
     let parts = section.blocks.chunk_by(|a, b| is_plot(a) && is_plot(b));
     let part = |blocks: &[Block]| {
         let all = blocks.iter().map(block).collect::<Result<Vec<_>, _>>()?;

@@ -1,4 +1,4 @@
-//! What is lost: at falling loads, in bursts, at the most that can be sent, and over time.
+//! Frame loss: at falling loads, in bursts, at the maximum offered load, and over time.
 
 use super::document::{Section, found, heads, result, title};
 use super::figures;
@@ -7,7 +7,7 @@ use super::table::Table;
 use super::throughput::{remarks, some};
 use crate::campaign::{Found, Procedure, Results};
 
-/// Frame loss rate, back-to-back frames, maximum receive rate and soak.
+/// Returns the sections with frame loss rate, back-to-back frames, maximum receive rate and soak.
 pub fn sections(results: &Results) -> Vec<Section> {
     [curve(results), bursts(results), maximum(results), soak(results)].into_iter().flatten().collect()
 }
@@ -34,8 +34,8 @@ fn curve(results: &Results) -> Option<Section> {
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    let text = "What is lost, as a share of what should have been sent, from the largest load down until two loads in a row lose \
-                nothing. One trial at each load.";
+    "Lost frames, as a share of the intended ones. Starts at the largest load and goes down until two successive loads have no \
+                loss. One trial at each load.";
     some(title(Procedure::LossRate, "section 26.3"), text, table).map(|s| s.with(figures::loss(results)))
 }
 
@@ -74,8 +74,8 @@ fn bursts(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, figures.into_iter().chain(counts));
     }
-    let text = "The buffer time that the mean burst implies, and the same less what the router forwarded while the burst came in (RFC \
-                9004 section 6.4). Where the largest load was forwarded, no buffer was filled, and the time means nothing.";
+    "Implied is the buffer time of the mean burst. Corrected is the same without the frames that the router forwarded while the burst \
+                arrived (RFC 9004 section 6.4). If the largest load was forwarded, no buffer filled up, and the time has no meaning.";
     some(title(Procedure::BackToBack, "section 26.4, RFC 9004"), text, table)
 }
 
@@ -91,7 +91,7 @@ fn maximum(results: &Results) -> Option<Section> {
         "",
     ];
     let mut table =
-        Table::new("What comes back of the most that can be sent, in each direction", heads(&own));
+        Table::new("Forwarded at the maximum offered load, in each direction", heads(&own));
     for (cell, m) in found(results, Procedure::MaximumReceiveRate) {
         let Found::MaximumReceiveRate(all) = &m.found else { continue };
         for point in &all.points {
@@ -112,7 +112,7 @@ fn maximum(results: &Results) -> Option<Section> {
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    let text = "What comes back when the tester sends all it can. Figures are of valid trials; the others are counted.";
+    let text = "The rate received while the tester sends as fast as it can. Figures are of valid trials only; the others are counted.";
     some(title(Procedure::MaximumReceiveRate, "RFC 2285 section 3.6.2"), text, table)
 }
 
@@ -146,6 +146,6 @@ fn soak(results: &Results) -> Option<Section> {
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    let text = "Trials at one load, one after the other. Between two of them is the wait of a trial, when nothing is sent.";
+    let text = "Consecutive trials at one load. Between two trials nothing is sent while the tester waits for stragglers.";
     some(title(Procedure::Soak, "one load for long"), text, table).map(|s| s.with(figures::soak(results)))
 }

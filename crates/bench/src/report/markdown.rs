@@ -1,4 +1,4 @@
-//! A report to be read in a terminal.
+//! A report in Markdown, for a terminal.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use super::document::{Block, sections};
 use super::table::{Column, Table};
 use crate::campaign::Results;
 
-/// The results as Markdown, with tables.
+/// Returns the results as Markdown, with tables.
 pub fn markdown(results: &Results) -> String {
     let mut out = String::new();
-    // Writing to a text does not fail.
+    // Writing to a string does not fail.
     let _ = write(&mut out, results);
     out
 }
@@ -32,7 +32,7 @@ fn write(out: &mut String, results: &Results) -> std::fmt::Result {
     Ok(())
 }
 
-/// Columns are as wide as their widest cell, so that the text can be read as it is.
+/// Pads columns to their widest cell, so that the table is readable as plain text.
 fn write_table(out: &mut String, table: &Table) -> std::fmt::Result {
     writeln!(out, "{}:\n", one_line(&table.caption))?;
     let rows: Vec<Vec<String>> =
@@ -59,12 +59,12 @@ fn write_table(out: &mut String, table: &Table) -> std::fmt::Result {
     if table.note.is_empty() { Ok(()) } else { writeln!(out, "\n{}", table.note) }
 }
 
-/// A text in one line, so that it ends no paragraph and no list.
+/// Joins a text into one line, so that it cannot end a paragraph or a list.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text that ends no cell.
+/// Escapes a text so that it cannot end a table cell.
 fn cell(text: &str) -> String {
     one_line(text).replace('\\', "\\\\").replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! What the campaign's meters say: energy, and processor time that is not.
+//! Readings of the campaign's meters: energy, and processor time, which is not energy.
 
 use super::delays::loads;
 use super::document::{Section, heads, keyed};
@@ -10,31 +10,31 @@ use super::usage::PROCEDURES;
 use crate::campaign::{Cell, DelaysAt, Metered, Procedure, Results};
 use crate::energy::{self, Kind, Reading};
 
-/// What a meter says of the runs at a load.
+/// A meter's readings of the runs at a load.
 pub struct Metering<'a> {
-    /// Of which router, traffic and size.
+    /// The cell: router, traffic and frame size.
     pub cell: &'a Cell,
     procedure: Procedure,
     /// The load.
     pub at: &'a DelaysAt,
     /// The meter's name.
     pub name: &'a str,
-    /// One for each run.
+    /// The readings, one for each run.
     runs: Vec<&'a Metered>,
 }
 
 impl Metering<'_> {
-    /// The median of a figure over the runs that have it.
+    /// Returns the median of a figure over the runs that have it.
     pub fn of(&self, figure: fn(&energy::Results) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(|m| figure(m.figures.as_ref()?)))
     }
 
-    /// The same of what the readings say.
+    /// Returns the median of a value of the readings, over the runs that have it.
     fn read(&self, figure: fn(&Reading) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(|m| figure(m.reading.as_ref().ok()?)))
     }
 
-    /// A row of a table: the load, the figures, how many runs there were and had no reading, and why the first of those had none.
+    /// Returns a row of a table: load, figures, number of runs, runs without a reading, and why the first of those has none.
     fn row(&self, figures: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
         let load = [self.procedure.name().to_owned(), self.at.name.clone(), kilo(self.at.load_fps)];
         let faults: Vec<String> =
@@ -46,7 +46,7 @@ impl Metering<'_> {
     }
 }
 
-/// What meters of a kind say, load by load.
+/// Returns the readings of all meters of a kind, by load.
 pub fn metered(results: &Results, kind: Kind) -> impl Iterator<Item = Metering<'_>> {
     let all = PROCEDURES.into_iter().flat_map(|p| loads(results, p).map(move |(cell, at)| (p, cell, at)));
     all.flat_map(move |(procedure, cell, at)| {
@@ -58,7 +58,7 @@ pub fn metered(results: &Results, kind: Kind) -> impl Iterator<Item = Metering<'
     })
 }
 
-/// Columns in front of a meter's figures, and behind them.
+/// Columns before and after a meter's figures.
 const BEFORE: [&str; 4] = ["procedure", "load", "kfps#", "meter"];
 const BEHIND: [&str; 3] = ["runs#", "without a reading#", "why"];
 
@@ -66,7 +66,7 @@ fn table(caption: &str, own: &[&'static str]) -> Table {
     Table::new(caption, heads(&[&BEFORE, own, &BEHIND].concat()))
 }
 
-/// Packets for each watt-hour.
+/// Returns packets per watt-hour; `None` for processor time.
 pub fn packets_per_watt_hour(of: &energy::Results) -> Option<f64> {
     match of {
         energy::Results::Energy { packets_per_watt_hour, .. } => *packets_per_watt_hour,
@@ -74,7 +74,7 @@ pub fn packets_per_watt_hour(of: &energy::Results) -> Option<f64> {
     }
 }
 
-/// What meters of energy say: the figures of Slavík 2025, section 2.2.
+/// Returns the section with energy meters: the figures of Slavík 2025, section 2.2.
 pub fn energy(results: &Results) -> Option<Section> {
     use energy::Results::Energy;
     let own = ["mWh a trial#", "W#", "W without traffic#", "million packets per Wh#", "MB per Wh#"];
@@ -93,12 +93,12 @@ pub fn energy(results: &Results) -> Option<Section> {
             maybe(one.of(bytes).map(|n| n / 1e6), 1),
         ]));
     }
-    let text = "Of the whole of what the meter is at, share without traffic included; packets and bytes (check sequence included) are \
-                those that were delivered. Medians of the runs, waits of the trials included.";
+    "Energy of everything behind the meter, including its share without traffic. Packets and bytes (including the check sequence) \
+                are the delivered ones. Medians of the runs, including the trials' waits.";
     some("Energy".into(), text, table).map(|s| s.with(figures::energy(results)))
 }
 
-/// What meters of processor time say.
+/// Returns the section with processor time meters.
 pub fn times(results: &Results) -> Option<Section> {
     use energy::Results::CpuTime;
     let own = [
@@ -130,13 +130,13 @@ pub fn times(results: &Results) -> Option<Section> {
             maybe(one.read(|r| cores(r, |core| core.steal)), 2),
         ]));
     }
-    let text = "Processor time, not energy. The first three are of the router's programs or its control group, or of its cores where it \
-                has neither; the others of all cores that are metered, whoever ran there. In steps of 10 ms. \
-                Medians of the runs, waits of the trials included.";
+    "Processor time, not energy. The first three columns cover the router's programs or its control group, or the router's cores \
+                if it has neither. The other columns cover all metered cores, including other programs there. In steps of 10 ms. \
+                Medians of the runs, including the trials' waits.";
     some("Processor time by meters".into(), text, table)
 }
 
-/// Time of one kind, of all cores of a reading.
+/// Returns the time of one kind, summed over all cores of a reading.
 fn cores(of: &Reading, time: fn(&energy::CoreTime) -> f64) -> Option<f64> {
     match of {
         Reading::CpuTime(cpu) => Some(cpu.cores.iter().map(time).sum()),

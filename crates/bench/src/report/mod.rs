@@ -1,6 +1,6 @@
-//! What a campaign found, for people: [`markdown()`] for a terminal, [`html()`] for a page with plots.
+//! A campaign's results for people: [`markdown()`] for a terminal, [`html()`] for a page with plots.
 //!
-//! Both are made of the same sections, which hold their tables and plots as data.
+//! Both use the same sections, which hold tables and plots as data.
 
 mod compare;
 mod delays;

@@ -1,4 +1,4 @@
-//! How far models of performance hold.
+//! Fits of performance models to the results.
 
 use super::compare::{Over, ScaledPoint, scaled};
 use super::delays::{loads, over_runs};
@@ -15,7 +15,7 @@ use crate::model::latency::LatencyModel;
 use crate::model::lookup::LookupModel;
 use crate::model::{Point, Quality};
 
-/// Fits of latency over load, and of throughput over the share of lookups, workers, and clocks.
+/// Returns the section with fits of latency over load, and of throughput over the share of lookups, workers, and clock rate.
 pub fn sections(results: &Results) -> Vec<Section> {
     let heads =
         ["traffic", "bytes#", "router", "model", "residual of each point", "root mean square#", "R²#"];
@@ -67,22 +67,23 @@ pub fn sections(results: &Results) -> Vec<Section> {
             };
             let Ok((model, quality)) = fit else { continue };
             let key = [traffic(&group.key), group.key.size.to_string(), group.names()];
-            // The model knows nothing of a tester: who reads it must.
+            // The model does not know the tester's limits, so the reader must see which points may be affected.
             let sign = |limited: bool| if limited { " †" } else { "" };
             let at = |p: &ScaledPoint| format!("{} {unit}{}", p.value, sign(p.limited));
             let at: Vec<String> = group.points.iter().map(at).collect();
             table.row(key.into_iter().chain(of(model, "kfps", &at, &quality)));
         }
     }
-    let text = "Fits by least squares, with measured less modelled for each point. Latency needs four loads below the throughput, \
-                lookups two sizes of the table and a router that says how long its nodes take, workers and clocks two values. A point with † was limited by the tester.";
+    "Fits by least squares. The residual of a point is the measured less the modelled value. Latency needs four loads below the \
+                throughput. Lookups need two table sizes and a router that reports the time of its nodes. Workers and clocks need two \
+                values. A point with † was limited by the tester.";
     some("Models".into(), text, table).into_iter().collect()
 }
 
-/// Routes, the share of time in lookups, and the throughput in frames a second.
+/// Routes, share of time in lookups, and throughput in frames per second.
 type Shared = (u32, f64, f64);
 
-/// Routers that say how long lookups took, each with the tables that it was measured with, if there are several.
+/// Returns the routers that report the time of lookups and were measured with several table sizes, with a point for each size.
 fn shares(results: &Results) -> Vec<(&Cell, Vec<Shared>)> {
     let mut all: Vec<(&Cell, Vec<Shared>)> = Vec::new();
     for (cell, runs) in Count::Routes.swept(results) {

@@ -1,11 +1,11 @@
-//! Numbers as reports write them.
+//! Formats numbers for reports.
 
 use crate::stats::{Bootstrap, Runs, Summary};
 
-/// What stands for a number that there is not.
+/// Placeholder for a missing number.
 pub const NONE: &str = "–";
 
-/// With so many digits behind the point; very large ones with an exponent. What is no number is not there.
+/// Formats with `digits` decimals; from 1e12 on with an exponent. [`NONE`] if not finite.
 pub fn number(value: f64, digits: usize) -> String {
     match value.abs() {
         size if !size.is_finite() => NONE.into(),
@@ -14,22 +14,22 @@ pub fn number(value: f64, digits: usize) -> String {
     }
 }
 
-/// One that may not be there.
+/// Formats an optional number; [`NONE`] if there is none.
 pub fn maybe(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| NONE.into(), |value| number(value, digits))
 }
 
-/// A rate, in thousands a second of what is given in ones.
+/// Formats a rate in thousands per second, from frames per second.
 pub fn kilo(fps: f64) -> String {
     number(fps / 1e3, 1)
 }
 
-/// A delay, in microseconds of what is given in nanoseconds.
+/// Formats a delay in microseconds, from nanoseconds.
 pub fn micro(ns: f64) -> String {
     number(ns / 1e3, 2)
 }
 
-/// A share, in percent.
+/// Formats a share (0 to 1) in percent.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         small if small != 0.0 && small.abs() < 0.01 => format!("{small:.1e}"),
@@ -37,27 +37,27 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// The finite ones of some values, summed up; `None` without any.
+/// Returns the summary of the finite values; `None` without any.
 pub fn summary(values: impl IntoIterator<Item = f64>) -> Option<Summary> {
     runs(values).map(|runs| Summary::of(&runs))
 }
 
-/// The finite ones of some values; `None` without any.
+/// Returns the finite values as runs; `None` without any.
 pub fn runs(values: impl IntoIterator<Item = f64>) -> Option<Runs> {
     Runs::new(&values.into_iter().filter(|v| v.is_finite()).collect::<Vec<_>>()).ok()
 }
 
-/// The median of the finite ones of some values.
+/// Returns the median of the finite values; `None` without any.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     runs(values).map(|runs| runs.median())
 }
 
-/// Where the true median lies, at 95 %; `None` of too few runs.
+/// Returns the 95 % confidence interval of the median; `None` with too few runs.
 pub fn interval(runs: &Runs) -> Option<(f64, f64)> {
     Bootstrap::default().median(runs).ok().map(|i| (i.low, i.high))
 }
 
-/// Two ends, in a unit that `write` knows.
+/// Formats an interval; `write` formats each end in its unit.
 pub fn range(ends: Option<(f64, f64)>, write: impl Fn(f64) -> String) -> String {
     ends.map_or_else(|| NONE.into(), |(low, high)| format!("{} to {}", write(low), write(high)))
 }

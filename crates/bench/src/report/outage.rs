@@ -1,4 +1,4 @@
-//! How long routers take to come back.
+//! Outage times of routers: recovery from overload, and restarts.
 
 use super::document::{Section, found, heads, result, title};
 use super::number::{NONE, kilo, maybe, number};
@@ -6,7 +6,7 @@ use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{Found, Procedure, Results};
 
-/// System recovery, and reset.
+/// Returns the sections with system recovery and reset.
 pub fn sections(results: &Results) -> Vec<Section> {
     [recovery(results), reset(results)].into_iter().flatten().collect()
 }
@@ -23,12 +23,12 @@ fn recovery(results: &Results) -> Option<Section> {
                 kilo(one.relief_fps),
                 maybe(one.seconds, 3),
                 one.outcomes.iter().filter(|o| !o.is_valid()).count().to_string(),
-                remark(one.seconds, "frames were lost to the end"),
+                remark(one.seconds, "did not recover: frames were lost until the end"),
             ];
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    let text = "From the moment when the load was halved to the last frame that was lost.";
+    let text = "The time from the halving of the load to the last lost frame.";
     some(title(Procedure::Recovery, "section 26.5"), text, table)
 }
 
@@ -44,16 +44,16 @@ fn reset(results: &Results) -> Option<Section> {
                 one.seconds.map_or_else(|| NONE.into(), |s| number(s, 3)),
                 one.outcome.lost().to_string(),
                 if one.outcome.is_valid() { "valid".into() } else { "invalid".into() },
-                remark(one.seconds, "nothing was forwarded any more"),
+                remark(one.seconds, "did not come back before the trial ended"),
             ];
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    let text = "By frames lost (RFC 6201 section 4.1): how many, over the load.";
+    let text = "Out of service: lost frames divided by the load (RFC 6201 section 4.1).";
     some(title(Procedure::Reset, "section 26.6, RFC 6201"), text, table)
 }
 
-/// Why a run has no time.
+/// Returns why a run has no time; empty if it has one.
 fn remark(seconds: Option<f64>, none: &str) -> String {
     if seconds.is_none() { none.to_owned() } else { String::new() }
 }

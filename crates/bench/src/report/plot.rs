@@ -1,35 +1,35 @@
 //! Plots as data.
 
-/// A plot of some series over one axis.
+/// A plot of some series over a common x axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
     /// What it shows, in a few words.
     pub title: String,
-    /// What goes to the right, with its unit.
+    /// The horizontal axis, with its unit.
     pub x: Axis,
-    /// What goes up, with its unit.
+    /// The vertical axis, with its unit.
     pub y: Axis,
-    /// At least one, each with at least one point.
+    /// The series: at least one, each with at least one point.
     pub series: Vec<Series>,
 }
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What is on it, with its unit.
+    /// The quantity, with its unit.
     pub label: String,
-    /// Logarithmic; what is not above 0 is not on it.
+    /// True if logarithmic; values of 0 and below are not drawn then.
     pub logarithmic: bool,
 }
 
 /// A series of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What the legend says.
+    /// Name, shown in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// How the series is drawn.
     pub kind: Kind,
-    /// In the order in which they are joined.
+    /// The points, in the order in which they are joined.
     pub points: Vec<Dot>,
 }
 
@@ -40,54 +40,54 @@ pub enum Kind {
     Measured,
     /// A curve of very many points: a line alone.
     Curve,
-    /// Published elsewhere: hollow markers, which nothing joins.
+    /// Published elsewhere: hollow markers without a line.
     Published,
 }
 
-/// A point, and how far it may be off.
+/// A point, with an optional error bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dot {
-    /// To the right.
+    /// Position on the horizontal axis.
     pub x: f64,
-    /// Up.
+    /// Position on the vertical axis.
     pub y: f64,
-    /// From the least to the greatest run, where there are several.
+    /// The minimum and maximum of the runs, if there are several.
     pub range: Option<(f64, f64)>,
 }
 
 impl Axis {
-    /// With equal steps.
+    /// Makes a linear axis.
     pub fn linear(label: &str) -> Axis {
         Axis { label: label.into(), logarithmic: false }
     }
 
-    /// With equal factors.
+    /// Makes a logarithmic axis.
     pub fn logarithmic(label: &str) -> Axis {
         Axis { label: label.into(), logarithmic: true }
     }
 
-    /// With equal factors if the greatest of these values is very much more than the least, and all are above 0; else with equal steps.
+    /// Makes a logarithmic axis if all values are above 0 and the maximum is far above the minimum (over 20 times); else a linear one.
     pub fn spanning(label: &str, values: impl IntoIterator<Item = f64>) -> Axis {
         const MUCH: f64 = 20.0;
         let ends = values.into_iter().fold((f64::INFINITY, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
         Axis { label: label.into(), logarithmic: ends.0 > 0.0 && ends.1 > MUCH * ends.0 }
     }
 
-    /// Whether a value can be drawn. Beyond 1e15 nothing is, for nothing that is measured is so large.
+    /// True if a value can be drawn. Measured values are never as large as 1e15, so larger ones are not drawn.
     fn has(&self, value: f64) -> bool {
         value.is_finite() && value.abs() < 1e15 && (!self.logarithmic || value > 1e-9)
     }
 }
 
 impl Dot {
-    /// Without a range.
+    /// Makes a point without a range.
     pub fn new(x: f64, y: f64) -> Dot {
         Dot { x, y, range: None }
     }
 }
 
 impl Plot {
-    /// One of the points that can be drawn; `None` when none can.
+    /// Makes a plot of the points that can be drawn; `None` if there are none.
     pub fn new(
         title: impl Into<String>,
         x: Axis,
@@ -105,13 +105,13 @@ impl Plot {
         (!series.is_empty()).then(|| Plot { title: title.into(), x, y, series })
     }
 
-    /// What those hear who do not see it.
+    /// Returns the text for people who cannot see the plot (`aria-label`).
     pub fn alternative(&self) -> String {
         let names: Vec<&str> = self.series.iter().map(|s| s.name.as_str()).collect();
         let Plot { title, x, y, .. } = self;
         let numbers = match self.series.iter().any(|s| s.kind == Kind::Curve) {
-            true => "Percentiles of it are in the table of this section, where lost frames count, too.",
-            false => "The numbers of its points are in the tables of this report.",
+            true => "Its percentiles are in the table of this section, which also counts lost frames.",
+            false => "The values of its points are in the tables of this report.",
         };
         format!("{title}: {} over {}, of {}. {numbers}", y.label, x.label, names.join("; "))
     }
@@ -126,7 +126,7 @@ mod tests {
         let logarithmic = |values: &[f64]| Axis::spanning("kfps", values.iter().copied()).logarithmic;
         assert!(logarithmic(&[100.0, 12_000.0]));
         assert!(!logarithmic(&[100.0, 2000.0]));
-        // 0 is not on a logarithmic axis, and is a result.
+        // A result of 0 must be shown, and cannot be on a logarithmic axis.
         assert!(!logarithmic(&[0.0, 100.0, 12_000.0]));
         assert!(!logarithmic(&[]));
     }

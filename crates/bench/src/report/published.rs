@@ -1,4 +1,4 @@
-//! Published results beside measured ones.
+//! Published results for comparison with measured ones.
 
 use super::document::{Section, found, router};
 use super::number::{NONE, kilo, maybe, number};
@@ -10,15 +10,15 @@ use crate::published::{Case, Metric, Path, Traffic, cases};
 
 /// A published throughput.
 pub struct Throughput {
-    /// What a legend says.
+    /// Name in the legend.
     pub short: String,
-    /// Bytes of the frame, with its check sequence.
+    /// Frame size in bytes, including the check sequence.
     pub bytes: u32,
-    /// Frames a second in each direction.
+    /// Throughput in frames per second, in each direction.
     pub fps: f64,
 }
 
-/// What papers measured a router beside: Volley and VPP itself stand beside VPP, the kernel beside Linux; no other does.
+/// Returns the published system to compare a router with: VPP for Volley and VPP, Linux for the kernel; `None` for others.
 fn system(router: &Spec) -> Option<&'static str> {
     match router.kind {
         Kind::Volley | Kind::Vpp => Some("VPP"),
@@ -27,7 +27,7 @@ fn system(router: &Spec) -> Option<&'static str> {
     }
 }
 
-/// What a router did with packets, as papers have it; `None` for traffic that none of them has.
+/// Returns the kind of forwarding in the papers' terms; `None` for traffic that no paper used.
 fn path(router: &Spec, key: &Key) -> Option<Path> {
     let nat = router.nat == Some(true);
     match key.traffic.as_str() {
@@ -37,17 +37,17 @@ fn path(router: &Spec, key: &Key) -> Option<Path> {
     }
 }
 
-/// Routes of which a table is still a small one.
+/// Tables with fewer routes count as small.
 const FEW: u64 = 1000;
 
-/// Whether tables are about as large: both small, or neither twice the other. Where a paper says nothing of it, its table is small.
+/// True if two tables have a similar size: both small, or neither twice the other. A paper that gives no size counts as small.
 fn as_large(published: Option<u64>, measured: u64) -> bool {
     let published = published.unwrap_or(0);
     let (least, most) = (published.min(measured), published.max(measured));
     most < FEW || least > most / 2
 }
 
-/// Whether a paper measured a router of the same kind, with frames of the same size, on the same path, with a table about as large.
+/// True if a paper's case has the same kind of router, frame size and path, and a table of similar size.
 fn is_beside(case: &Case, router: &Spec, key: &Key) -> bool {
     system(router).is_some_and(|name| case.system.starts_with(name))
         && path(router, key) == Some(case.path)
@@ -57,21 +57,21 @@ fn is_beside(case: &Case, router: &Spec, key: &Key) -> bool {
         && as_large(case.routes, key.routes.into())
 }
 
-/// Frames a second in each direction that a paper found to be forwarded.
+/// Returns the published forwarding rate, in frames per second in each direction.
 fn fps(case: &Case) -> Option<f64> {
     case.forwarded_pps().map(|all| all / f64::from(case.traffic.directions()))
 }
 
-/// Published cases beside what was measured, in the order of the file.
+/// Returns the published cases that are comparable to measured ones, in the order of the file.
 fn beside<'a>(results: &Results, keys: impl IntoIterator<Item = &'a Key>) -> Vec<Case> {
     let router = |key: &'a Key| Some((router(results, &key.dut)?, key));
     let measured: Vec<(&Spec, &Key)> = keys.into_iter().filter_map(router).collect();
-    // A test reads the file, so it is there.
+    // A test checks that the file is readable.
     let all = cases().unwrap_or_default().into_iter();
     all.filter(|case| measured.iter().any(|(router, key)| is_beside(case, router, key))).collect()
 }
 
-/// What papers found, to be drawn beside measured throughputs.
+/// Returns published throughputs to draw with the measured ones.
 pub fn throughputs<'a>(results: &Results, keys: impl IntoIterator<Item = &'a Key>) -> Vec<Throughput> {
     let of = |case: Case| {
         let clock = case.clock_mhz.map_or_else(String::new, |mhz| format!(" at {mhz} MHz"));
@@ -83,11 +83,11 @@ pub fn throughputs<'a>(results: &Results, keys: impl IntoIterator<Item = &'a Key
         let short = format!("{}: {}, 1 core{clock}, {ways}{routes}", case.paper.citation(), case.system);
         Some(Throughput { short, bytes: case.frame_bytes, fps: fps(&case)? })
     };
-    // As single routers with one core are measured, so they are drawn; all others are in the table.
+    // The plot has single routers with one core; the table has all cases.
     beside(results, keys).into_iter().filter(|c| c.cores == 1).filter_map(of).collect()
 }
 
-/// A table of all of them.
+/// Returns the section with a table of all comparable cases.
 pub fn sections(results: &Results) -> Vec<Section> {
     let heads = [
         "paper",
@@ -122,10 +122,10 @@ pub fn sections(results: &Results) -> Vec<Section> {
             case.system.clone(),
             case.cores.to_string(),
             case.placement.clone().unwrap_or_default(),
-            case.machine.clone().unwrap_or_else(|| "not said".into()),
+            case.machine.clone().unwrap_or_else(|| "not given".into()),
             case.clock_mhz.map_or_else(|| NONE.into(), |mhz| mhz.to_string()),
             case.traffic.directions().to_string(),
-            case.routes.map_or_else(|| "not said".into(), |n| n.to_string()),
+            case.routes.map_or_else(|| "not given".into(), |n| n.to_string()),
             case.frame_bytes.to_string(),
             maybe(case.offered_gbps, 1),
             fps(&case).map_or_else(|| NONE.into(), kilo),
@@ -135,10 +135,10 @@ pub fn sections(results: &Results) -> Vec<Section> {
             case.remark.clone().unwrap_or_default(),
         ]);
     }
-    let text = "What papers found with a router of the same kind, the same size of frames, the same protocol, and a table about as \
-                large: Volley and VPP stand beside their VPP, the kernel of this machine beside theirs. The conditions are not the same: processor, clock and number of cores are \
-                theirs as given here, their links were physical with network cards, their tester was a machine of \
-                its own, and their trials and repetitions are those of their papers (20 runs in Kosák and Lencse 2025, 6 in Okelmann \
-                2019, 20 of 120 s in Slavík 2025). None of these numbers says which of two programs is the faster one.";
-    some("Published results beside".into(), text, table).into_iter().collect()
+    "Results that papers found with a router of the same kind, the same frame size, the same protocol, and a table of similar \
+                size. Volley and VPP are listed with the papers' VPP, this machine's kernel with the papers' Linux. The conditions \
+                differ. Processor, clock and number of cores are the papers', as given here. Their links were physical, with network \
+                cards, and their tester was a separate machine. Their trials and repetitions also differ (20 runs in Kosák and Lencse \
+                2025, 6 in Okelmann 2019, 20 of 120 s in Slavík 2025). These numbers do not show which of two programs is faster.";
+    some("Published results for comparison".into(), text, table).into_iter().collect()
 }

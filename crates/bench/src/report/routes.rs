@@ -1,4 +1,4 @@
-//! The caches that tables of routes can be in.
+//! CPU caches that hold the tables of routes.
 
 use super::number::NONE;
 use crate::campaign::{Key, Results};
@@ -6,7 +6,7 @@ use crate::model::cache::{Caches, Entry, Level};
 use crate::testbed::Kind;
 use crate::traffic::Family;
 
-/// The smallest cache that the table of a router fits, as far as the thesis has marks for it.
+/// Returns the smallest cache that holds the router's table; [`NONE`] if the thesis has no mark for it.
 pub fn fits(results: &Results, key: &Key) -> &'static str {
     let caches = caches(results).filter(|_| is_ipv6(results, key));
     match caches.map(|caches| caches.level_of(Entry::IP6FIB, key.routes.into())) {
@@ -18,25 +18,25 @@ pub fn fits(results: &Results, key: &Key) -> &'static str {
     }
 }
 
-/// What is to be known of that.
+/// Returns the explanation of the "fits" column.
 pub fn text(results: &Results) -> String {
     let marks = caches(results).and_then(|caches| caches.marks(Entry::IP6FIB)).map(|m| {
-        format!(" The caches here hold {}, {} and {} of them at most (L1, L2, L3).", m.l1, m.l2, m.l3)
+        format!(" The caches here hold at most {}, {} and {} routes (L1, L2, L3).", m.l1, m.l2, m.l3)
     });
     format!(
-        " What a table of IPv6 fits is by 20 bytes for each route, the least that VPP's takes (Okelmann 2019, section 6.3.2, with 1/20 \
-         where it prints 1/24): throughput falls before a mark, for a table is never alone in a cache.{}",
+        " \"Fits\" assumes 20 bytes per IPv6 route, the minimum in VPP (Okelmann 2019, section 6.3.2, with 1/20 instead of the printed \
+         1/24). Throughput already falls before a cache is full, because other data shares the cache.{}",
         marks.unwrap_or_default()
     )
 }
 
-/// Whether all routes are of IPv6, whose table the thesis has marks for.
+/// True if all traffic is IPv6: the thesis has marks for its table only.
 fn is_ipv6(results: &Results, key: &Key) -> bool {
     let traffic = results.campaign.traffic(&key.traffic, key.size);
     traffic.is_some_and(|traffic| traffic.families() == [Family::Ipv6])
 }
 
-/// The caches of the machine that the routers were on, as its provenance has them; `None` where that was another machine.
+/// Returns the caches of the routers' machine, from the provenance; `None` if the routers were on another machine.
 fn caches(results: &Results) -> Option<Caches> {
     let size = |name: &str| {
         let (_, value) = results.provenance.facts.iter().find(|(fact, _)| fact == name)?;
@@ -47,7 +47,7 @@ fn caches(results: &Results) -> Option<Caches> {
     Some(Caches { l1: size("cache L1 data")?, l2: size("cache L2 unified")?, l3: size("cache L3 unified")? })
 }
 
-/// A size as the kernel writes it: `48K`.
+/// Parses a size as written by the kernel: `48K`.
 fn bytes(text: &str) -> Option<u64> {
     let kib = text.trim().strip_suffix('K')?.parse::<u64>().ok()?;
     kib.checked_mul(1024)

@@ -1,4 +1,4 @@
-//! How stateful routers do with connections.
+//! Results of stateful routers: connection rate, capacity and tear-down.
 
 use super::document::{Section, found, heads, keyed, result, title};
 use super::number::{NONE, interval, maybe, median, number, range, runs};
@@ -8,7 +8,7 @@ use crate::campaign::{Found, Procedure, Results, Teardown, throughputs};
 use crate::search::Ended;
 use crate::stats::Summary;
 
-/// Establishment rate, capacity and tear-down rate.
+/// Returns the sections with establishment rate, capacity and tear-down rate.
 pub fn sections(results: &Results) -> Vec<Section> {
     [rate(results), capacity(results), teardown(results)].into_iter().flatten().collect()
 }
@@ -44,9 +44,9 @@ fn rate(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, own);
     }
-    let text = "The largest rate at which as many new connections as the test has sessions were established, each with a four-tuple of \
-                its own, and were all there afterwards: a frame came back on each, sent by the responder at half the rate. The router's \
-                table was emptied before each attempt.";
+    "The largest rate at which the router established all connections and kept them. There are as many new connections as the \
+                test has sessions, each with its own four-tuple. Afterwards the responder sends a frame on each connection, at half the \
+                rate, and all must arrive. The router's table is emptied before each attempt.";
     some(title(Procedure::SessionRate, "RFC 9693 sections 4.5 and 4.6"), text, table)
 }
 
@@ -62,7 +62,7 @@ fn capacity(results: &Results) -> Option<Section> {
         "invalid#",
         "",
     ];
-    let mut table = Table::new("Connections that were there at once", heads(&own));
+    let mut table = Table::new("Concurrent connections", heads(&own));
     for (cell, m) in found(results, Procedure::SessionCapacity) {
         let Found::SessionCapacity(all) = &m.found else { continue };
         let of = runs(all.iter().map(|found| found.connections.unwrap_or(0) as f64));
@@ -70,7 +70,7 @@ fn capacity(results: &Results) -> Option<Section> {
         let figure = |f: fn(&Summary) -> f64| maybe(of.as_ref().map(f), 0);
         let attempts = || all.iter().flat_map(|found| &found.attempts);
         let upper = median(all.iter().filter_map(|found| found.upper).map(|n| n as f64));
-        // When there were as many as there can be.
+        // The router's own count, from the largest successful attempt.
         let held = attempts().filter(|a| a.holds()).max_by_key(|a| a.connections);
         let own = [
             figure(|s| s.median),
@@ -85,9 +85,9 @@ fn capacity(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, own);
     }
-    let text = "The largest number of connections that were all there, found by doubling and bisection. A number is tried at half of the \
-                maximum establishment rate, and again at a quarter, before it counts as too many; RFC 9693 searches the maximum rate of \
-                each number anew.";
+    "The largest number of concurrent connections, found by doubling and bisection. A number is tried at half the maximum \
+                establishment rate, and again at a quarter, before it counts as too many. RFC 9693 searches the maximum rate anew for \
+                each number.";
     some(title(Procedure::SessionCapacity, "RFC 9693 section 4.9"), text, table)
 }
 
@@ -109,20 +109,20 @@ fn teardown(results: &Results) -> Option<Section> {
             table.row(keyed(&cell.key, own));
         }
     }
-    let text = "How long the command takes that deletes the whole table. What it takes of an empty table is its own time, and is left out \
-                of the rate; where that is all there is to see, there is no rate, and more sessions are needed.";
+    "The duration of the command that deletes the whole table. Its duration on an empty table is overhead, and is subtracted for \
+                the rate. If only the overhead is measurable, there is no rate, and the test needs more sessions.";
     some(title(Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
 }
 
-/// How searches ended that did not find what they looked for.
+/// Returns why searches ended without a result, each reason once.
 fn remarks<'a>(ended: impl Iterator<Item = &'a Ended>, what: &str) -> String {
     let mut all: Vec<String> = Vec::new();
     for end in ended {
         let said = match end {
             Ended::Found => continue,
-            Ended::AllForwarded => format!("no less than the largest {what} that was tried"),
-            Ended::NothingForwarded => format!("not even the smallest {what} that was tried"),
-            Ended::OutOfBudget => "ended early: trials or time were used up".into(),
+            Ended::AllForwarded => format!("no limit found: the largest {what} tried succeeded"),
+            Ended::NothingForwarded => format!("the smallest {what} tried failed"),
+            Ended::OutOfBudget => "ended early: the budget of trials or time is spent".into(),
             Ended::Failed(why) => format!("failed: {why}"),
         };
         if !all.contains(&said) {

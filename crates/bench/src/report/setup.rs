@@ -1,4 +1,4 @@
-//! Under which conditions numbers were measured, and what must be known besides.
+//! Test conditions, provenance, and notes on the results.
 
 use super::document::{Block, KEY, Section, cells, keyed, router, trials};
 use super::number::{NONE, kilo};
@@ -7,7 +7,7 @@ use crate::campaign::{Disorder, Results};
 use crate::dut::{Kind, Spec};
 use crate::testbed;
 
-/// Conditions, routers, provenance, and what tester and link can do.
+/// Returns the sections with conditions, routers, provenance, and the limits of tester and link.
 pub fn sections(results: &Results) -> Vec<Section> {
     let mut routers = Table::new("Routers", ["router", "version", "workers#", "processor time is that of"]);
     for dut in &results.duts {
@@ -21,7 +21,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     }
     results.provenance.facts.iter().for_each(|(name, value)| facts.row([name.clone(), value.clone()]));
     let heads = KEY.into_iter().chain(["tester alone, kfps#", "link, kfps#"]);
-    let mut ceilings = Table::new("What tester and link can do, in each direction", heads);
+    let mut ceilings = Table::new("Limits of tester and link, in each direction", heads);
     for cell in cells(results) {
         ceilings.row(keyed(&cell.key, [kilo(cell.tester_fps), kilo(cell.link_fps)]));
     }
@@ -30,22 +30,22 @@ pub fn sections(results: &Results) -> Vec<Section> {
         section("Conditions", list(&[&results.conditions[..], &results.caveats].concat())),
         section("Routers", table(routers)),
         section("Provenance", table(facts)),
-        section("What tester and link can do, in each direction", table(ceilings)),
+        section("Limits of tester and link, in each direction", table(ceilings)),
     ]
 }
 
-/// How many cores a router has, and of one that the tester did not give them, who says so.
+/// Returns a router's number of cores, and notes if the campaign declares it rather than the tester assigning the cores.
 fn workers(spec: &Spec, bed: testbed::Kind) -> String {
     match spec.workers_on(bed) {
         Some(n) if spec.kind == Kind::Command && bed == testbed::Kind::Physical => {
-            format!("{n}, said by the campaign")
+            format!("{n}, declared by the campaign")
         }
         Some(n) => n.to_string(),
         None => "not known".into(),
     }
 }
 
-/// What routers say of themselves, invalid trials, and what could not be measured.
+/// Returns the sections with disorder, router configurations and counters, invalid trials, and failed measurements.
 pub fn notes(results: &Results) -> Vec<Section> {
     let mut counters =
         Table::new("Counters of the routers", KEY.into_iter().chain(["procedure", "counters"]));
@@ -54,8 +54,8 @@ pub fn notes(results: &Results) -> Vec<Section> {
         KEY.into_iter().chain(["procedure", "trials#", "repeated#", "still invalid#", "reason of the first"]),
     );
     let mut disorder = Table::new(
-        "Frames that came as they should not",
-        KEY.into_iter().chain(["procedure", "received#", "duplicated#", "reordered#", "by the wrong port#"]),
+        "Duplicated, reordered and misdirected frames",
+        KEY.into_iter().chain(["procedure", "received#", "duplicated#", "reordered#", "on the wrong port#"]),
     );
     for (cell, m) in cells(results).into_iter().flat_map(|c| c.measurements.iter().map(move |m| (c, m))) {
         let procedure = m.found.procedure().name().to_owned();
@@ -78,15 +78,15 @@ pub fn notes(results: &Results) -> Vec<Section> {
             invalid.row(keyed(&cell.key, counts));
         }
     }
-    let why = "An invalid trial says nothing of the router. It was repeated, and what was repeated is in no other table; one that stayed \
-               invalid counts against its load, so that a throughput can come out too low, never too high. How many of bursts, of \
-               non-drop rates and of attempts to hold or to delete connections there were, and how many stayed invalid, is in their tables.";
+    "An invalid trial does not describe the router. Invalid trials were repeated; the repeated ones are in no other table. A trial \
+               that stayed invalid counts against its load, so a throughput can be too low, but never too high. For bursts, non-drop \
+               rates and connection attempts, the numbers of trials and of invalid ones are in their own tables.";
     let mut of_invalid = table(invalid);
     if !of_invalid.is_empty() {
         of_invalid.insert(0, Block::Text(why.into()));
     }
-    let why = "Of all trials, those included that were repeated. Reordered are frames that came behind one that was sent later (RFC 4737 \
-               section 3.3). What came otherwise came once, in order, and by the port that it should.";
+    "Covers all trials, including repeated ones. A reordered frame arrived after a frame that was sent later (RFC 4737 section \
+               3.3). All other frames arrived once, in order, and on the right port.";
     let mut of_disorder = table(disorder);
     if !of_disorder.is_empty() {
         of_disorder.insert(0, Block::Text(why.into()));
@@ -100,7 +100,7 @@ pub fn notes(results: &Results) -> Vec<Section> {
     ]
 }
 
-/// Router by router, line by line.
+/// Returns the configuration of each router, as a list of lines.
 fn configurations(results: &Results) -> Vec<Block> {
     let said = results.duts.iter().filter(|dut| !dut.configuration.is_empty());
     said.flat_map(|dut| [Block::Text(format!("{}:", dut.name)), Block::List(dut.configuration.clone())])
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(of(r#"{"kind":"linux"}"#, physical)?, "not known");
         assert_eq!(of(r#"{"kind":"linux"}"#, testbed::Kind::Veth)?, "1");
         let command = r#"{"kind":"command","start":"x","workers":4}"#;
-        assert_eq!(of(command, physical)?, "4, said by the campaign");
+        assert_eq!(of(command, physical)?, "4, declared by the campaign");
         assert_eq!(of(command, testbed::Kind::Veth)?, "4");
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Plots as SVG.
+//! Draws plots as SVG.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use plotters::style::ShapeStyle;
 
 use super::plot::{Axis, Kind, Plot, Series};
 
-/// Colours that are told apart by those who do not see all of them (Okabe and Ito, Color Universal Design, 2008); the yellow one is left
-/// out, for it is hardly seen on white. Markers and dashes differ, too.
+/// Colours that colour-blind people can distinguish (Okabe and Ito, Color Universal Design, 2008), without the yellow one, which is hardly
+/// visible on white. Markers and dashes differ, too.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -20,31 +20,31 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
 ];
-/// Dash and gap of the lines, in pixels.
+/// Dash and gap of each line style, in pixels.
 const DASHES: [(i32, i32); 4] = [(1, 0), (8, 4), (2, 3), (14, 5)];
-/// So that two stand beside each other on a page.
+/// Width in pixels. Two plots fit side by side on a page.
 const WIDTH: u32 = 640;
-/// The plot without its legend.
+/// Height without the legend, in pixels.
 const HEIGHT: u32 = 360;
-/// What a line of the legend takes.
+/// Height of a line of the legend, in pixels.
 const LEGEND: u32 = 20;
 
-/// Why a plot cannot be drawn.
+/// An error of the drawing library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CannotDraw(String);
 
 impl fmt::Display for CannotDraw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a plot cannot be drawn: {}", self.0)
+        write!(f, "cannot draw a plot: {}", self.0)
     }
 }
 
 impl std::error::Error for CannotDraw {}
 
-/// The plot as an element `svg`.
+/// Draws the plot as an `svg` element.
 ///
 /// # Errors
-/// When the library cannot draw it.
+/// If the drawing library fails.
 pub fn draw(plot: &Plot) -> Result<String, CannotDraw> {
     let dots = || plot.series.iter().flat_map(|s| &s.points);
     let (x, x_log) = (ends(&plot.x, dots().map(|d| d.x)), plot.x.logarithmic);
@@ -58,8 +58,8 @@ pub fn draw(plot: &Plot) -> Result<String, CannotDraw> {
     }
 }
 
-/// Where an axis begins and ends: at powers of ten around if it is logarithmic, so that it has numbers at all; else with some room, from 0 on if
-/// nothing is below.
+/// Returns the range of an axis. If it is logarithmic, the enclosing powers of ten, so that it always has labels. Else with a margin, and
+/// including 0.
 fn ends(axis: &Axis, values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     match axis.logarithmic {
@@ -148,7 +148,7 @@ where
     Ok(out)
 }
 
-/// As much of a name as has room in a legend.
+/// Cuts a name to the width of the legend.
 fn cut(name: &str) -> String {
     const ROOM: usize = 80;
     match name.char_indices().nth(ROOM) {
@@ -189,7 +189,7 @@ const MARKERS: [&[(i32, i32)]; 4] = [
 
 type Marker<P, DB> = ComposedElement<P, DB, Polygon<(i32, i32)>, PathElement<(i32, i32)>>;
 
-/// A marker: another form for each series, hollow for what was published.
+/// Makes a marker: its shape depends on the series, and it is hollow for published results.
 fn marker<P, DB: DrawingBackend>(point: P, at: usize, series: &Series) -> Marker<P, DB> {
     let outline = MARKERS[at % MARKERS.len()].to_vec();
     let inside = if series.kind == Kind::Published { WHITE } else { colour(at) };
@@ -198,7 +198,7 @@ fn marker<P, DB: DrawingBackend>(point: P, at: usize, series: &Series) -> Marker
         + PathElement::new(outline, line(at))
 }
 
-/// A number at an axis.
+/// Formats a number at an axis.
 fn tick(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),

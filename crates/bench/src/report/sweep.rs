@@ -1,4 +1,4 @@
-//! Throughput over what a traffic is measured with several numbers of.
+//! Throughput over the number of routes, sessions or flows.
 
 use super::compare::{bounded, is_limited, measured};
 use super::document::{Section, heads, result};
@@ -10,19 +10,19 @@ use super::throughput::some;
 use crate::campaign::{Cell, Key, Results};
 use crate::stats::Runs;
 
-/// What there may be several numbers of.
+/// A number that a campaign can vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// Routes of the router, all of them used.
+    /// Routes of the router; the traffic uses all of them.
     Routes,
-    /// Connections through it.
+    /// Connections through the router.
     Sessions,
-    /// Four-tuples.
+    /// Flows, each with its own four-tuple.
     Flows,
 }
 
 impl Count {
-    /// In words.
+    /// Returns the name, in the plural.
     pub fn name(self) -> &'static str {
         match self {
             Count::Routes => "routes",
@@ -31,7 +31,7 @@ impl Count {
         }
     }
 
-    /// How many there are.
+    /// Returns the number in a key.
     pub fn of(self, key: &Key) -> u32 {
         match self {
             Count::Routes => key.routes,
@@ -40,7 +40,7 @@ impl Count {
         }
     }
 
-    /// The same whatever their number is.
+    /// Returns the key with this number set to 0, for comparing keys that may differ in it.
     pub fn any(self, key: &Key) -> Key {
         let key = key.clone();
         match self {
@@ -50,9 +50,9 @@ impl Count {
         }
     }
 
-    /// The throughputs of routers that were measured with several numbers.
+    /// Returns the throughputs that were measured with several values of this number, the others being equal.
     pub fn swept(self, results: &Results) -> Vec<(&Cell, Runs)> {
-        // Nobody knows how many flows traffic has by itself: most of it has random ports (RFC 4814).
+        // Without a set number, the number of flows is unknown: most traffic has random ports (RFC 4814).
         let counts = |cell: &Cell| self != Count::Flows || cell.key.flows > 0;
         let all: Vec<_> = measured(results).into_iter().filter(|(cell, _)| counts(cell)).collect();
         let several = |key: &Key| {
@@ -63,23 +63,23 @@ impl Count {
         all.iter().filter(|(cell, _)| several(&cell.key)).map(|(cell, runs)| (*cell, runs.clone())).collect()
     }
 
-    /// What is to be known of their numbers.
+    /// Returns the explanation of this number.
     fn text(self) -> &'static str {
         match self {
             Count::Routes => {
-                "0 routes stand for the few networks of the traffic itself, and are not in the plot."
+                "0 routes means only the few networks of the traffic itself; that point is not in the plot."
             }
             Count::Sessions => {
-                "0 sessions stand for traffic that is sent without any being established before, and are not in the plot."
+                "0 sessions means that no session is established before the traffic; that point is not in the plot."
             }
             Count::Flows => {
-                "Of each direction. Each flow has ports of its own, and comes as often as the others."
+                "Flows are per direction. Each flow has its own ports, and all flows have the same rate."
             }
         }
     }
 }
 
-/// A table and plots for each that there are several numbers of.
+/// Returns a section with table and plots for each number that was varied.
 pub fn sections(results: &Results) -> Vec<Section> {
     [Count::Routes, Count::Sessions, Count::Flows]
         .into_iter()
@@ -91,7 +91,7 @@ fn section(results: &Results, count: Count) -> Option<Section> {
     let name = count.name();
     let (head, fits) = (format!("{name}#"), (count == Count::Routes).then_some("fits"));
     let own: Vec<&str> =
-        [&head, "median, kfps#", "of that with the fewest#"].into_iter().chain(fits).collect();
+        [&head, "median, kfps#", "ratio to the fewest#"].into_iter().chain(fits).collect();
     let mut table = Table::new(format!("Throughput over {name}, in each direction"), heads(&own));
     let all = count.swept(results);
     for (cell, runs) in &all {
@@ -100,7 +100,7 @@ fn section(results: &Results, count: Count) -> Option<Section> {
         let ratio =
             fewest.filter(|(_, runs)| runs.median() > 0.0).map(|(_, few)| runs.median() / few.median());
         let limited = is_limited(cell);
-        // To itself it is what it is.
+        // Its ratio to itself is 1, whether limited or not.
         let other = fewest.map(|(other, _)| *other).filter(|other| other.key != cell.key);
         let bounds = other.map_or([false; 2], |other| [limited, is_limited(other)]);
         let own = [count.of(&cell.key).to_string(), kilo(runs.median()), bounded(ratio, 3, bounds)];

@@ -1,13 +1,13 @@
 //! Tables as data.
 
-/// A table. Each row has as many cells as there are columns.
+/// A table. Each row has one cell for each column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What is in it, in a few words.
+    /// A short title.
     pub caption: String,
     /// The columns, in order.
     pub columns: Vec<Column>,
-    /// What signs in its cells mean; empty without any.
+    /// Explanation of the marks in the cells; empty if there are none.
     pub note: &'static str,
     rows: Vec<Vec<String>>,
 }
@@ -15,14 +15,14 @@ pub struct Table {
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Its head, with the unit.
+    /// The head, with the unit.
     pub head: String,
-    /// Numbers stand on the right.
+    /// True if the column holds numbers; they are aligned to the right.
     pub numbers: bool,
 }
 
 impl Table {
-    /// One without rows. A head that ends with `#` is of a column of numbers, and is written without it.
+    /// Makes a table without rows. A trailing `#` marks a column of numbers; it is removed from the head.
     pub fn new<'a>(caption: impl Into<String>, heads: impl IntoIterator<Item = &'a str>) -> Table {
         let column = |head: &str| match head.strip_suffix('#') {
             Some(head) => Column { head: head.into(), numbers: true },
@@ -32,7 +32,7 @@ impl Table {
         Table { caption: caption.into(), columns, note: "", rows: Vec::new() }
     }
 
-    /// Another row. Cells that are missing are empty; there are never more than columns.
+    /// Adds a row. Missing cells are empty; more cells than columns are a bug.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut row: Vec<String> = cells.into_iter().collect();
         debug_assert!(row.len() <= self.columns.len(), "{}: {row:?}", self.caption);
@@ -40,7 +40,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// All rows.
+    /// Returns all rows.
     pub fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }

@@ -1,4 +1,4 @@
-//! Reports of all kinds of results, sensible and not.
+//! Tests of reports, with all kinds of results, including senseless ones.
 
 use html5ever::ParseOpts;
 use html5ever::tendril::TendrilSink as _;
@@ -10,7 +10,7 @@ use super::fixture::{results, router};
 use super::{html, markdown};
 use crate::campaign::{Found, Key, Results};
 
-/// Lines of a Markdown table, split at bars that are not escaped.
+/// Counts the bars of a line of a Markdown table that are not escaped.
 fn cells(line: &str) -> usize {
     line.replace("\\\\", "").replace("\\|", "").matches('|').count()
 }
@@ -32,7 +32,7 @@ fn check_numbers(text: &str) {
     assert!(!words.any(|word| matches!(word.to_lowercase().as_str(), "nan" | "inf")), "{text}");
 }
 
-/// An element of a page: its name, its attributes, and the elements in it.
+/// An element of a page: its name, attributes and child elements.
 struct Element {
     name: String,
     attributes: Vec<(String, String)>,
@@ -52,7 +52,7 @@ impl Element {
         }
     }
 
-    /// This one, and all in it.
+    /// Returns this element and all its descendants.
     fn all(&self) -> Vec<&Element> {
         [self].into_iter().chain(self.children.iter().flat_map(Element::all)).collect()
     }
@@ -66,7 +66,7 @@ impl Element {
     }
 }
 
-/// The page has no error that a browser would have to mend, runs nothing, fetches nothing, and has a figure for each plot.
+/// Checks that the page has no parse errors, runs and fetches nothing, and has an `svg` in each figure.
 fn check_html(page: &str) {
     let read = html5ever::parse_document(RcDom::default(), ParseOpts::default()).one(page);
     assert!(read.errors.borrow().is_empty(), "{:?}", read.errors);
@@ -138,7 +138,7 @@ fn every_procedure_has_its_section() {
         "What could not be measured",
     ] {
         let found = text.lines().any(|line| line.starts_with(&format!("## {head}")));
-        // Routers of one kind alone are compared over workers.
+        // The routers here have two kinds, so they are not scaled over workers.
         assert!(found || head == "Throughput over workers", "{head}");
     }
 }
@@ -157,7 +157,7 @@ fn routers_that_differ_in_workers_are_scaled() {
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(scaled(&all).contains("1800.0 | 0.9000 | 1.8000 |"), "{}", scaled(&all));
-    // With the tester in the way it is a bound: two workers may do more, or one may have done.
+    // If the tester limits one side, the ratio is a bound: two workers may forward more, or one may have.
     all.cells[2].measurements[0].limited_by_tester = true;
     assert!(scaled(&all).contains("| volley-2 † |"), "{}", scaled(&all));
     assert!(scaled(&all).contains("≥ 0.9000 | ≥ 1.8000 |"), "{}", scaled(&all));
@@ -171,7 +171,7 @@ fn routers_that_differ_in_workers_are_scaled() {
     all.cells.iter_mut().for_each(|cell| cell.measurements[0].limited_by_tester = false);
     let text = markdown(&all);
     assert!(html(&all).unwrap().contains("<figcaption>Throughput over workers"));
-    // Beside each other: 1.8 times as much, without an interval of single runs.
+    // The ratio is 1.8, and has no interval with single runs.
     assert!(
         text.lines().any(|l| l.contains("volley-1") && l.contains("1.800 ") && l.contains("–")),
         "{text}"
@@ -190,7 +190,7 @@ fn workers_are_those_of_the_campaign_whatever_names_say() {
         scaled(&all, Over::Workers).iter().map(Scaled::names).collect::<Vec<_>>(),
         ["volley-9 †, b †", "volley-9 †, b †"]
     );
-    // One that forwards nothing is not compared; nor is a second one with as many workers, or one that is set up in another way.
+    // Not compared: a router that forwards nothing, a second one with as many workers, one with another configuration.
     fps(&mut all, 0, 0.0);
     assert_eq!(scaled(&all, Over::Workers).len(), 1);
     fps(&mut all, 0, 1e6);
@@ -227,7 +227,7 @@ fn clocks_are_fitted_where_there_are_two() {
     };
     all.campaign.duts = vec![spec("slow", 1600), spec("fast", 3200)];
     let text = markdown(&all);
-    // The thesis' own share: half the clock leaves 55 % of the throughput.
+    // The share in the thesis: at half the clock, 55 % of the throughput is left.
     assert!(text.contains("throughput = (0.900 c / 3200.0 MHz + 0.100) · 1000.0 kfps"), "{text}");
     all.campaign.duts[1] = spec("fast", 1600);
     assert!(!markdown(&all).contains("MHz + "));
@@ -245,7 +245,7 @@ fn lookups_are_fitted_where_routers_say_how_long_they_take() {
             [("lookup clocks", lookups), ("node clocks", "1000")].map(|(n, v)| (n.into(), v.into())).into();
     }
     let models = || rows(&markdown(&all), "Models").join("\n");
-    // 90 % of a million frames a second, and half of them.
+    // 90 % of a million frames per second, and 50 %.
     let fit = "throughput = 1000.0 (1 − s) kfps, share s of the nodes' time in lookups | 0 routes (10.0 %): 0.00; 255000 routes (50.0 %): 0.00 kfps |";
     assert!(models().contains(fit), "{}", models());
     all.cells[1].measurements[0].counters.clear();
@@ -294,13 +294,13 @@ fn a_page_shows_all_plots_and_what_was_published_beside() {
         assert!(page.contains(&format!("<figcaption>{title}")), "{title}");
     }
     let (markdown, paper) = (markdown(&results(&numbers, &["linux"], 1, "x")), "Kosák and Lencse 2025");
-    // Table I, one core: in both directions at once, in each 442,782 frames a second. VPP stands beside Volley alone.
+    // Table I, one core, both directions: 442,782 frames per second in each. VPP is listed with Volley only.
     let rows: Vec<&str> = markdown.lines().filter(|l| l.contains(paper) && l.contains("| Linux")).collect();
     assert!(rows.iter().any(|l| l.contains("442.8")), "{markdown}");
     assert!(!markdown.contains("| VPP") && page.contains("<td>VPP</td>"));
 }
 
-/// The systems and numbers of routes that are in the table of published results.
+/// Returns the systems and numbers of routes in the table of published results.
 fn published(all: &Results) -> Vec<(String, String)> {
     let text = markdown(all);
     let rows =
@@ -326,7 +326,7 @@ fn published_results_stand_beside_the_same_kind_whatever_its_name() {
     }
     assert_eq!(beside(r#"{"kind":"command","name":"linux","start":"x"}"#).len(), 0);
     assert_eq!(beside(r#"{"kind":"linux"}"#).into_iter().collect::<Vec<_>>(), ["Linux"]);
-    // No paper has a throughput with translated addresses, and the thesis has delays.
+    // No paper has a throughput with translated addresses; the thesis has delays.
     let text = markdown(&all);
     let nat = results_of(&mut all, r#"{"kind":"linux","nat":true}"#);
     assert!(text.contains("| Kosák") && !nat.contains("| Kosák") && nat.contains("| Slavík"), "{nat}");
@@ -342,7 +342,7 @@ fn published_results_stand_beside_tables_about_as_large() {
     let mut all = results(&[1e3], &["volley"], 1, "x");
     let small = published(&all);
     assert!(small.contains(&("VPP".into(), "1".into())), "{small:?}");
-    assert!(small.iter().all(|(_, routes)| routes == "not said" || routes.parse::<u32>().unwrap() <= 2));
+    assert!(small.iter().all(|(_, routes)| routes == "not given" || routes.parse::<u32>().unwrap() <= 2));
     all.cells.iter_mut().for_each(|cell| cell.key.routes = 200_000);
     assert_eq!(published(&all), [("VPP".into(), "255000".into())]);
     all.cells.iter_mut().for_each(|cell| cell.key.routes = 1_000_000);
@@ -396,12 +396,12 @@ fn throughput_is_compared_over_routes_with_the_caches() {
     let cache = |(name, size): (&str, &str)| (format!("cache {name}"), format!("{size}, for threads 0"));
     let caches = [("L1 data", "32K"), ("L2 unified", "1024K"), ("L3 unified", "8192K")];
     all.provenance.facts = caches.map(cache).into();
-    // The thesis has no marks for the table of IPv4.
+    // The thesis has no marks for the IPv4 table.
     assert!(row(&all).contains("0.250 | – "), "{}", row(&all));
     all.cells.iter_mut().for_each(|cell| (cell.key.traffic, cell.key.size) = ("rfc5180".into(), 84));
     assert!(row(&all).contains("0.250 | L3 "), "{}", row(&all));
     assert!(html(&all).unwrap().contains("<figcaption>Throughput over routes"));
-    // The router was on another machine.
+    // The router is on another machine.
     all.campaign.testbed.kind = crate::testbed::Kind::Physical;
     assert!(row(&all).contains("0.250 | – "), "{}", row(&all));
 }
@@ -431,7 +431,7 @@ fn repeated_trials_are_counted() {
         table.is_some_and(|t| t.split_whitespace().collect::<Vec<_>>().join(" ").contains(row))
     };
     assert!(said(&all, "| back-to-back | – | 7 | – |"), "{}", markdown(&all));
-    // Also where none stayed invalid.
+    // Also if no trial stayed invalid.
     let mut one = all.cells[0].measurements.remove(8);
     let Found::Soak(found) = &mut one.found else { panic!("{one:?}") };
     found.points[0].outcomes.iter_mut().for_each(|o| o.invalid.clear());
@@ -441,7 +441,7 @@ fn repeated_trials_are_counted() {
     assert!(!said(&all, "| soak | 2 |"));
 }
 
-/// The rows of a section that begin with this traffic.
+/// Returns the rows of a section whose traffic begins with `rfc2544`.
 fn rows(text: &str, head: &str) -> Vec<String> {
     let section = text.split(&format!("\n## {head}")).nth(1).and_then(|rest| rest.split("\n## ").next());
     let rows = section.unwrap_or_default().lines().filter(|l| l.starts_with("| rfc2544"));
@@ -471,7 +471,7 @@ fn the_spread_of_runs_is_reported() {
         (search.throughput_fps, search.ended) = (Some(fps), crate::search::Ended::Found);
     }
     let rows = rows(&markdown(&all), "Throughput (");
-    // Mean 300, squares of differences 4 + 1 + 0 + 9 of ten thousand, over three.
+    // Mean 300 kfps; the sum of squares (4 + 1 + 0 + 9) · 10⁴, divided by 3.
     assert!(rows.iter().any(|l| l.ends_with("| linux † | 300.0 | 216.0 | 100.0 | 600.0 | 4 |")), "{rows:?}");
 }
 
@@ -505,7 +505,7 @@ fn a_meter_without_a_reading_says_why() {
     }
     assert!(said(&all));
     let text = markdown(&all);
-    // Energy and processor time have tables of their own, which do not mix.
+    // Energy and processor time have separate tables.
     let energy = text.split("\n## Energy\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let time = text.split("\n## Processor time by meters\n").nth(1).unwrap().split("\n## ").next().unwrap();
     assert!(energy.contains("| PDU") && !energy.contains("| cpu"), "{energy}");

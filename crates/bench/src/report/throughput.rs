@@ -1,4 +1,4 @@
-//! How much is forwarded: throughput, and the rates of MLRsearch.
+//! Forwarding rates: throughput, and MLRsearch's non-drop and partial-drop rates.
 
 use super::document::{Block, Section, found, heads, result, title};
 use super::figures;
@@ -8,7 +8,7 @@ use crate::campaign::{Found, Procedure, Results, throughputs};
 use crate::search::Ended;
 use crate::stats::Summary;
 
-/// Throughput, and non-drop and partial-drop rates.
+/// Returns the sections with throughput, and with non-drop and partial-drop rates.
 pub fn sections(results: &Results) -> Vec<Section> {
     [throughput(results), goals(results)].into_iter().flatten().collect()
 }
@@ -52,13 +52,13 @@ fn throughput(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, own);
     }
-    let text = "The largest load that was forwarded without loss. The interval is by bootstrap, and needs six runs; dispersion is \
-                (max − min) / median. A run that forwarded no load whole counts as 0; one without a result is counted, and in no figure.";
+    "The largest load that was forwarded without loss. The interval is by bootstrap and needs six runs. Dispersion is (max − min) / \
+                median. A run in which every load had loss counts as 0. A run without a result is only counted; no figure includes it.";
     let section = some(title(Procedure::Throughput, "section 26.1"), text, table);
     section.map(|s| s.with(spread(results)).with(figures::throughput(results)))
 }
 
-/// What else is said of runs, where there are several.
+/// Returns a table with further statistics over the runs, if there are several.
 fn spread(results: &Results) -> Option<Block> {
     let own = ["mean, kfps#", "standard deviation, kfps#", "1 %, kfps#", "99 %, kfps#", "runs#"];
     let mut table = Table::new("Over the runs (percentiles by nearest rank)", heads(&own));
@@ -106,25 +106,25 @@ fn goals(results: &Results) -> Option<Section> {
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    let text = "The bounds that MLRsearch found for each goal; the conditional throughput is what was forwarded at the lower one. One \
-                search, whose trials are shared by all goals.";
+    "The bounds that MLRsearch found for each goal. The conditional throughput is the rate forwarded at the lower bound. One search \
+                serves all goals, which share its trials.";
     some(title(Procedure::NdrPdr, "MLRsearch, RFC 9971"), text, table)
 }
 
-/// A section with a table, unless that is empty.
+/// Makes a section with a table; `None` if the table is empty.
 pub fn some(head: String, text: &str, table: Table) -> Option<Section> {
     (!table.rows().is_empty()).then(|| Section::table(head, text, table))
 }
 
-/// How searches ended that did not find what they looked for.
+/// Returns why searches ended without a result, each reason once.
 pub fn remarks<'a>(ended: impl IntoIterator<Item = &'a Ended>) -> String {
     let mut all: Vec<String> = Vec::new();
     for end in ended {
         let said = match end {
             Ended::Found => continue,
-            Ended::AllForwarded => "the largest load was forwarded".into(),
-            Ended::NothingForwarded => "not even the smallest load was forwarded".into(),
-            Ended::OutOfBudget => "ended early: trials or time were used up".into(),
+            Ended::AllForwarded => "no limit found: the largest load was forwarded".into(),
+            Ended::NothingForwarded => "the smallest load was not forwarded".into(),
+            Ended::OutOfBudget => "ended early: the budget of trials or time is spent".into(),
             Ended::Failed(why) => format!("failed: {why}"),
         };
         if !all.contains(&said) {

@@ -1,4 +1,4 @@
-//! What forwarding cost: processor time, and energy beside it, never in its place.
+//! Cost of forwarding: processor time, and energy as a separate figure.
 
 use super::delays::loads;
 use super::document::{Section, heads, keyed};
@@ -9,15 +9,15 @@ use super::table::Table;
 use super::throughput::some;
 use crate::campaign::{DelayRun, DelaysAt, Procedure, Results};
 
-/// Processor time, and what meters say.
+/// Returns the sections with processor time and meter readings.
 pub fn sections(results: &Results) -> Vec<Section> {
     [processors(results), meters::times(results), meters::energy(results)].into_iter().flatten().collect()
 }
 
-/// In whose results is what they took.
+/// Procedures whose results include processor time and meter readings.
 pub const PROCEDURES: [Procedure; 3] = [Procedure::Latency, Procedure::Variation, Procedure::Loads];
 
-/// Frames that came back for each second of the router's processors, or `None` where its time is not known; median of the runs.
+/// Returns the frames received per second of the router's processor time, median of the runs; `None` if its time is unknown.
 pub fn frames_per_second_of_processor(at: &DelaysAt) -> Option<f64> {
     median(at.runs.iter().filter_map(|run| {
         let seconds = run.usage.dut_busy? * run.usage.seconds;
@@ -55,7 +55,7 @@ fn processors(results: &Results) -> Option<Section> {
             table.row(keyed(&cell.key, own));
         }
     }
-    let text = "Processor time, not energy. Medians of the runs, waits of the trials included. The whole machine includes the tester. How \
-                the router's was found stands beside its version; one that polls is busy whether packets come or not.";
+    "Processor time, not energy. Medians of the runs, including the trials' waits. The whole machine includes the tester. The table \
+                of routers lists the source of the router's time. A router that polls is busy with and without packets.";
     some("Processor time".into(), text, table).map(|s| s.with(figures::efficiency(results)))
 }
