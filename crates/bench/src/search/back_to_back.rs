@@ -1,57 +1,56 @@
-//! Back-to-back frames: the longest burst with the smallest gap of which no frame is lost. RFC 2544 section 26.4,
-//! updated by RFC 9004.
+//! Back-to-back frames: the longest burst with minimum gaps and without loss (RFC 2544 section 26.4, updated by RFC 9004).
 //!
-//! It measures the buffer before what limits the router, so that it makes sense only for frame sizes whose throughput
-//! is below the link's most. Each repetition is a whole bisection of the burst's length.
+//! It measures the buffer in front of the router's bottleneck, so it only makes sense for frame sizes whose throughput is below the link's
+//! maximum. Each repetition is a whole bisection of the burst's length.
 
 use serde::{Deserialize, Serialize};
 
 use super::run::{BadInput, Ended, Limits, Progress, Run, Tally, shown_loss};
 use crate::trial::{Measure, Request};
 
-/// What to search, and how.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackToBack {
-    /// The maximum theoretical frame rate, frames a second: the rate within a burst.
+    /// The maximum theoretical frame rate, in frames per second: the rate within a burst.
     pub max_fps: f64,
-    /// The throughput measured before, frames a second.
+    /// The throughput measured before, in frames per second.
     pub throughput_fps: f64,
-    /// The longest burst that is tried, in frames: 30 s of them, say. A router that passes it has no limit to be found.
+    /// The longest burst to try, in frames, for example 30 s of them. If the router passes it, the search finds no limit.
     pub longest: u64,
-    /// How near the bounds must come, in frames.
+    /// Resolution of the bounds, in frames.
     pub resolution: u64,
-    /// How often the search is repeated: 50 times at least in RFC 2544.
+    /// Repetitions of the search: at least 50 in RFC 2544.
     pub repetitions: u32,
-    /// A burst with loss is tried so many times more; a single clean one passes it. Zero: loss is believed at once.
+    /// Retries of a burst with loss; it passes if one of them is without loss. 0: no retry.
     pub verifications: u32,
 }
 
-/// What came of it.
+/// Result of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackToBackResult {
-    /// What was asked.
+    /// The parameters.
     pub asked: BackToBack,
-    /// How it ended. `AllForwarded`: the throughput is the link's most, or some longest burst passed; no buffer time
-    /// then. `NothingForwarded`: not even a burst of one frame passed, in some repetition.
+    /// How the search ended. `AllForwarded`: the throughput is the link's maximum, or the longest burst passed in some repetition; there is
+    /// no buffer time then. `NothingForwarded`: in some repetition not even a burst of one frame passed.
     pub ended: Ended,
-    /// The longest burst without loss, in frames, of each repetition that was completed.
+    /// The longest burst without loss of each completed repetition, in frames.
     pub bursts: Vec<u64>,
     /// Their statistics; `None` without a completed repetition.
     pub summary: Option<BurstSummary>,
-    /// What it took.
+    /// Trials and time spent.
     pub tally: Tally,
 }
 
 /// Statistics of the bursts, in frames, and the buffer times of RFC 9004 section 6.4, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BurstSummary {
-    /// Average length: what RFC 2544 has reported.
+    /// Average length, as reported by RFC 2544.
     pub mean: f64,
-    /// The shortest.
+    /// The shortest burst.
     pub min: u64,
-    /// The longest.
+    /// The longest burst.
     pub max: u64,
-    /// Standard deviation of the sample; zero of a single one.
+    /// Sample standard deviation; 0 for a single burst.
     pub deviation: f64,
     /// [`implied_buffer_seconds`].
     pub implied_seconds: f64,
@@ -59,38 +58,37 @@ pub struct BurstSummary {
     pub corrected_seconds: f64,
 }
 
-/// The buffer time that bursts of `mean_frames` imply: average number of back-to-back frames / maximum theoretical
-/// frame rate. RFC 9004 section 6.4.
+/// Returns the implied buffer time: average number of back-to-back frames / maximum theoretical frame rate (RFC 9004 section 6.4).
 pub fn implied_buffer_seconds(mean_frames: f64, max_fps: f64) -> f64 {
     mean_frames / max_fps
 }
 
-/// The buffer time less what the router forwarded while the burst came in: implied − implied · (measured throughput /
-/// maximum theoretical frame rate). RFC 9004 section 6.4.
+/// Returns the buffer time corrected for the frames that the router forwarded while the burst arrived: implied − implied · (measured
+/// throughput / maximum theoretical frame rate) (RFC 9004 section 6.4).
 pub fn corrected_buffer_seconds(mean_frames: f64, throughput_fps: f64, max_fps: f64) -> f64 {
     let implied = implied_buffer_seconds(mean_frames, max_fps);
     implied - implied * (throughput_fps / max_fps)
 }
 
 impl BackToBack {
-    /// Whether it can be searched.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// The first field that makes no sense.
+    /// If a parameter is invalid; names the first one.
     pub fn check(&self) -> Result<(), BadInput> {
         BadInput::unless_rate(self.max_fps, "max_fps")?;
         let sensible = self.throughput_fps >= 0.0 && self.throughput_fps.is_finite();
         BadInput::unless(
             sensible,
             "throughput_fps",
-            format_args!("must be 0 or above, is {}", self.throughput_fps),
+            format_args!("must be at least 0, is {}", self.throughput_fps),
         )?;
-        BadInput::unless(self.longest >= 2, "longest", "must be 2 frames at least")?;
-        BadInput::unless(self.resolution >= 1, "resolution", "must be 1 frame at least")?;
-        BadInput::unless(self.repetitions >= 1, "repetitions", "must be 1 at least")
+        BadInput::unless(self.longest >= 2, "longest", "must be at least 2 frames")?;
+        BadInput::unless(self.resolution >= 1, "resolution", "must be at least 1 frame")?;
+        BadInput::unless(self.repetitions >= 1, "repetitions", "must be at least 1")
     }
 
-    /// The most trials that it takes: for each repetition both ends and the halvings between, each verified.
+    /// Returns the maximum number of trials: in each repetition both ends and the halvings between, each with its retries.
     pub fn trials_at_most(&self) -> u32 {
         let halvings = (self.longest as f64 / self.resolution as f64).max(1.0).log2().ceil() as u32;
         (halvings + 3).saturating_mul(self.repetitions).saturating_mul(self.verifications.saturating_add(1))
@@ -99,7 +97,7 @@ impl BackToBack {
     /// Runs the search.
     ///
     /// # Errors
-    /// When the configuration makes no sense. Whatever the router does is a result.
+    /// If the parameters are invalid. Whatever the router does is a result, not an error.
     pub fn search(
         &self,
         measure: &mut dyn Measure,
@@ -108,7 +106,7 @@ impl BackToBack {
         self.check()?;
         let mut run = Run::new(measure, progress, Limits { trials: self.trials_at_most(), time: None });
         let mut bursts = Vec::new();
-        // RFC 9004 section 6.1: only sizes whose throughput is below the link's most are tested.
+        // RFC 9004 section 6.1: only frame sizes whose throughput is below the link's maximum are tested.
         let mut ended = if self.throughput_fps >= self.max_fps { Ended::AllForwarded } else { Ended::Found };
         while ended == Ended::Found && bursts.len() < self.repetitions as usize {
             match self.longest_burst(&mut run) {
@@ -120,12 +118,12 @@ impl BackToBack {
         Ok(BackToBackResult { asked: *self, ended, bursts, summary, tally: run.tally })
     }
 
-    /// One repetition.
+    /// Searches the longest burst, once.
     fn longest_burst(&self, run: &mut Run<'_>) -> Result<u64, Ended> {
         if self.passes(run, self.longest, None, None)? {
             return Err(Ended::AllForwarded);
         }
-        // A burst of one frame is tried only when the search comes down to it.
+        // A burst of one frame is only tried when the search gets that low.
         let (mut lower, mut upper) = (0, self.longest);
         while upper - lower > self.resolution.max(1) || lower == 0 {
             if upper == 1 {

@@ -25,10 +25,10 @@ fn the_corrected_buffer_time_is_that_of_the_buffer() {
     let result = run(ASKED, &mut Router::new(1e6).queue(1000));
     assert_eq!((&result.ended, result.bursts.len()), (&Ended::Found, 50));
     let summary = result.summary.unwrap();
-    // At twice the capacity half of a burst waits: 2000 frames fill a buffer of 1000 (and rounding).
+    // At twice the capacity half of a burst is queued: 2000 frames fill a buffer of 1000 (plus rounding).
     assert!((2000..=2002).contains(&summary.min) && summary.min == summary.max && summary.deviation == 0.0);
     assert!((summary.implied_seconds - 1e-3).abs() < 2e-6);
-    // Which holds 1000 frames at 2 million a second.
+    // That buffer holds 1000 frames, which take 0.5 ms at 2 million per second.
     assert!((summary.corrected_seconds - 0.5e-3).abs() < 1e-6);
 }
 
@@ -36,7 +36,7 @@ fn the_corrected_buffer_time_is_that_of_the_buffer() {
 fn bursts_are_summed_up() {
     let summary = ASKED.summary(&[4, 1, 3, 2]).unwrap();
     assert_eq!((summary.mean, summary.min, summary.max), (2.5, 1, 4));
-    // Of a sample: the squares are divided by one less than their number.
+    // Sample deviation: the sum of squares is divided by n − 1.
     assert!((summary.deviation - (5.0f64 / 3.0).sqrt()).abs() < 1e-12);
     assert_eq!((ASKED.summary(&[7]).unwrap().deviation, ASKED.summary(&[])), (0.0, None));
 }
@@ -85,7 +85,7 @@ fn verification_forgives_single_spikes() {
 
 #[test]
 fn a_burst_with_loss_is_tried_as_often_as_asked() {
-    // Bursts of 2 and of 1, each three times.
+    // Bursts of 2 frames and of 1 frame, three times each.
     let asked = BackToBack { verifications: 2, longest: 2, ..ASKED };
     assert_eq!(run(asked, &mut Router::new(0.0)).tally.trials, 6);
 }
@@ -108,7 +108,7 @@ proptest! {
         let asked = BackToBack { resolution, repetitions, throughput_fps: capacity, ..ASKED };
         let result = run(asked, &mut Router::new(capacity).queue(queue));
         prop_assert_eq!(&result.ended, &Ended::Found);
-        // The burst n with n − n·capacity/max = queue.
+        // The longest burst n satisfies n − n·capacity/max = queue.
         let exact = queue as f64 / (1.0 - capacity / ASKED.max_fps);
         let rounding = 1.0 / (1.0 - capacity / ASKED.max_fps) + 1.0;
         for &burst in &result.bursts {

@@ -1,4 +1,4 @@
-//! Loads that are known beforehand: the maximum receive rate, a soak, and lists of rates.
+//! Trials at given loads: maximum receive rate, soak, and lists of rates.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::run::{BadInput, Ended, Limits, Progress, Run, Tally};
 use crate::trial::{Measure, Outcome, Request};
 
-/// A load: frames a second, or a share of the most there is.
+/// A load: in frames per second, or as a share of the largest load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rate {
-    /// Frames a second in each direction.
+    /// Frames per second in each direction.
     Fps(f64),
     /// A share of the largest load, 0.1 for 10 %.
     Share(f64),
 }
 
 impl Rate {
-    /// In frames a second, where `max_fps` is the most there is.
+    /// Returns the load in frames per second, with `max_fps` as the largest load.
     pub fn fps(&self, max_fps: f64) -> f64 {
         match *self {
             Rate::Fps(fps) => fps,
@@ -30,69 +30,69 @@ impl Rate {
 /// Trials at given loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fixed {
-    /// The most there is, frames a second in each direction: the link's, or what the tester can do.
+    /// The largest load, in frames per second in each direction: the link's or the tester's maximum.
     pub max_fps: f64,
-    /// The loads, in the order they are tried.
+    /// The loads, in the order of the trials.
     pub rates: Vec<Rate>,
-    /// How long a trial sends.
+    /// Sending time of a trial.
     pub duration: Duration,
-    /// Trials at each load, one after another.
+    /// Consecutive trials at each load.
     pub repetitions: u32,
 }
 
 /// The trials at one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FixedPoint {
-    /// The load, frames a second in each direction.
+    /// The load, in frames per second in each direction.
     pub load_fps: f64,
-    /// What was lost in all valid trials together, as a share of what should have been sent; `None` without any.
+    /// Loss in all valid trials together, as a share of the intended frames; `None` without valid trials.
     pub loss_ratio: Option<f64>,
-    /// What came back in each valid trial, frames a second and direction.
+    /// The forwarding rate of each valid trial, in frames per second and direction.
     pub forwarding_fps: Vec<f64>,
-    /// The mean of those; `None` without any.
+    /// The mean of those rates; `None` without any.
     pub mean_fps: Option<f64>,
-    /// All trials.
+    /// All trials, including invalid ones.
     pub outcomes: Vec<Outcome>,
 }
 
-/// What came of them.
+/// Result of the trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FixedResult {
-    /// What was asked.
+    /// The parameters.
     pub asked: Fixed,
-    /// How it ended: `Found` when all trials were run, whatever they lost.
+    /// How it ended: `Found` if all trials were run, whatever their loss.
     pub ended: Ended,
-    /// One for each load that was tried.
+    /// A point for each load that was tried.
     pub points: Vec<FixedPoint>,
-    /// What it took.
+    /// Trials and time spent.
     pub tally: Tally,
 }
 
 impl Fixed {
-    /// Maximum receive rate, also forwarding rate at maximum offered load (RFC 2285 section 3.6.2): what comes back
-    /// of the most that can be sent. CSIT sends for 1 s ten times to see trends, 10 s five times for a change.
+    /// Returns the procedure for the maximum receive rate, or forwarding rate at maximum offered load (RFC 2285 section 3.6.2). CSIT uses
+    /// ten trials of 1 s for trends, and five trials of 10 s for a change.
     pub fn maximum_receive_rate(max_fps: f64, duration: Duration, repetitions: u32) -> Self {
         Fixed { max_fps, rates: vec![Rate::Share(1.0)], duration, repetitions }
     }
 
-    /// A soak: one load for `total`, as trials of `interval` one after another, whose outcomes are the loss over
-    /// time. What the testbed waits between trials is not loaded: an interval should be long beside it.
+    /// Returns a soak: one load for `total`, as consecutive trials of `interval`, whose outcomes give the loss over time. There is no load
+    /// during the testbed's waits between trials, so an interval should be long in comparison.
     ///
-    /// It measures what a load loses; it does not search for the load of a given loss, as PLRsearch does.
+    /// It measures the loss of a load. Unlike PLRsearch, it does not search the load with a given loss.
     pub fn soak(load_fps: f64, total: Duration, interval: Duration) -> Self {
         let intervals = total.as_nanos().checked_div(interval.as_nanos()).unwrap_or(0);
         let repetitions = u32::try_from(intervals).unwrap_or(u32::MAX);
         Fixed { max_fps: load_fps, rates: vec![Rate::Share(1.0)], duration: interval, repetitions }
     }
 
-    /// Whether it can be run.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// The first field that makes no sense.
+    /// If a parameter is invalid; names the first one.
     pub fn check(&self) -> Result<(), BadInput> {
         BadInput::unless_rate(self.max_fps, "max_fps")?;
-        BadInput::unless(!self.rates.is_empty(), "rates", "must have one at least")?;
-        BadInput::unless(self.repetitions >= 1, "repetitions", "must be 1 at least")?;
+        BadInput::unless(!self.rates.is_empty(), "rates", "must not be empty")?;
+        BadInput::unless(self.repetitions >= 1, "repetitions", "must be at least 1")?;
         for rate in &self.rates {
             let fps = rate.fps(self.max_fps);
             BadInput::unless_rate(fps, "rates")?;
@@ -100,14 +100,14 @@ impl Fixed {
             BadInput::unless(
                 fps <= most,
                 "rates",
-                format_args!("must not be above {}, has {fps}", self.max_fps),
+                format_args!("must be at most max_fps ({}), one is {fps}", self.max_fps),
             )?;
             BadInput::unless_frames(fps, self.duration, "duration")?;
         }
         Ok(())
     }
 
-    /// The trials that it takes.
+    /// Returns the maximum number of trials.
     pub fn trials_at_most(&self) -> u32 {
         u32::try_from(self.rates.len()).unwrap_or(u32::MAX).saturating_mul(self.repetitions)
     }
@@ -115,7 +115,7 @@ impl Fixed {
     /// Runs the trials.
     ///
     /// # Errors
-    /// When the configuration makes no sense. Whatever the router does is a result.
+    /// If the parameters are invalid. Whatever the router does is a result, not an error.
     pub fn run(
         &self,
         measure: &mut dyn Measure,

@@ -1,6 +1,6 @@
-//! Frame loss rate: what share of the frames is lost, load by load. RFC 2544 section 26.3.
+//! Frame loss rate: the share of lost frames at each load (RFC 2544 section 26.3).
 //!
-//! From the largest load down in steps of at most 10 % of it, until two successive trials lose nothing.
+//! Goes from the largest load down, in steps of at most 10 % of it, until two successive trials have no loss.
 
 use std::time::Duration;
 
@@ -9,67 +9,67 @@ use serde::{Deserialize, Serialize};
 use super::run::{BadInput, Ended, Limits, Progress, Run, Tally, shown_loss};
 use crate::trial::{Measure, Outcome, Request};
 
-/// Successive trials without loss that end it, as RFC 2544 has it.
+/// Successive trials without loss that end the procedure (RFC 2544).
 const CLEAN: u32 = 2;
 
-/// Which loads to try.
+/// Parameters of the procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossRate {
-    /// The load of the first trial, frames a second in each direction: the link's most at the frame size.
+    /// The load of the first trial, in frames per second in each direction: the link's maximum at the frame size.
     pub max_fps: f64,
-    /// The step, a share of `max_fps`: 0.1 at most in RFC 2544, finer is encouraged.
+    /// The step, as a share of `max_fps`. RFC 2544 requires at most 0.1, and encourages finer steps.
     pub step: f64,
-    /// How long a trial sends.
+    /// Sending time of a trial.
     pub duration: Duration,
 }
 
-/// What was lost at a load.
+/// The loss at a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossPoint {
-    /// The load, a share of the largest.
+    /// The load, as a share of the largest.
     pub share: f64,
-    /// What was lost, a share of what should have been sent: (in − out)/in. For an invalid trial, too: see its outcome.
+    /// Lost frames as a share of the intended ones: (in − out)/in. Also set for an invalid trial; see its outcome.
     pub loss_ratio: f64,
     /// The trial.
     pub outcome: Outcome,
 }
 
-/// What came of it.
+/// Result of the procedure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossRateResult {
-    /// What was asked.
+    /// The parameters.
     pub asked: LossRate,
-    /// How it ended: `NothingForwarded` when no two successive trials were without loss, down to the smallest load.
+    /// How it ended: `NothingForwarded` if no two successive trials down to the smallest load were without loss.
     pub ended: Ended,
-    /// From the largest load down.
+    /// The points, from the largest load down.
     pub points: Vec<LossPoint>,
-    /// What it took.
+    /// Trials and time spent.
     pub tally: Tally,
 }
 
 impl LossRate {
-    /// Whether it can be run.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// The first field that makes no sense.
+    /// If a parameter is invalid; names the first one.
     pub fn check(&self) -> Result<(), BadInput> {
         BadInput::unless_rate(self.max_fps, "max_fps")?;
-        // A thousand trials are enough for any curve.
+        // The smallest step gives a thousand trials, enough for any curve.
         let sensible = self.step >= 0.001 && self.step <= 0.5;
         BadInput::unless(sensible, "step", format_args!("must be from 0.001 to 0.5, is {}", self.step))?;
         BadInput::unless_frames(self.max_fps * self.step, self.duration, "duration")
     }
 
-    /// The most trials that it takes: all loads above zero.
+    /// Returns the maximum number of trials: all loads above 0.
     pub fn trials_at_most(&self) -> u32 {
-        // 0.3/0.1 is a little less than 3: the last load would be a rounding error above zero.
+        // A division such as 0.3/0.1 can have a rounding error. Without the slack, the last load could be one: just above 0.
         (1.0 / self.step - 1e-9).ceil() as u32
     }
 
     /// Runs the trials.
     ///
     /// # Errors
-    /// When the configuration makes no sense. Whatever the router does is a result.
+    /// If the parameters are invalid. Whatever the router does is a result, not an error.
     pub fn search(
         &self,
         measure: &mut dyn Measure,
@@ -82,7 +82,7 @@ impl LossRate {
         let mut clean = 0;
         let mut ended = Ended::NothingForwarded;
         for index in 0..trials {
-            // From the index, not from the load before: steps must not add up their rounding errors.
+            // Computed from the index, so that rounding errors do not add up over the steps.
             let share = 1.0 - self.step * f64::from(index);
             let request = Request { load_fps: self.max_fps * share, duration: self.duration };
             let lossy = points.iter().rfind(|p| shown_loss(&p.outcome) > 0.0);

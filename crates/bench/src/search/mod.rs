@@ -1,9 +1,9 @@
-//! Searches: which trials to run, and what follows from them.
+//! Searches: the choice of trials, and the results derived from them.
 //!
-//! A search knows a router by nothing but [`Measure`](crate::trial::Measure): no clock, no thread, no file. Each is a
-//! configuration that is checked first ([`BadInput`] names the field), runs a number of trials that is bounded
-//! beforehand, tells its [`Progress`] after each, and ends in a result that says how it [`Ended`] and keeps what was
-//! found until then, a failure included. To stop one, let the `Measure` return a failure.
+//! A search accesses a router only through [`Measure`](crate::trial::Measure): no clock, no thread, no file. Its parameters are checked
+//! first ([`BadInput`] names the field). The number of trials is bounded in advance. It reports its [`Progress`] after each trial. The
+//! result states how the search [`Ended`] and keeps everything found until then, also after a failure. To stop a search, let the `Measure`
+//! return a failure.
 //!
 //! | procedure | source |
 //! |---|---|
@@ -14,11 +14,11 @@
 //! | [`mlr`] | MLRsearch: RFC 9971, draft-ietf-bmwg-mlrsearch |
 //! | [`fixed`] | maximum receive rate (RFC 2285 section 3.6.2), soak, given rates |
 //!
-//! How long, how often and how near is data: a [`profile`].
+//! Durations, repetitions and resolutions are data: a [`profile`].
 //!
-//! An invalid trial says nothing of the router. [`Valid`] repeats it; one that stays invalid counts against its load in
-//! every search, because nobody has shown that the router forwards it: a throughput can come out too low, and is marked
-//! then, but never too high.
+//! An invalid trial does not describe the router. [`Valid`] repeats it. A trial that stays invalid counts against its load in every search,
+//! because it does not show that the router forwards the load. A throughput can therefore be too low, and is marked then, but never too
+//! high.
 
 pub mod back_to_back;
 pub mod fixed;
@@ -33,7 +33,7 @@ mod valid;
 pub use run::{BadInput, Ended, Limits, Progress, Tally};
 pub use valid::Valid;
 
-/// Reports are made of results: each can be written down.
+/// Checks at compile time that results can be serialized for reports.
 #[cfg(test)]
 const _: () = {
     const fn written<T: serde::Serialize>() {}

@@ -1,4 +1,4 @@
-//! Profiles: durations, waits, repetitions and resolutions as data, and in what they differ from the RFCs.
+//! Profiles: durations, waits, repetitions and resolutions of a campaign, and their deviations from the RFCs.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use super::loss_rate::LossRate;
 use super::mlr::{Goal, Mlr};
 use super::throughput::{Resolution, Start, Step, Throughput};
 
-/// Sizes of Ethernet frames, check sequence included, that RFC 2544 section 9.1 has tested.
+/// Ethernet frame sizes that RFC 2544 section 9.1 requires, in bytes including the check sequence.
 pub const ETHERNET_SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
-/// The waits of a trial: RFC 2544 section 23.
+/// The waits around a trial (RFC 2544 section 23).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
     /// After the routing update is sent to the router (a).
     pub after_routes: Duration,
     /// After the learning frames are sent (b).
     pub after_learning: Duration,
-    /// For frames that are still under way when the last one was sent (d).
+    /// For frames still in flight after the last one was sent (d).
     pub residual: Duration,
     /// For the router to become stable before the next trial (e).
     pub restabilise: Duration,
 }
 
 impl Waits {
-    /// All of them: what a trial takes longer than it sends.
+    /// Returns the sum: the time that a trial takes in addition to sending.
     pub fn sum(&self) -> Duration {
         self.after_routes + self.after_learning + self.residual + self.restabilise
     }
@@ -36,7 +36,7 @@ impl Waits {
 /// Latency: RFC 2544 section 26.2, RFC 8219 section 7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyProfile {
-    /// How long the stream is sent.
+    /// Sending time of the stream.
     pub duration: Duration,
     /// Trials whose average (RFC 2544) or median (RFC 8219) is reported.
     pub repetitions: u32,
@@ -45,23 +45,23 @@ pub struct LatencyProfile {
 /// Back-to-back frames: RFC 2544 section 26.4, RFC 9004.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BackToBackProfile {
-    /// The longest burst, as the time it takes on the link.
+    /// The longest burst, as its transmission time on the link.
     pub longest: Duration,
-    /// How near the bounds of a burst come, in frames.
+    /// Resolution of a burst's bounds, in frames.
     pub resolution: u64,
     /// Searches whose average is reported.
     pub repetitions: u32,
-    /// How often a burst with loss is tried again: binary search with loss verification, which RFC 9004 recommends.
+    /// Retries of a burst with loss: binary search with loss verification, as recommended by RFC 9004.
     pub verifications: u32,
 }
 
 /// System recovery and reset: RFC 2544 sections 26.5 and 26.6.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecoveryProfile {
-    /// How long the overload is sent.
+    /// Sending time of the overload.
     pub overload: Duration,
-    /// How long a trial sends in which the router is restarted. A fifth of it is before, and a router that is not back by its end counts
-    /// as one that never was.
+    /// Sending time of a trial with a restart. The restart is after a fifth of it. A router that is not back by the end counts as never
+    /// back.
     #[serde(default = "RecoveryProfile::reset")]
     pub reset: Duration,
     /// Trials whose average is reported.
@@ -69,46 +69,46 @@ pub struct RecoveryProfile {
 }
 
 impl RecoveryProfile {
-    /// What it was in all profiles once.
+    /// The fixed value of profiles written before the field existed.
     fn reset() -> Duration {
         s(5.0)
     }
 }
 
-/// What all procedures of a campaign are run with.
+/// The parameters of all procedures of a campaign.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// Frame sizes in bytes, check sequence included.
+    /// Frame sizes in bytes, including the check sequence.
     pub frame_bytes: Vec<u32>,
     /// The waits of each trial.
     pub waits: Waits,
-    /// How often an invalid trial is repeated.
+    /// Repeats of an invalid trial, at most.
     pub invalid_repeats: u32,
-    /// How long trials of throughput and of frame loss rate send.
+    /// Sending time of throughput and frame loss rate trials.
     pub duration: Duration,
-    /// How near the bounds of the throughput come.
+    /// Resolution of the throughput's bounds.
     pub resolution: Resolution,
-    /// Searches of the throughput, whose median is reported with their spread. The RFC asks for none.
+    /// Throughput searches; their median and spread are reported. The RFC does not ask for repetitions.
     pub repetitions: u32,
-    /// The step of the frame loss rate, a share of the largest load.
+    /// Step of the frame loss rate, as a share of the largest load.
     pub loss_step: f64,
     /// Latency.
     pub latency: LatencyProfile,
-    /// How long trials of delay variation send: RFC 8219 section 7.3.
+    /// Sending time of delay variation trials (RFC 8219 section 7.3).
     pub variation: Duration,
     /// Back-to-back frames.
     pub back_to_back: BackToBackProfile,
     /// System recovery and reset.
     pub recovery: RecoveryProfile,
-    /// How long power and processor time without traffic are measured.
+    /// Measuring time of power and processor time without traffic.
     pub idle: Duration,
     /// The goals of MLRsearch.
     pub goals: Vec<Goal>,
 }
 
-/// What a time or a number of a profile is for.
+/// The procedures that a profile's value applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Part {
     /// Every trial.
@@ -127,14 +127,14 @@ pub enum Part {
     Recovery,
 }
 
-/// A way in which a profile is not as its RFC has it.
+/// A deviation of a profile from its RFC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Deviation {
     /// The RFC and its section.
     pub source: &'static str,
-    /// Where it matters.
+    /// The procedures that it affects.
     pub of: Part,
-    /// What differs, in words.
+    /// The difference, in words.
     pub what: String,
 }
 
@@ -144,13 +144,13 @@ impl fmt::Display for Deviation {
     }
 }
 
-/// So many seconds.
+/// Returns a duration of `seconds`.
 fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
 impl Profile {
-    /// The times and repetitions of RFC 2544, RFC 8219 and RFC 9004: days for a campaign.
+    /// Returns the profile with the times and repetitions of RFC 2544, RFC 8219 and RFC 9004. A campaign takes days.
     pub fn strict() -> Self {
         Profile {
             name: "strict".into(),
@@ -180,7 +180,7 @@ impl Profile {
         }
     }
 
-    /// Seconds for a trial and minutes for a campaign: to see where a router is, not to publish.
+    /// Returns a profile with trials of seconds and campaigns of minutes: for a first look, not for publication.
     pub fn quick() -> Self {
         Profile {
             name: "quick".into(),
@@ -210,7 +210,7 @@ impl Profile {
         }
     }
 
-    /// The search of a throughput between two loads, frames a second.
+    /// Returns the throughput search between two loads, in frames per second.
     pub fn throughput(&self, min_fps: f64, max_fps: f64) -> Throughput {
         let Profile { resolution, duration, .. } = *self;
         let step = match resolution {
@@ -220,24 +220,24 @@ impl Profile {
         Throughput { min_fps, max_fps, start: Start::Maximum, step, resolution, duration }
     }
 
-    /// The frame loss rate from a load down, frames a second.
+    /// Returns the frame loss rate procedure from a load down, in frames per second.
     pub fn loss_rate(&self, max_fps: f64) -> LossRate {
         LossRate { max_fps, step: self.loss_step, duration: self.duration }
     }
 
-    /// The back-to-back frames of a link that carries `max_fps`, after the throughput was measured.
+    /// Returns the back-to-back search for a link that carries `max_fps`, with the throughput measured before.
     pub fn back_to_back(&self, max_fps: f64, throughput_fps: f64) -> BackToBack {
         let BackToBackProfile { longest, resolution, repetitions, verifications, .. } = self.back_to_back;
         let longest = (max_fps * longest.as_secs_f64()) as u64;
         BackToBack { max_fps, throughput_fps, longest, resolution, repetitions, verifications }
     }
 
-    /// MLRsearch with its goals between two loads, frames a second.
+    /// Returns MLRsearch with the profile's goals between two loads, in frames per second.
     pub fn mlr(&self, min_fps: f64, max_fps: f64) -> Mlr {
         Mlr { goals: self.goals.clone(), ..Mlr::csit(min_fps, max_fps) }
     }
 
-    /// Every way in which its times and numbers are not as the RFCs have them, for the report: RFC 2544 section 23 has deviations reported.
+    /// Returns all deviations from the RFCs, for the report: RFC 2544 section 23 requires reporting them.
     pub fn deviations(&self) -> Vec<Deviation> {
         let mut found = Vec::new();
         let missing: Vec<String> = ETHERNET_SIZES
@@ -251,7 +251,7 @@ impl Profile {
         }
         let mut time = |source, of, what: &str, is: Duration, least: f64| {
             if is < s(least) {
-                let what = format!("{what} {} s, not {least} s at least", is.as_secs_f64());
+                let what = format!("{what} {} s, not at least {least} s", is.as_secs_f64());
                 found.push(Deviation { source, of, what });
             }
         };
@@ -283,7 +283,7 @@ impl Profile {
         time(
             "RFC 2544 section 26.4",
             Part::BackToBack,
-            "a trial of back-to-back frames takes, beyond its burst,",
+            "the wait after a back-to-back burst is",
             residual,
             2.0,
         );
@@ -297,7 +297,7 @@ impl Profile {
         );
         let mut count = |source, of, what: &str, is: u32, least: u32| {
             if is < least {
-                found.push(Deviation { source, of, what: format!("{what}: {is}, not {least} at least") });
+                found.push(Deviation { source, of, what: format!("{what}: {is}, not at least {least}") });
             }
         };
         count(
@@ -310,13 +310,13 @@ impl Profile {
         count(
             "RFC 2544 section 26.4",
             Part::BackToBack,
-            "repetitions of back-to-back",
+            "repetitions of a back-to-back search",
             self.back_to_back.repetitions,
             50,
         );
         if self.loss_step > 0.1 {
             let what = format!(
-                "the loads of the frame loss rate are {} % apart, not 10 % at most",
+                "the loads of the frame loss rate are {} % apart, not at most 10 %",
                 self.loss_step * 100.0
             );
             found.push(Deviation { source: "RFC 2544 section 26.3", of: Part::LossRate, what });

@@ -1,30 +1,30 @@
-//! System recovery (RFC 2544 section 26.5) and reset (RFC 2544 section 26.6, RFC 6201): what follows from the times and
-//! losses that a trial reports. Times are on the tester's clock; where it begins does not matter.
+//! System recovery (RFC 2544 section 26.5) and reset (RFC 2544 section 26.6, RFC 6201): times computed from the times and losses that a
+//! trial reports. Times are on the tester's clock, from any origin.
 
 use std::time::Duration;
 
-/// The load that overloads the router, frames a second: 110 % of its throughput, or the link's most if that is less.
-/// To be sent for 60 s at least. RFC 2544 section 26.5.
+/// Returns the load that overloads the router, in frames per second: 110 % of its throughput, but at most the link's maximum. It must be
+/// sent for at least 60 s (RFC 2544 section 26.5).
 pub fn overload_fps(throughput_fps: f64, max_fps: f64) -> f64 {
     (throughput_fps * 1.1).min(max_fps)
 }
 
-/// The load it recovers under, frames a second: half of the overload, not of the throughput. RFC 2544 section 26.5.
+/// Returns the load during recovery, in frames per second: half of the overload, not of the throughput (RFC 2544 section 26.5).
 pub fn relief_fps(overload_fps: f64) -> f64 {
     overload_fps / 2.0
 }
 
-/// System recovery time (RFC 2544 section 26.5, B − A): from `reduced_at`, when the load was halved (A), to the last
-/// frame that was lost (B: when it was sent, since a lost frame has no other time). Zero without a loss after A.
+/// Returns the system recovery time, B − A (RFC 2544 section 26.5). A is `reduced_at`, when the load was halved. B is when the last lost
+/// frame was sent; a lost frame has no other time. Zero without a loss after A.
 pub fn recovery_time(reduced_at: Duration, last_lost_at: Option<Duration>) -> Duration {
     last_lost_at.map_or(Duration::ZERO, |last| last.saturating_sub(reduced_at))
 }
 
-/// Reset time by loss (RFC 6201's frame-loss method): frames lost / frames offered a second, in one direction. Also
-/// what CSIT calls the effective blocked time of a change of configuration.
+/// Returns the reset time by RFC 6201's frame-loss method: lost frames / offered frames per second, in one direction. CSIT calls the same
+/// figure the effective blocked time of a configuration change.
 ///
-/// The loss must be the reset's alone: the load at or below the throughput, the trial long enough to see the end of the
-/// outage. `None` when the rate is not above zero.
+/// The reset must be the only cause of loss: the load must be at most the throughput, and the trial must outlast the outage. `None` if the
+/// rate is not above 0, or the time is out of range.
 pub fn reset_time_by_loss(lost: u64, offered_fps: f64) -> Option<Duration> {
     (offered_fps > 0.0).then(|| Duration::try_from_secs_f64(lost as f64 / offered_fps).ok()).flatten()
 }
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn an_overloaded_queue_recovers_when_it_has_room() {
-        // 1 million a second, 1000 wait; overload for 50 ms, then half of it: losses end with the overload, for a queue
-        // that is full has room again as soon as frames come more slowly than they go.
+        // The capacity is 1 million frames per second, with a queue of 1000. Overload for 50 ms, then half of it. Losses end with the
+        // overload: a full queue has room again as soon as frames arrive more slowly than they leave.
         let mut path = Path::new(1).capacity(1e6, 1000);
         let (mut sent_ns, mut last_lost) = (0.0, None);
         for seq in 0..100_000 {

@@ -1,4 +1,4 @@
-//! What all searches share: how they run a trial, count, tell their progress, and end.
+//! Common parts of all searches: running and counting trials, progress, budget, and how a search ends.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::trial::{Measure, Outcome, Request};
 
-/// A configuration that makes no sense.
+/// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadInput {
-    /// The field.
+    /// The parameter's field.
     pub field: &'static str,
-    /// What it must be.
+    /// The condition that it violates; follows the field's name in messages.
     pub why: String,
 }
 
 impl BadInput {
-    /// Passes when `holds`.
+    /// Returns an error unless `holds`.
     pub(crate) fn unless(holds: bool, field: &'static str, why: impl fmt::Display) -> Result<(), BadInput> {
         if holds { Ok(()) } else { Err(BadInput { field, why: why.to_string() }) }
     }
 
-    /// Passes when 0 < `min` < `max` < ∞: what every search between two loads needs.
+    /// Returns an error unless 0 < `min_fps` < `max_fps` < ∞, as every search between two loads requires.
     pub(crate) fn unless_range(min_fps: f64, max_fps: f64) -> Result<(), BadInput> {
         let positive = min_fps.is_finite() && min_fps > 0.0;
         BadInput::unless(positive, "min_fps", format_args!("must be above 0, is {min_fps}"))?;
@@ -30,20 +30,20 @@ impl BadInput {
         BadInput::unless(
             max_fps > min_fps,
             "max_fps",
-            format_args!("must be above min_fps, {min_fps}, is {max_fps}"),
+            format_args!("must be above min_fps ({min_fps}), is {max_fps}"),
         )
     }
 
-    /// Passes when a rate is above 0 and finite.
+    /// Returns an error unless a rate is above 0 and finite.
     pub(crate) fn unless_rate(fps: f64, field: &'static str) -> Result<(), BadInput> {
         BadInput::unless(fps.is_finite() && fps > 0.0, field, format_args!("must be above 0, is {fps}"))
     }
 
-    /// Passes when a trial at `fps` for `duration` sends a frame.
+    /// Returns an error unless a trial at `fps` for `duration` sends a frame.
     pub(crate) fn unless_frames(fps: f64, duration: Duration, field: &'static str) -> Result<(), BadInput> {
         BadInput::unless(!duration.is_zero(), field, "must be above 0")?;
         let frames = Request { load_fps: fps, duration }.frames();
-        BadInput::unless(frames > 0, field, format_args!("is too short: no frame is sent at {fps} frames/s"))
+        BadInput::unless(frames > 0, field, format_args!("is too short to send a frame at {fps} frames/s"))
     }
 }
 
@@ -55,68 +55,68 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// How a search ended. Only with `Found` is its result one that the procedure defines; everything else is to be marked.
+/// How a search ended. Only `Found` is a result as the procedure defines it; all others must be marked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// It found what it looked for.
+    /// The search found its result.
     Found,
-    /// The largest load was forwarded: the router can do that, and perhaps more.
+    /// The largest load was forwarded: the router's limit is at least that.
     AllForwarded,
     /// Not even the smallest load was forwarded.
     NothingForwarded,
-    /// The trials or the time it may take were used up.
+    /// The limit of trials or of time was reached.
     OutOfBudget,
-    /// A trial had no outcome: why.
+    /// A trial failed; with the reason.
     Failed(String),
 }
 
-/// What a search may take.
+/// The budget of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Trials.
+    /// Maximum number of trials.
     pub trials: u32,
-    /// Time that trials take ([`Outcome::took`]). No trial begins after it.
+    /// Maximum time of all trials ([`Outcome::took`]). No trial starts after it.
     pub time: Option<Duration>,
 }
 
-/// What a search took.
+/// The trials and time that a search spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Trials.
+    /// Number of trials.
     pub trials: u32,
-    /// Trials among them that were invalid, and had been repeated as often as was allowed.
+    /// Trials that stayed invalid after all repeats.
     pub invalid: u32,
-    /// The time they took.
+    /// Time of all trials.
     pub spent: Duration,
 }
 
-/// How far a search is, after a trial.
+/// The state of a search after a trial.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// What it took so far.
+    /// Trials and time spent so far.
     pub tally: Tally,
-    /// Which of several goals the trial was for; empty in a search that has one.
+    /// The goal that the trial was for; empty in a search with only one.
     pub goal: &'a str,
-    /// Trials that are left: at most, or as an estimate where the number depends on what they show (MLRsearch).
+    /// Remaining trials: the maximum, or an estimate if the number depends on their results (MLRsearch).
     pub trials_left: u32,
-    /// The time they take, if they wait as long as this one did.
+    /// Time of the remaining trials, if they wait as long as this one did.
     pub time_left: Duration,
-    /// What the search looks for is no less than this, in frames a second (a burst search: in frames).
+    /// Lower bound of the result before the trial, in frames per second (in a burst search: in frames).
     pub lower: Option<f64>,
-    /// And less than this. The bounds are those before the trial.
+    /// Upper bound of the result before the trial, in the same unit.
     pub upper: Option<f64>,
     /// The trial.
     pub outcome: &'a Outcome,
 }
 
-/// A trial that a search wants, and what it knows at that moment.
+/// A trial that a search requests, with the search's state.
 pub(crate) struct Wanted<'g> {
     pub(crate) request: Request,
     pub(crate) goal: &'g str,
     pub(crate) lower: Option<f64>,
     pub(crate) upper: Option<f64>,
-    /// Trials that are left after it, and the time they send; `None` leaves it at the limits.
+    /// Remaining trials after it, and their sending time; `None` to use the limits.
     pub(crate) left: Option<(u32, Duration)>,
 }
 
@@ -137,10 +137,10 @@ impl<'a> Run<'a> {
         Run { measure, progress, limits, tally: Tally::default() }
     }
 
-    /// Runs a trial, between the bounds of now.
+    /// Runs a trial between the current bounds.
     ///
     /// # Errors
-    /// How the search ends when no trial may begin, or this one had no outcome.
+    /// How the search ended, if the budget is spent or the trial failed.
     pub(crate) fn trial(
         &mut self,
         request: Request,
@@ -150,10 +150,10 @@ impl<'a> Run<'a> {
         self.wanted(Wanted { request, goal: "", lower, upper, left: None })
     }
 
-    /// Runs a trial.
+    /// Runs a trial, with the search's state for progress reports.
     ///
     /// # Errors
-    /// As [`Run::trial`].
+    /// Same as [`Run::trial`].
     pub(crate) fn wanted(&mut self, wanted: Wanted<'_>) -> Result<Outcome, Ended> {
         let late = self.limits.time.is_some_and(|time| self.tally.spent >= time);
         if late || self.tally.trials >= self.limits.trials {
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a trial shows that the router loses: an invalid one shows nothing, and counts as if all were lost.
+/// Returns the loss ratio that a trial proves. An invalid trial proves nothing, and counts as total loss.
 pub(crate) fn shown_loss(outcome: &Outcome) -> f64 {
     if outcome.is_valid() { outcome.loss_ratio() } else { 1.0 }
 }

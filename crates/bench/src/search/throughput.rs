@@ -1,7 +1,7 @@
-//! Throughput: the largest load of which no frame is lost. RFC 2544 section 26.1, RFC 1242 section 3.17.
+//! Throughput: the largest load without loss (RFC 2544 section 26.1, RFC 1242 section 3.17).
 //!
-//! Bisection between a load that was forwarded and one that was not, until they are as near as the resolution asks. A
-//! frame that could not be sent counts as lost.
+//! Bisects between a load that was forwarded and one that was not, until their distance is within the resolution. A frame that could not be
+//! sent counts as lost.
 
 use std::time::Duration;
 
@@ -14,41 +14,41 @@ use crate::trial::{Measure, Outcome, Request};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// The largest: a router as fast as the link is done after one trial.
+    /// The largest load: a router as fast as the link needs only one trial.
     Maximum,
-    /// Half way between the bounds, as siitperf begins.
+    /// The middle between the bounds, as in siitperf.
     Middle,
-    /// This one, in frames a second: a guess, from a run before.
+    /// This load, in frames per second: for example the result of an earlier run.
     At(f64),
 }
 
-/// Which load between two is tried.
+/// The choice of a load between two bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// Their arithmetic mean: halves the difference.
+    /// The arithmetic mean: halves the difference.
     Halve,
-    /// Their geometric mean: halves the ratio, which suits a relative resolution and bounds that are orders apart.
+    /// The geometric mean: halves the ratio. Suits a relative resolution, and bounds that are orders of magnitude apart.
     HalveRatio,
 }
 
-/// How near the bounds must come.
+/// The maximum distance of the final bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resolution {
-    /// So many frames a second.
+    /// In frames per second.
     Absolute(f64),
-    /// This share of the upper bound, above 0 and below 1.
+    /// As a share of the upper bound, above 0 and below 1.
     Relative(f64),
 }
 
 impl Resolution {
-    /// Whether bounds are near enough.
+    /// True if the distance of the bounds is within the resolution.
     pub fn reached(&self, lower: f64, upper: f64) -> bool {
         upper - lower <= self.of(upper)
     }
 
-    /// In the unit of the bounds, when the upper one is `upper`.
+    /// Returns the resolution in the unit of the bounds, for an upper bound `upper`.
     pub(crate) fn of(&self, upper: f64) -> f64 {
         match *self {
             Resolution::Absolute(width) => width,
@@ -69,47 +69,47 @@ impl Resolution {
     }
 }
 
-/// What to search, and how.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// The smallest load, frames a second in each direction. Less is not distinguished from none at all.
+    /// The smallest load, in frames per second in each direction. A throughput below it counts as none.
     pub min_fps: f64,
-    /// The largest load: the link's, or what the tester itself can do.
+    /// The largest load, in the same unit: the link's or the tester's maximum.
     pub max_fps: f64,
     /// The first load.
     pub start: Start,
-    /// The rule for the next.
+    /// The rule for the next load.
     pub step: Step,
     /// When to stop.
     pub resolution: Resolution,
-    /// How long a trial sends: 60 s at least in RFC 2544 section 24.
+    /// Sending time of a trial: at least 60 s in RFC 2544 section 24.
     pub duration: Duration,
 }
 
-/// What came of it.
+/// Result of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputResult {
-    /// What was asked.
+    /// The parameters.
     pub asked: Throughput,
     /// How it ended.
     pub ended: Ended,
-    /// The largest load, in frames a second and direction, that was forwarded whole; `None` when none was.
+    /// The largest load forwarded without loss, in frames per second and direction; `None` if there is none.
     pub throughput_fps: Option<f64>,
-    /// The smallest load that was not; `None` when there was none.
+    /// The smallest load with loss; `None` if there is none.
     pub upper_fps: Option<f64>,
-    /// The upper bound rests on an invalid trial: the limit may be the tester's, not the router's.
+    /// True if the upper bound is from an invalid trial: the limit may be the tester's, not the router's.
     pub upper_unproved: bool,
-    /// What it took.
+    /// Trials and time spent.
     pub tally: Tally,
     /// All trials, in order.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Throughput {
-    /// Whether it can be searched.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// The first field that makes no sense.
+    /// If a parameter is invalid; names the first one.
     pub fn check(&self) -> Result<(), BadInput> {
         BadInput::unless_range(self.min_fps, self.max_fps)?;
         self.resolution.check()?;
@@ -120,14 +120,14 @@ impl Throughput {
         BadInput::unless_frames(self.min_fps, self.duration, "duration")
     }
 
-    /// The most trials that it takes, whatever the router does: the bisection, one for either end, and one for a start
-    /// that halves nothing.
+    /// Returns the maximum number of trials for any router: the bisection, one at each end, and one for a start that does not halve the
+    /// range.
     pub fn trials_at_most(&self) -> u32 {
         let (min, max) = (self.min_fps, self.max_fps);
         let halvings = match self.step {
-            // The upper bound of a relative resolution is no less than the smallest load.
+            // With a relative resolution, the smallest possible upper bound is the smallest load.
             Step::Halve => ((max - min) / self.resolution.of(min)).log2(),
-            // Bounds of a ratio q are (1 − 1/q)·upper apart.
+            // Bounds with ratio q have the distance (1 − 1/q)·upper.
             Step::HalveRatio => {
                 let share = (self.resolution.of(max) / max).min(0.5);
                 ((max / min).ln() / -(-share).ln_1p()).log2()
@@ -139,7 +139,7 @@ impl Throughput {
     /// Runs the search.
     ///
     /// # Errors
-    /// When the configuration makes no sense. Whatever the router does is a result.
+    /// If the parameters are invalid. Whatever the router does is a result, not an error.
     pub fn search(
         &self,
         measure: &mut dyn Measure,
@@ -175,9 +175,9 @@ impl Throughput {
         })
     }
 
-    /// The next load, or how the search ended.
+    /// Returns the next load, or how the search ended.
     fn next(&self, bounds: &Bounds, first: bool) -> Result<f64, Ended> {
-        // Ends that were not tried stand for bounds until the search has come near them, and are tried then.
+        // An end of the range that was not tried serves as a bound. It is tried once the search gets near it.
         let (lower, upper) = (bounds.lower.unwrap_or(self.min_fps), bounds.upper.unwrap_or(self.max_fps));
         if lower >= self.max_fps {
             return Err(Ended::AllForwarded);
@@ -196,7 +196,7 @@ impl Throughput {
                 Start::At(fps) => fps,
             });
         }
-        // Numbers have no more digits: as near as it gets, whatever the resolution.
+        // Floating-point numbers cannot get nearer, whatever the resolution.
         let exhausted = middle <= lower || middle >= upper;
         if !self.resolution.reached(lower, upper) && !exhausted {
             return Ok(middle);

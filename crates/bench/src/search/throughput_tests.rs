@@ -57,7 +57,7 @@ fn the_smallest_load_may_be_the_throughput() {
 
 #[test]
 fn a_failure_keeps_what_was_found_before() {
-    // Forwards 5 million, is lossy up to 8 million, and is gone above.
+    // Forwards 5 million frames per second, loses frames up to 8 million, and fails above.
     let asked = Throughput { start: Start::At(4e6), ..search() };
     let result = run(asked, &mut Router::new(5e6).fails_above(8e6));
     assert!(matches!(result.ended, Ended::Failed(ref why) if why.contains("8000000")), "{:?}", result.ended);
@@ -87,7 +87,7 @@ fn a_bound_by_invalid_trials_is_marked() {
     assert_eq!((result.ended, result.upper_unproved), (Ended::Found, true));
     assert!(result.throughput_fps.unwrap() <= 2e6 && result.tally.invalid > 0);
     assert!(!run(search(), &mut Router::new(5e6)).upper_unproved);
-    // An invalid trial on the way does not matter once a valid one has lost frames below it.
+    // An invalid trial does not matter once a valid trial at a lower load has loss.
     let mut at_first = |request: Request| {
         Router::new(5e6).invalid(if request.load_fps > 1e7 { 1.0 } else { 0.0 }).measure(request)
     };
@@ -108,7 +108,7 @@ fn bad_input_names_its_field() {
     assert_eq!(field(Throughput { duration: Duration::ZERO, ..search() }), "duration");
     assert_eq!(field(Throughput { duration: Duration::from_micros(10), ..search() }), "duration");
     let told = Throughput { max_fps: 500.0, ..search() }.check().unwrap_err().to_string();
-    assert_eq!(told, "max_fps must be above min_fps, 1000, is 500");
+    assert_eq!(told, "max_fps must be above min_fps (1000), is 500");
 }
 
 fn any_search() -> impl Strategy<Value = Throughput> {
@@ -129,12 +129,12 @@ fn any_search() -> impl Strategy<Value = Throughput> {
 }
 
 proptest! {
-    /// The bound of trials is `trials_at_most`; the search ends by itself before.
+    /// The number of trials is at most `trials_at_most`; the search ends on its own before that.
     #[test]
     fn every_capacity_is_found_within_the_resolution(asked in any_search(), log_capacity in 3.0f64..7.0) {
         let capacity = 10f64.powf(log_capacity);
         let result = run(asked, &mut Router::new(capacity));
-        // What is not a whole frame in a trial cannot be seen.
+        // Less than one frame per trial is not visible.
         let frame = 1.0 / asked.duration.as_secs_f64();
         prop_assert_eq!(&result.ended, &Ended::Found, "{:?}", result);
         let (lower, upper) = (result.throughput_fps.unwrap(), result.upper_fps.unwrap());
@@ -142,7 +142,7 @@ proptest! {
         prop_assert!(lower <= capacity + frame && capacity - frame <= upper, "{} {} {}", lower, capacity, upper);
     }
 
-    /// Whatever limits the router, the throughput is the largest load without loss.
+    /// For every kind of bottleneck, the throughput is the largest load without loss.
     #[test]
     fn every_kind_of_router_is_found(
         asked in any_search(), kind in 0..4, log_limit in 4.0f64..6.5, queue in 1u64..5000,
@@ -162,7 +162,7 @@ proptest! {
         prop_assert!(lower <= exact + 2.0 / seconds && exact - 2.0 / seconds <= upper, "{} {} {}", lower, exact, upper);
     }
 
-    /// A capacity that moves is found within what it moves by.
+    /// A capacity with jitter is found within its jitter.
     #[test]
     fn a_moving_capacity_is_found_where_it_moves(asked in any_search(), log_capacity in 3.5f64..6.9, seed: u64) {
         let capacity = 10f64.powf(log_capacity);
@@ -174,8 +174,7 @@ proptest! {
         prop_assert!(lower <= capacity * 1.005 + frame && upper >= capacity * 0.995 - frame);
     }
 
-    /// One spike on the way, and the search goes on below it, as RFC 2544 has it: the throughput is too low then, never
-    /// too high.
+    /// After a spike, the search continues below that load, as in RFC 2544: the throughput is then too low, but never too high.
     #[test]
     fn noise_ends_in_a_result(asked in any_search(), log_capacity in 3.0f64..7.5, seed: u64) {
         let capacity = 10f64.powf(log_capacity);

@@ -1,11 +1,11 @@
-//! Invalid trials are repeated: the one place for that.
+//! Repeats invalid trials.
 
 use crate::trial::{Failure, Measure, Outcome, Request};
 
-/// Repeats invalid trials of another `Measure`, up to a number of times, and counts them. One that is still invalid
-/// after the last repeat is returned as it is, its reasons in [`Outcome::invalid`].
+/// A `Measure` that repeats invalid trials of another one, up to a limit, and counts the repeats. A trial that is still invalid after the
+/// last repeat is returned, with its reasons in [`Outcome::invalid`].
 ///
-/// A borrowed `Measure` is wrapped as a closure: `Valid::new(|request| measure.measure(request), 3)`.
+/// To wrap a borrowed `Measure`, use a closure: `Valid::new(|request| measure.measure(request), 3)`.
 #[derive(Clone, Debug)]
 pub struct Valid<M> {
     inner: M,
@@ -14,30 +14,30 @@ pub struct Valid<M> {
 }
 
 impl<M> Valid<M> {
-    /// Repeats an invalid trial of `inner` up to `repeats` times.
+    /// Makes a `Measure` that repeats an invalid trial of `inner` up to `repeats` times.
     pub fn new(inner: M, repeats: u32) -> Self {
         Valid { inner, repeats, repeated: 0 }
     }
 
-    /// Trials that were invalid and have been repeated.
+    /// Returns the number of repeated trials.
     pub fn repeated(&self) -> u64 {
         self.repeated
     }
 
-    /// Whoever runs the trials.
+    /// Returns the wrapped `Measure`.
     pub fn inner(&self) -> &M {
         &self.inner
     }
 
-    /// The same, to be told what the trials are for.
+    /// Returns the wrapped `Measure` as mutable, for example to set the purpose of the next trials.
     pub fn inner_mut(&mut self) -> &mut M {
         &mut self.inner
     }
 
-    /// Runs what is more than one trial, and repeats all of it while it is invalid, as a trial.
+    /// Runs a group of trials, and repeats the whole group while it is invalid, like a single trial.
     ///
     /// # Errors
-    /// The first failure: it is not repeated.
+    /// The first failure; it is not repeated.
     pub fn until<T>(
         &mut self,
         is_valid: impl Fn(&T) -> bool,

@@ -1,25 +1,25 @@
-//! Which load to try next, at which duration.
+//! Chooses the next load, and the duration of its trials.
 //!
-//! A goal is reached by way of coarser targets: few short trials find where it is, and only near there are trials
-//! long and many. All goals go from one target to the next together, so that what one has tried serves the others.
+//! A goal is reached through a series of coarser targets. A few short trials find its approximate load; only near there are trials long and
+//! many. All goals proceed through their targets at the same pace, so that the trials of one serve the others.
 
 use std::time::Duration;
 
 use super::classify::Class;
 use super::loads::{Bounds, Loads};
 
-/// The way of one goal.
+/// The progress of one goal through its targets.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// The first of its targets in the list of all; the last one is the goal itself.
+    /// Index of its first target in the list of all targets; `last` is the goal itself.
     first: usize,
     last: usize,
-    /// The target and load that were chosen: kept until the load is decided.
+    /// The chosen target and load, kept until the load is classified.
     at: Option<(usize, f64)>,
     last_move: Move,
 }
 
-/// How a load was chosen, and how often in a row so.
+/// How the last load was chosen; with the number of preceding steps in the same direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Move {
     Up(u32),
@@ -27,7 +27,7 @@ enum Move {
     Other,
 }
 
-/// Loads that are tried for a target, about: its bounds, and one between.
+/// Approximate number of loads tried for a target: its bounds, and one between them.
 const LOADS_A_TARGET: u32 = 3;
 
 impl Way {
@@ -35,37 +35,37 @@ impl Way {
         Way { first, last, at: None, last_move: Move::Other }
     }
 
-    /// The goal itself.
+    /// Returns the index of the goal itself.
     pub(super) fn goal(&self) -> usize {
         self.last
     }
 
-    /// The target to work on: the one behind the finest that is reached; `None` when the goal is. Those before it may
-    /// have lost a bound by what longer trials showed, and do not matter any more.
+    /// Returns the target to work on: the one after the finest target reached; `None` if the goal is reached. Coarser targets may have lost
+    /// a bound through longer trials; that no longer matters.
     pub(super) fn target(&self, loads: &Loads) -> Option<usize> {
         let reached = (self.first..=self.last).rev().find(|&target| loads.ended(target).is_some());
         let next = reached.map_or(self.first, |target| target + 1);
         (next <= self.last).then_some(next)
     }
 
-    /// How many targets it has behind it.
+    /// Returns the number of targets before `target`.
     pub(super) fn progress(&self, target: usize) -> usize {
         target - self.first
     }
 
-    /// Trials that the goal still needs, and the time they send: about as many as for a router without noise.
+    /// Estimates the trials that the goal still needs, and their sending time, for a router without noise.
     pub(super) fn left(&self, loads: &Loads) -> (u32, Duration) {
         let Some(now) = self.target(loads) else { return (0, Duration::ZERO) };
         (now..=self.last).fold((0, Duration::ZERO), |(trials, time), target| {
             let target = loads.target(target);
-            // An exceed ratio of a half needs half of the sum.
+            // With an exceed ratio of one half, half of the duration sum decides.
             let share = target.exceed_ratio.max(1.0 - target.exceed_ratio);
             let more = (f64::from(target.trials_a_load()) * share).ceil() as u32 * LOADS_A_TARGET;
             (trials + more, time + target.duration * more)
         })
     }
 
-    /// The next load for a target.
+    /// Chooses the next load for a target.
     pub(super) fn choose(&mut self, target: usize, loads: &Loads, min_fps: f64, max_fps: f64) -> f64 {
         let bounds = loads.bounds(target);
         if let Some((at_target, fps)) = self.at
@@ -85,9 +85,9 @@ impl Way {
         fps
     }
 
-    /// A load that is likely to be a bound: the lower bound of the target before, then the middle of its bounds,
-    /// which are twice as far apart as they may be now, and its upper bound only if the middle was no upper one. For
-    /// the first target, what came back of the largest load, and what came back of that.
+    /// Returns a load that is likely to be a bound. First the lower bound of the preceding target. Then the middle of that target's bounds,
+    /// whose width is twice the current target's. Then its upper bound, if the middle was not an upper bound. For the first target: the
+    /// rate forwarded at the largest load, and then the rate forwarded at that load.
     fn guess(&self, target: usize, loads: &Loads, bounds: &Bounds, max_fps: f64) -> Option<f64> {
         let guesses = if target > self.first {
             let before = loads.bounds(target - 1);
@@ -104,9 +104,9 @@ impl Way {
         guesses.into_iter().flatten().find(|&fps| bounds.has_inside(fps))
     }
 
-    /// A load from the bounds alone.
+    /// Derives the next load from the bounds alone.
     fn step(&self, width: f64, bounds: &Bounds, max_fps: f64) -> (f64, Move) {
-        // Steps of the same direction double (in the logarithm).
+        // Consecutive steps in the same direction double in size (logarithmically).
         let narrow = 1.0 - width;
         let ratio = |times: u32| narrow.powf(2f64.powi(times.min(30) as i32));
         let (up, down) = match self.last_move {
@@ -121,8 +121,8 @@ impl Way {
             (Some(lower), Some(upper)) => {
                 let middle = lower.sqrt() * upper.sqrt();
                 let above = lower / ratio(up);
-                // An upper bound far away is an old one, the largest load perhaps: better from below, if that is
-                // nearer. Not when the lower bound itself was found by steps down, for then the upper one is new.
+                // A distant upper bound is an old one, such as the largest load. If a step up from the lower bound is shorter, take that.
+                // Not if steps down found the lower bound, because then the upper bound is new.
                 if down == 0 && above < middle { (above, Move::Up(up)) } else { (middle, Move::Other) }
             }
         }

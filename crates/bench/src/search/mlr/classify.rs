@@ -7,50 +7,50 @@ use serde::{Deserialize, Serialize};
 
 use super::goal::Target;
 
-/// What one trial showed of a load.
+/// The result of one trial of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
-    /// How long it sent: decides whether it is a short trial.
+    /// Sending time; decides whether it is a short trial.
     pub duration: Duration,
-    /// How long it counts.
+    /// Effective duration, which the sums count.
     pub effective: Duration,
-    /// What it lost; 1 when it was invalid.
+    /// Loss ratio; 1 if the trial was invalid.
     pub loss_ratio: f64,
-    /// Whether it was valid.
+    /// True if the trial was valid.
     pub valid: bool,
 }
 
-/// What the trials of a load make it, for a goal.
+/// The classification of a load for a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// It upholds the goal, whatever the trials that are missing would show.
+    /// Meets the goal, whatever further trials would show.
     Lower,
-    /// It fails the goal, whatever they would show.
+    /// Fails the goal, whatever further trials would show.
     Upper,
-    /// It depends on them.
+    /// Depends on further trials.
     Undecided,
 }
 
-/// Seconds. Durations are whole nanoseconds: what is less is a rounding error, and must not decide a tie, for ties are
-/// common (half of the trials, say) and go to the lower bound.
+/// Rounding tolerance in seconds. Durations are whole nanoseconds, so anything smaller is a rounding error. It must not decide a tie: ties
+/// are common (for example, half of the trials) and make a lower bound.
 const ROUNDING: f64 = 1e-9;
 
-/// The effective durations of the trials of a load, by what a goal makes of them.
+/// Effective durations of a load's trials, by length and loss relative to a goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Trials of the final duration or longer that lost no more than the goal allows.
+    /// Full-length trials with loss within the goal's loss ratio.
     pub full_low: Duration,
-    /// Those that lost more.
+    /// Full-length trials with more loss.
     pub full_high: Duration,
-    /// Shorter trials that lost no more.
+    /// Short trials with loss within the goal's loss ratio.
     pub short_low: Duration,
-    /// Shorter trials that lost more.
+    /// Short trials with more loss.
     pub short_high: Duration,
 }
 
 impl Sums {
-    /// Counts a trial.
+    /// Adds a trial.
     pub fn add(&mut self, target: &Target, seen: &Seen) {
         let high = seen.loss_ratio > target.loss_ratio;
         let sum = match (seen.duration >= target.duration, high) {
@@ -66,14 +66,14 @@ impl Sums {
     pub fn classify(&self, target: &Target) -> Class {
         let [full_low, full_high, short_low, short_high] =
             [self.full_low, self.full_high, self.short_low, self.short_high].map(|sum| sum.as_secs_f64());
-        // Short trials count only as far as their high-loss share is beyond what the goal allows: losses of short
-        // trials are expected to recur in long ones, their lack is not.
+        // Short trials count only by the excess of high loss over what the goal allows. High loss in short trials is expected to recur in
+        // long ones; low loss is not.
         let coefficient = target.exceed_ratio / (1.0 - target.exceed_ratio);
         let excess = (short_high - short_low * coefficient).max(0.0);
         let high = full_high + excess;
         let whole = (full_low + high).max(target.duration_sum.as_secs_f64());
         let allowed = whole * target.exceed_ratio;
-        // What is missing: all of it high-loss, or none.
+        // The remaining time: all of it high-loss (pessimistic), or none of it (optimistic).
         let pessimistic = whole - full_low <= allowed + ROUNDING;
         let optimistic = high <= allowed + ROUNDING;
         match (pessimistic, optimistic) {
@@ -84,8 +84,8 @@ impl Sums {
     }
 }
 
-/// Conditional throughput of a load, in frames a second: the load less the loss that its full-length trials exceed
-/// for no more than the goal's share of the time. `None` without a trial of full length.
+/// Returns the conditional throughput of a load, in frames per second: the load less the loss that its full-length trials exceed for at
+/// most the goal's share of the time. `None` without a full-length trial.
 pub fn conditional_fps(target: &Target, load_fps: f64, trials: &[Seen]) -> Option<f64> {
     let mut full: Vec<&Seen> = trials.iter().filter(|seen| seen.duration >= target.duration).collect();
     full.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
@@ -100,7 +100,7 @@ pub fn conditional_fps(target: &Target, load_fps: f64, trials: &[Seen]) -> Optio
         loss_ratio = seen.loss_ratio;
         remaining -= seen.effective.as_secs_f64();
     }
-    // Trials that are missing may lose everything.
+    // Missing trials count as total loss.
     Some(if remaining > ROUNDING { 0.0 } else { load_fps * (1.0 - loss_ratio) })
 }
 

@@ -1,4 +1,4 @@
-//! The example search of RFC 9971 (appendix "Example Search"), decision by decision, and the definition read plainly.
+//! The example search of RFC 9971 (appendix "Example Search"), decision by decision, and a direct implementation of the definition.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn target(final_s: u64, sum_s: u64, loss_ratio: f64, exceed_ratio: f64) -> Targe
     }
 }
 
-/// So many trials of so many seconds and so much loss.
+/// Returns `count` trials with this duration and loss.
 fn seen(count: usize, seconds: u64, loss_ratio: f64) -> Vec<Seen> {
     let duration = Duration::from_secs(seconds);
     vec![Seen { duration, effective: duration, loss_ratio, valid: true }; count]
@@ -37,7 +37,7 @@ fn goals() -> [Target; 4] {
     ]
 }
 
-/// What the six points in time add: trials, seconds, loss.
+/// The trials added at each of the six points in time: number, seconds, loss ratio.
 const ADDED: [(usize, u64, f64); 6] =
     [(59, 1, 0.0), (1, 1, 0.01), (59, 1, 0.01), (1, 1, 0.0), (1, 60, 0.001), (1, 60, 0.0)];
 
@@ -55,9 +55,8 @@ fn every_decision_of_the_example_search() {
         [Upper, Undecided, Undecided, Undecided],
         [Upper, Undecided, Undecided, Upper],
         [Upper, Undecided, Lower, Upper],
-        // The tables of points 5 and 6 print "Lower Bound" for the last goal, beside exceed ratios of 42.857 % and
-        // 27.273 %, optimistic and pessimistic alike. Both are above its 20 %, which makes an upper bound by the
-        // definition and by the RFC's own code.
+        // The RFC's tables for points 5 and 6 print "Lower Bound" for the last goal, with exceed ratios of 42.857 % and 27.273 %, both
+        // optimistic and pessimistic. Both are above the goal's 20 %, so the definition and the RFC's own code give an upper bound.
         [Upper, Undecided, Lower, Upper],
         [Upper, Lower, Lower, Upper],
     ];
@@ -71,7 +70,7 @@ fn every_decision_of_the_example_search() {
 
 #[test]
 fn every_sum_of_the_example_search() {
-    // Per point and goal, in seconds: full-length high and low loss, short high and low loss.
+    // Per point and goal, in seconds: full-length high loss, full-length low loss, short high loss, short low loss.
     let expected: [[[u64; 4]; 4]; 6] = [
         [[0, 0, 0, 59], [0, 0, 0, 59], [0, 59, 0, 0], [0, 0, 0, 59]],
         [[0, 0, 1, 59], [0, 0, 1, 59], [1, 59, 0, 0], [0, 0, 1, 59]],
@@ -97,7 +96,7 @@ fn the_conditional_throughputs_of_the_example_search() {
     let trials: Vec<Seen> =
         ADDED.iter().flat_map(|&(count, seconds, loss)| seen(count, seconds, loss)).collect();
     let found = goals().map(|goal| conditional_fps(&goal, 1e6, &trials).unwrap());
-    // The first goal has the load as its upper bound: its value means nothing. So has the last; the RFC computes it.
+    // For the first goal the load is an upper bound, so its value means nothing. The same holds for the last goal, but the RFC computes it.
     assert_eq!(found[1..], [1e6, 1e6, 999e3]);
 }
 
@@ -119,8 +118,8 @@ fn half_of_the_csit_trials_decide() {
     assert_eq!((class(10, 0), class(0, 10)), (Class::Undecided, Class::Undecided));
 }
 
-/// The definition read plainly, in whole milliseconds and an exceed ratio of `sixteenths`: is the share of time in high
-/// loss certain to stay within the ratio, or certain not to, whatever fills the time that is missing?
+/// Implements the definition directly, in whole milliseconds, with an exceed ratio of `sixteenths`/16. The share of high-loss time is
+/// certain to stay within the ratio, certain to exceed it, or depends on the remaining time.
 fn plain(target: &Target, sixteenths: i128, trials: &[Seen]) -> Class {
     let time = |full: bool, high: bool| -> i128 {
         trials
@@ -129,7 +128,7 @@ fn plain(target: &Target, sixteenths: i128, trials: &[Seen]) -> Class {
             .map(|t| t.effective.as_millis() as i128)
             .sum()
     };
-    // All times are multiplied by (16 − sixteenths), so that nothing is divided.
+    // All times are multiplied by (16 − sixteenths) to avoid divisions.
     let scale = 16 - sixteenths;
     let excess = (time(false, true) * scale - time(false, false) * sixteenths).max(0);
     let (low, high) = (time(true, false) * scale, time(true, true) * scale + excess);

@@ -1,4 +1,4 @@
-//! Search goals: what a load must show to count as a bound.
+//! Search goals: the conditions under which a load is a bound.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use crate::search::run::BadInput;
 /// A search goal of MLRsearch (RFC 9971, "Search Goal").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
-    /// What reports call it.
+    /// Name in reports.
     pub name: String,
-    /// Goal Loss Ratio: a trial that loses more is a high-loss trial. 0 to 1, 1 excluded.
+    /// Goal Loss Ratio: a trial with a higher loss ratio is a high-loss trial. From 0 to below 1.
     pub loss_ratio: f64,
-    /// Goal Exceed Ratio: the share of the time that may be spent in high-loss trials. 0 to 1, 1 excluded.
+    /// Goal Exceed Ratio: the share of time that high-loss trials may take. From 0 to below 1.
     pub exceed_ratio: f64,
-    /// Goal Width: how near the bounds must come, as a share of the upper one. 10⁻⁶ to 0.5.
+    /// Goal Width: the maximum distance of the bounds, as a share of the upper bound. 10⁻⁶ to 0.5.
     pub width: f64,
-    /// Goal Initial Trial Duration: the search begins with trials of this length.
+    /// Goal Initial Trial Duration: the duration of the first trials.
     pub initial_duration: Duration,
-    /// Goal Final Trial Duration: a shorter trial is a short one, and counts for less.
+    /// Goal Final Trial Duration: shorter trials are short trials, and count less.
     pub final_duration: Duration,
-    /// Goal Duration Sum: so much time of trials of the final duration decides about any load.
+    /// Goal Duration Sum: the total time of trials of the final duration that always decides about a load.
     pub duration_sum: Duration,
 }
 
 impl Goal {
-    /// The goal whose result is the throughput of RFC 2544 section 24 (RFC 9971, "MLRsearch Compliant with RFC
-    /// 2544"). Its shorter trials can only rule loads out; the throughput itself is from a trial of 60 s.
+    /// Returns the goal whose result is the throughput of RFC 2544 section 24 (RFC 9971, "MLRsearch Compliant with RFC 2544"). Its shorter
+    /// trials can only rule loads out; the throughput itself is from a trial of 60 s.
     pub fn rfc2544() -> Self {
         Goal {
             name: "RFC2544".into(),
@@ -40,8 +40,8 @@ impl Goal {
         }
     }
 
-    /// Binary search with loss verification of ETSI GS NFV-TST 009 section 12.3.3, with max(r) = 2 and z = infinity:
-    /// of two trials of 60 s one must lose nothing.
+    /// Returns the goal for binary search with loss verification of ETSI GS NFV-TST 009 section 12.3.3, with max(r) = 2 and z = infinity:
+    /// one of two trials of 60 s must be without loss.
     pub fn tst009() -> Self {
         Goal {
             name: "TST009".into(),
@@ -52,7 +52,7 @@ impl Goal {
         }
     }
 
-    /// The non-drop rate as FD.io CSIT measures it: 21 trials of 1 s, half of which must lose nothing.
+    /// Returns the goal for the non-drop rate as in FD.io CSIT: 21 trials of 1 s, half of which must be without loss.
     pub fn csit_ndr() -> Self {
         Goal {
             name: "NDR".into(),
@@ -63,12 +63,12 @@ impl Goal {
         }
     }
 
-    /// The partial-drop rate as FD.io CSIT measures it: as [`Goal::csit_ndr`], with half a percent of loss.
+    /// Returns the goal for the partial-drop rate as in FD.io CSIT: [`Goal::csit_ndr`] with a loss ratio of 0.5 %.
     pub fn csit_pdr() -> Self {
         Goal { name: "PDR".into(), loss_ratio: 0.005, ..Goal::csit_ndr() }
     }
 
-    /// The same with final trials of another duration: the others are longer or shorter by as much.
+    /// Returns the goal with another final duration; the other durations are scaled by the same factor.
     pub fn scaled(&self, final_duration: Duration) -> Goal {
         let by = final_duration.as_secs_f64() / self.final_duration.as_secs_f64();
         let scale = |duration: Duration| duration.mul_f64(by);
@@ -80,10 +80,10 @@ impl Goal {
         }
     }
 
-    /// Whether it makes sense.
+    /// Checks the goal.
     ///
     /// # Errors
-    /// The first field that does not.
+    /// If a field is invalid; names the first one.
     pub fn check(&self) -> Result<(), BadInput> {
         let share = |value: f64| (0.0..1.0).contains(&value);
         let told = |value: f64| format!("must be from 0 to below 1, is {value} (goal {})", self.name);
@@ -95,21 +95,20 @@ impl Goal {
         let told = |what: &str| format!("must {what} (goal {})", self.name);
         BadInput::unless(!self.initial_duration.is_zero(), "initial_duration", told("be above 0"))?;
         let longer = self.final_duration >= self.initial_duration;
-        BadInput::unless(longer, "final_duration", told("not be below initial_duration"))?;
+        BadInput::unless(longer, "final_duration", told("be at least initial_duration"))?;
         let longer = self.duration_sum >= self.final_duration;
-        BadInput::unless(longer, "duration_sum", told("not be below final_duration"))
+        BadInput::unless(longer, "duration_sum", told("be at least final_duration"))
     }
 
-    /// What is to be reached one after another: `preceding` coarser targets, each with shorter trials, fewer of them,
-    /// and twice the width of the next, then the goal itself.
+    /// Returns the targets in order: `preceding` coarser ones, then the goal itself. A coarser target has shorter and fewer trials, and
+    /// twice the width of the next one.
     pub(super) fn targets(&self, preceding: u32) -> Vec<Target> {
         (0..=preceding)
             .rev()
             .map(|above| Target {
                 loss_ratio: self.loss_ratio,
                 exceed_ratio: self.exceed_ratio,
-                // Twice in the logarithm, so that the geometric mean of bounds as far apart as this gives the next
-                // width.
+                // Twice in the logarithm: the geometric mean of two bounds at this distance then gives the next width.
                 width: 1.0 - (1.0 - self.width).powf(2f64.powi(above as i32)),
                 duration: between(self.initial_duration, self.final_duration, above, preceding),
                 duration_sum: between(self.initial_duration, self.duration_sum, above, preceding),
@@ -118,7 +117,7 @@ impl Goal {
     }
 }
 
-/// From `first` to `last` in equal ratios: `last` when nothing is `above`, `first` when all of `steps` are.
+/// Interpolates geometrically from `last` (at `above` = 0) to `first` (at `above` = `steps`).
 fn between(first: Duration, last: Duration, above: u32, steps: u32) -> Duration {
     if above == 0 {
         return last;
@@ -127,7 +126,7 @@ fn between(first: Duration, last: Duration, above: u32, steps: u32) -> Duration 
     last.mul_f64(ratio.powf(f64::from(above) / f64::from(steps)))
 }
 
-/// What a load is classified by.
+/// The conditions that classify a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     /// As in [`Goal`].
@@ -136,9 +135,9 @@ pub struct Target {
     pub exceed_ratio: f64,
     /// As in [`Goal`].
     pub width: f64,
-    /// The duration of a trial that is not short.
+    /// The duration from which on a trial is a full-length one.
     pub duration: Duration,
-    /// So much of them decides.
+    /// The total duration of such trials that decides.
     pub duration_sum: Duration,
 }
 
@@ -155,13 +154,13 @@ impl From<&Goal> for Target {
 }
 
 impl Target {
-    /// Whether bounds are near enough.
+    /// True if the distance of the bounds is within the width.
     pub fn reached(&self, lower_fps: f64, upper_fps: f64) -> bool {
-        // A hair of slack: the widths of the targets are products and roots of each other.
+        // Slack for rounding errors: the targets' widths are powers and roots of each other.
         upper_fps - lower_fps <= self.width * upper_fps * (1.0 + 1e-9)
     }
 
-    /// The most trials of its duration that decide about a load.
+    /// Returns the maximum number of full-length trials that decide about a load.
     pub(super) fn trials_a_load(&self) -> u32 {
         (self.duration_sum.as_secs_f64() / self.duration.as_secs_f64()).ceil() as u32
     }
@@ -173,7 +172,7 @@ mod tests {
 
     #[test]
     fn targets_come_down_to_the_goal() {
-        // CSIT's own sums between its first trial and 21 s, its geometric mean being 4.58 s.
+        // CSIT's sums from its first trial to 21 s; the geometric mean is 4.58 s.
         let targets = Goal::csit_ndr().targets(2);
         let sums: Vec<u128> = targets.iter().map(|target| target.duration_sum.as_millis()).collect();
         assert_eq!(sums, [1000, 4582, 21_000]);

@@ -1,4 +1,4 @@
-//! What is known of the loads so far, and the bounds that follow.
+//! The trials of all loads so far, and the resulting bounds.
 
 use super::classify::{Class, Seen, Sums};
 use super::goal::Target;
@@ -13,7 +13,7 @@ struct Load {
     sums: Vec<Sums>,
 }
 
-/// All loads that were tried, in rising order. Targets of all goals are in one list and known by their place in it.
+/// All tried loads, in rising order. The targets of all goals are in one list and referred to by index.
 #[derive(Clone, Debug)]
 pub(super) struct Loads {
     min_fps: f64,
@@ -25,9 +25,9 @@ pub(super) struct Loads {
 /// The relevant bounds of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Bounds {
-    /// Relevant Lower Bound: the largest lower bound below the relevant upper one; the largest of all without that.
+    /// Relevant Lower Bound: the largest lower bound below the relevant upper bound, or the largest of all if there is no upper bound.
     pub(super) lower: Option<f64>,
-    /// Relevant Upper Bound: the smallest.
+    /// Relevant Upper Bound: the smallest upper bound.
     pub(super) upper: Option<f64>,
 }
 
@@ -46,7 +46,7 @@ impl Loads {
         &self.targets[target]
     }
 
-    /// Learns from a trial: for all targets, whichever it was meant for.
+    /// Records a trial for all targets, whichever target it was run for.
     pub(super) fn learn(&mut self, outcome: &Outcome, effective: std::time::Duration) {
         let fps = outcome.request.load_fps;
         let at = self.loads.partition_point(|load| load.fps < fps);
@@ -76,7 +76,7 @@ impl Loads {
         Bounds { lower, upper }
     }
 
-    /// How a target ended; `None` while it has not.
+    /// Returns how a target ended; `None` if it has not.
     pub(super) fn ended(&self, target: usize) -> Option<Ended> {
         let Bounds { lower, upper } = self.bounds(target);
         match (lower, upper) {
@@ -91,13 +91,13 @@ impl Loads {
         self.loads.iter().find(|load| load.fps == fps).map_or(&[], |load| &load.trials)
     }
 
-    /// Every load with its trials.
+    /// Returns all loads with their trials.
     pub(super) fn all(&self) -> impl Iterator<Item = (f64, &[Seen])> {
         self.loads.iter().map(|load| (load.fps, load.trials.as_slice()))
     }
 
-    /// What came back of a load in its first trial, in frames a second: a good guess at the capacity when the load was
-    /// above it. `None` when it was not tried, or all was lost.
+    /// Returns the rate forwarded in the first trial of a load, in frames per second: a good estimate of the capacity if the load was above
+    /// it. `None` if the load was not tried, or all frames were lost.
     pub(super) fn forwarded_fps(&self, fps: f64) -> Option<f64> {
         let forwarded = fps * (1.0 - self.trials(fps).first()?.loss_ratio);
         (forwarded > 0.0).then_some(forwarded)

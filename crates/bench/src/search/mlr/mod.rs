@@ -1,10 +1,10 @@
 //! Multiple loss ratio search: RFC 9971, draft-ietf-bmwg-mlrsearch.
 //!
-//! Several goals (a loss ratio, and the share of the time it may be exceeded for) are searched at once. A load is
-//! tried until its trials decide whether it is a lower or an upper bound of a goal, and every trial counts for every
-//! goal. What a goal ends in is its relevant lower and upper bound, not further apart than its width.
+//! Several goals are searched at once; each has a loss ratio, and a share of time in which it may be exceeded. A load is tried until its
+//! trials decide whether it is a lower or an upper bound of a goal. Every trial counts for every goal. The result of a goal is its relevant
+//! lower and upper bound, at most its width apart.
 //!
-//! The RFC leaves open which trials are run: see [`Mlr::search`].
+//! The RFC does not specify which trials to run; see [`Mlr::search`].
 
 mod choose;
 mod classify;
@@ -23,75 +23,74 @@ use crate::trial::{Measure, Outcome, Request};
 pub use classify::{Class, Seen, Sums, conditional_fps};
 pub use goal::{Goal, Target};
 
-/// What counts as the effective duration of a trial: what the duration sums are made of.
+/// The effective duration of a trial, which the duration sums add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effective {
-    /// The time it sent.
+    /// The sending time.
     Sent,
-    /// The time it took, waits included: fewer trials decide. CSIT counts so.
+    /// The elapsed time including waits, as in CSIT: fewer trials decide.
     Took,
 }
 
-/// What to search, and how.
+/// Parameters of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mlr {
-    /// The goals. Their order matters for nothing but which is first when two are as far.
+    /// The goals. Their order only matters between goals with equal progress: the first one is next.
     pub goals: Vec<Goal>,
-    /// Min Load, frames a second in each direction: a goal that it fails ends the search for that goal.
+    /// Min Load, in frames per second in each direction. If it fails a goal, the search for that goal ends.
     pub min_fps: f64,
-    /// Max Load.
+    /// Max Load, in the same unit.
     pub max_fps: f64,
-    /// Coarser targets before each goal: CSIT has 2. With 0 all trials have the final duration.
+    /// Coarser targets before each goal: 2 in CSIT. With 0 all trials have the final duration.
     pub preceding: u32,
-    /// The effective duration.
+    /// The effective duration of trials.
     pub effective: Effective,
-    /// What it may take.
+    /// Limits of the search.
     pub limits: Limits,
 }
 
-/// What came of a goal.
+/// Result of a goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
-    /// What was asked.
+    /// The goal.
     pub goal: Goal,
-    /// How it ended. With `Found` it is a regular result of the RFC, else an irregular one, to be marked as such.
+    /// How the search ended. `Found` is a regular result in the RFC's terms; all others are irregular, and must be marked.
     pub ended: Ended,
-    /// The relevant lower bound, frames a second in each direction. After `AllForwarded` it is the largest load, in
-    /// effect.
+    /// The relevant lower bound, in frames per second in each direction. After `AllForwarded` it is the largest load.
     pub lower_fps: Option<f64>,
-    /// The relevant upper bound.
+    /// The relevant upper bound, in the same unit.
     pub upper_fps: Option<f64>,
-    /// Conditional throughput at the lower bound, frames a second: what to compare results by.
+    /// Conditional throughput at the lower bound, in frames per second: the figure for comparing results.
     pub conditional_fps: Option<f64>,
-    /// The upper bound rests on an invalid trial, among others: the limit may be the tester's, not the router's.
+    /// True if an invalid trial contributes to the upper bound: the limit may be the tester's, not the router's.
     pub upper_unproved: bool,
 }
 
 /// A load that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadTried {
-    /// The load, frames a second in each direction.
+    /// The load, in frames per second in each direction.
     pub load_fps: f64,
     /// Its trials, in order.
     pub trials: Vec<Seen>,
 }
 
-/// What came of the search.
+/// Result of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MlrResult {
-    /// What was asked.
+    /// The parameters.
     pub asked: Mlr,
-    /// One for each goal, in their order.
+    /// The results of the goals, in the goals' order.
     pub goals: Vec<GoalResult>,
-    /// Every load that was tried, in rising order.
+    /// All loads that were tried, in rising order.
     pub loads: Vec<LoadTried>,
-    /// What it took.
+    /// Trials and time spent.
     pub tally: Tally,
 }
 
 impl Mlr {
-    /// Non-drop and partial-drop rate as FD.io CSIT searches them, with at most 2,000 trials.
+    /// Returns the search for non-drop and partial-drop rate as in FD.io CSIT, with at most 2,000 trials.
     pub fn csit(min_fps: f64, max_fps: f64) -> Self {
         Mlr {
             goals: vec![Goal::csit_ndr(), Goal::csit_pdr()],
@@ -103,13 +102,13 @@ impl Mlr {
         }
     }
 
-    /// Whether it can be searched.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// The first field that makes no sense.
+    /// If a parameter is invalid; names the first one.
     pub fn check(&self) -> Result<(), BadInput> {
         BadInput::unless_range(self.min_fps, self.max_fps)?;
-        BadInput::unless(!self.goals.is_empty(), "goals", "must have one at least")?;
+        BadInput::unless(!self.goals.is_empty(), "goals", "must not be empty")?;
         for goal in &self.goals {
             goal.check()?;
             BadInput::unless_frames(self.min_fps, goal.initial_duration, "initial_duration")?;
@@ -117,19 +116,18 @@ impl Mlr {
         BadInput::unless(
             self.preceding <= 8,
             "preceding",
-            format_args!("must be 8 at most, is {}", self.preceding),
+            format_args!("must be at most 8, is {}", self.preceding),
         )?;
-        BadInput::unless(self.limits.trials >= 1, "limits", "must allow a trial")
+        BadInput::unless(self.limits.trials >= 1, "limits", "must allow at least 1 trial")
     }
 
-    /// The most trials for a router that does the same each time, whatever its capacity: for each goal the steps that
-    /// find it, and four loads of each target. `limits` bounds those of any other router. A capacity that moves by
-    /// half a percent stays below this, too, with CSIT's goals: 63 trials on average and 113 at worst of 4,000
-    /// searches, 35 without noise.
+    /// Returns the maximum number of trials for a deterministic router of any capacity: for each goal the steps that find it, and four
+    /// loads of each target. Other routers are bounded by `limits`. With CSIT's goals, a capacity with 0.5 % jitter also stays below this.
+    /// In 4,000 searches it took 63 trials on average and 113 at most; 35 without jitter.
     pub fn trials_without_noise(&self) -> u32 {
         let of_goal = |goal: &Goal| {
             let targets = goal.targets(self.preceding);
-            // Widths in the whole range: steps that double, then as many that halve.
+            // The number of widths in the whole range: steps double first, and then as many steps halve.
             let widths = (self.max_fps / self.min_fps).ln() / -(-targets[0].width).ln_1p();
             let steps = 2 * widths.max(1.0).log2().ceil() as u32 + 4;
             steps * targets[0].trials_a_load()
@@ -140,12 +138,12 @@ impl Mlr {
 
     /// Runs the search.
     ///
-    /// The first trial is at the largest load; what comes back of it is the second load, and what comes back of that
-    /// the third. From there, steps that double, then geometric means, to the width of the coarsest target; then the
-    /// bounds are tried again with longer and more trials, and so on to the goals.
+    /// The first trial is at the largest load. The rate forwarded there is the second load, and the rate forwarded at that is the third.
+    /// Then steps double, and geometric means follow, until the bounds are within the width of the coarsest target. The bounds are then
+    /// tried again with longer and more trials, target by target, until the goals are reached.
     ///
     /// # Errors
-    /// When the configuration makes no sense. Whatever the router does is a result.
+    /// If the parameters are invalid. Whatever the router does is a result, not an error.
     pub fn search(
         &self,
         measure: &mut dyn Measure,
@@ -161,7 +159,7 @@ impl Mlr {
             ways.push(Way::new(first, targets.len() - 1));
         }
         let mut loads = Loads::new(self.min_fps, self.max_fps, targets);
-        // The goal that has come least far, the first of several.
+        // The goal with the least progress; of several, the first.
         let least = |ways: &[Way], loads: &Loads| {
             let open = ways.iter().enumerate().filter_map(|(goal, way)| Some((goal, way.target(loads)?)));
             open.min_by_key(|&(goal, target)| (ways[goal].progress(target), goal))
@@ -213,7 +211,7 @@ impl Mlr {
     fn effective(&self, outcome: &Outcome) -> Duration {
         match self.effective {
             Effective::Sent => outcome.request.duration,
-            // What repeats took is not its own; and a clock that stands still must not make trials that never count.
+            // Excludes the time of repeated trials. At least the sending time: with a clock that stands still, trials would never count.
             Effective::Took => outcome.took.max(outcome.request.duration),
         }
     }

@@ -1,4 +1,4 @@
-//! What must hold for any router and any goals.
+//! Properties that hold for any router and any goals.
 
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn any_goals() -> impl Strategy<Value = Mlr> {
 }
 
 proptest! {
-    /// The bound of trials is [`Mlr::trials_without_noise`].
+    /// The number of trials is at most [`Mlr::trials_without_noise`].
     #[test]
     fn every_capacity_is_found_within_the_width(asked in any_goals(), log_capacity in 4.5f64..7.1) {
         let capacity = 10f64.powf(log_capacity);
@@ -48,7 +48,7 @@ proptest! {
         let bound = asked.trials_without_noise();
         prop_assert!(result.tally.trials <= bound, "{} above {}", result.tally.trials, bound);
         for found in &result.goals {
-            // Trials have whole frames, of which the shortest have few.
+            // Trials have whole frames, and the shortest trials have few.
             let frames = 2.0 / found.goal.initial_duration.as_secs_f64();
             let exact = capacity / (1.0 - found.goal.loss_ratio);
             prop_assert!(found.lower_fps.unwrap() <= exact + frames);
@@ -59,8 +59,8 @@ proptest! {
         }
     }
 
-    /// A buffer passes its frames once in each trial: the shorter the trial, the larger the load. What is found is the
-    /// capacity as trials of the final duration see it, unless shorter ones have shown more.
+    /// A buffer adds its frames once per trial, so shorter trials pass larger loads. The search must find the capacity that trials of the
+    /// final duration show.
     #[test]
     fn a_buffer_is_found_through(log_capacity in 5.0f64..7.0, queue in 1u64..5000) {
         let capacity = 10f64.powf(log_capacity);
@@ -71,7 +71,7 @@ proptest! {
         prop_assert!(result.tally.trials <= 60, "{:?}", result.tally);
     }
 
-    /// CSIT's goals on a noisy virtual machine: the capacity moves by half a percent, and what is found with it.
+    /// CSIT's goals on a noisy virtual machine: the capacity has 0.5 % jitter, and the result varies with it.
     #[test]
     fn noise_is_lived_with(log_capacity in 5.5f64..7.1, seed: u64) {
         let capacity = 10f64.powf(log_capacity);
@@ -85,7 +85,7 @@ proptest! {
         }
     }
 
-    /// Answers that mean nothing: no panic, no endless loop, and what is found is what the trials say.
+    /// Random outcomes: no panic, no endless loop, and the results match the trials.
     #[test]
     fn any_answers_end_it(asked in any_goals(), seed: u64, calm in 0f64..1.0, invalid in 0f64..0.3) {
         let mut random = Random::new(seed);

@@ -8,7 +8,7 @@ pub(super) fn ndr() -> Mlr {
     Mlr { goals: vec![Goal::csit_ndr()], ..Mlr::csit(9_001.0, MAX) }
 }
 
-/// Searches, and proves what must hold of any result.
+/// Runs a search, and checks the invariants of any result.
 pub(super) fn run(asked: &Mlr, measure: &mut dyn Measure) -> MlrResult {
     let mut told = 0;
     let result = asked.search(measure, &mut |progress| told = progress.tally.trials).unwrap();
@@ -37,7 +37,7 @@ pub(super) fn run(asked: &Mlr, measure: &mut dyn Measure) -> MlrResult {
     result
 }
 
-/// The relevant bounds by their definition, from the trials alone.
+/// Computes the relevant bounds by their definition, from the trials alone.
 fn relevant(target: &Target, loads: &[LoadTried]) -> (Option<f64>, Option<f64>) {
     let class = |load: &&LoadTried| {
         let mut sums = Sums::default();
@@ -60,7 +60,7 @@ fn ndr_and_pdr_of_an_ideal_router() {
     let [ndr, pdr] = &result.goals[..] else { panic!("{result:?}") };
     assert_eq!(ends(&result), [Ended::Found, Ended::Found]);
     assert!(ndr.lower_fps.unwrap() <= 5.5e6 && ndr.upper_fps.unwrap() > 5.5e6);
-    // Half a percent of what is sent may be lost.
+    // 0.5 % of the sent frames may be lost.
     assert!(pdr.lower_fps.unwrap() <= 5.5e6 / 0.995 && pdr.upper_fps.unwrap() >= 5.5e6 / 0.995 - 1.0);
     assert!((pdr.conditional_fps.unwrap() - 5.5e6).abs() < 5.5e6 * 0.005);
     assert!(result.tally.trials <= 35, "{}", result.tally.trials);
@@ -110,7 +110,7 @@ fn a_fixed_loss_has_a_pdr_but_no_ndr() {
 
 #[test]
 fn a_knee_sets_ndr_and_pdr_apart() {
-    // 1 % of what is above 4 million is lost: half a percent of all at 8 million.
+    // 1 % of the frames above 4 million per second is lost, so 0.5 % of all at 8 million.
     let result = run(&Mlr::csit(9_001.0, MAX), &mut Router::new(1e7).knee(4e6, 0.01));
     assert_eq!(ends(&result), [Ended::Found, Ended::Found]);
     let lowers: Vec<f64> = result.goals.iter().map(|goal| goal.lower_fps.unwrap()).collect();
@@ -147,7 +147,7 @@ fn waits_can_count_as_time_of_trials() {
     let slow = || Router::new(1e6).overhead(Duration::from_millis(500));
     let sent = run(&ndr(), &mut slow()).tally.trials;
     let took = run(&Mlr { effective: Effective::Took, ..ndr() }, &mut slow()).tally.trials;
-    // 10.5 s of 21 are 11 trials of 1 s, or 7 of 1.5 s.
+    // 10.5 of 21 s are 11 trials of 1 s, or 7 of 1.5 s.
     assert!(took < sent, "{took} {sent}");
 }
 
