@@ -124,7 +124,7 @@ fn faults_name_their_place_and_what_would_do() {
         (
             "'rfc2544'\nsizes = [64]",
             "'imix'\nsessions = 5".into(),
-            "one flow of one kind of frame, of UDP",
+            "one flow of one kind of frame: UDP",
         ),
         (
             "name = 'a'\n",

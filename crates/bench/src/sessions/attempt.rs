@@ -1,4 +1,4 @@
-//! One attempt to establish connections: both phases.
+//! One attempt to establish connections, in both phases.
 
 use std::time::Duration;
 
@@ -8,38 +8,39 @@ use super::Table;
 use crate::engine::run::Direction;
 use crate::trial::{Failure, Invalid, Outcome, Request};
 
-/// The rate of the second phase over that of the first: so slow that only a connection which is not there loses a frame (the factor
-/// alpha of RFC 9693 section 4.6).
+/// Rate of the second phase relative to the first: so slow that only a missing connection loses a frame (the factor alpha of RFC 9693
+/// section 4.6).
 const VALIDATION: f64 = 0.5;
 
-/// What came of an attempt to establish connections.
+/// Result of an attempt to establish connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// How many were tried.
+    /// Number of connections attempted.
     pub connections: u64,
-    /// How fast: new connections a second.
+    /// Rate, in new connections per second.
     pub rate_fps: f64,
-    /// Connections whose first frame came through the router.
+    /// Connections whose first frame arrived through the router.
     pub arrived: u64,
-    /// Of those, connections that are different from all others behind the router.
+    /// Of those, connections with distinct four-tuples behind the router.
     pub different: u64,
-    /// Connections on which a frame came back to where it belongs; `None` where this was not tried, because some had not arrived.
+    /// Connections on which the responder's frame reached the right initiator port; `None` if the second phase was skipped because some had
+    /// not arrived.
     pub confirmed: Option<u64>,
-    /// Connections that the router itself counts after both phases; `None` if it does not say.
+    /// The router's own count of connections after both phases; `None` if unknown.
     pub counted: Option<u64>,
-    /// Why it says nothing of the router; empty when it is valid.
+    /// Why the attempt does not describe the router; empty if it is valid.
     pub invalid: Vec<Invalid>,
-    /// How long it took, waits included.
+    /// Elapsed time, including waits.
     pub took: Duration,
 }
 
 impl Attempt {
-    /// Whether each connection was there in the end.
+    /// True if all connections existed at the end.
     pub fn holds(&self) -> bool {
         self.confirmed == Some(self.connections) && self.different == self.connections
     }
 
-    /// The same as the outcome of a trial: a connection that was not there in the end is lost.
+    /// Returns the attempt as the outcome of a trial: a connection missing at the end counts as a lost frame.
     pub fn outcome(&self) -> Outcome {
         let there = self.confirmed.unwrap_or(self.arrived).min(self.different);
         Outcome {
@@ -53,21 +54,21 @@ impl Attempt {
     }
 }
 
-/// Whoever can have connections established: a testbed, or a simulated router.
+/// Establishes connections: a testbed, or a simulated router.
 pub trait Establish {
-    /// Tries to establish so many connections at a rate, through a router that has none.
+    /// Tries to establish connections at a rate, through a router whose table is empty.
     ///
     /// # Errors
-    /// When there is nothing to say at all.
+    /// If the attempt has no result.
     fn establish(&mut self, connections: u64, rate_fps: f64) -> Result<Attempt, Failure>;
 }
 
-/// Whoever runs the phases of an attempt.
+/// Runs the phases of an attempt.
 pub trait Phases {
-    /// Sends what a direction has; `came` is shown each frame that comes, with its number.
+    /// Sends the frames of a direction; calls `came` with the number and bytes of each received frame.
     ///
     /// # Errors
-    /// When there is no outcome.
+    /// If the phase has no outcome.
     fn phase(
         &mut self,
         direction: Direction,
@@ -75,20 +76,20 @@ pub trait Phases {
         came: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Outcome, Failure>;
 
-    /// Has the router forget all connections.
+    /// Empties the router's connection table.
     ///
     /// # Errors
-    /// When it cannot.
+    /// If the router cannot empty it.
     fn forget(&mut self) -> Result<(), Failure>;
 
-    /// Connections that the router counts, if it does.
+    /// Returns the router's own count of connections, if it has one.
     fn counted(&self) -> Option<u64>;
 }
 
-/// Tries to establish the first so many connections of a table, and whether they are there (RFC 9693 sections 4.5 and 4.6).
+/// Tries to establish the first `connections` of a table, and verifies that they exist (RFC 9693 sections 4.5 and 4.6).
 ///
 /// # Errors
-/// When a phase has no outcome, or the router cannot forget.
+/// If a phase has no outcome, or the router's table cannot be emptied.
 pub fn attempt(
     phases: &mut dyn Phases,
     table: &mut Table,

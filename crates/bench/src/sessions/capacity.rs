@@ -1,9 +1,9 @@
 //! Connection tracking table capacity: RFC 9693 section 4.9.
 //!
-//! The number of connections is doubled until the router does not hold them any more, and bisected from there on; a first number that is
-//! too large is bisected, too. A number that does not hold is tried again at half the rate: a router may become slower as its table fills,
-//! and a loss by chance is not the end of the table. The RFC searches the maximum rate for each number instead, and calls a number too
-//! large where that rate drops by too much; this finds the same with fewer attempts.
+//! The search doubles the number of connections until the router does not hold them all, and bisects from there. A first number that is too
+//! large is bisected as well. A number that fails is tried again at half the rate: a router may slow down as its table fills, and a random
+//! loss does not mean that the table is full. The RFC instead searches the maximum rate for each number, and a number is too large if that
+//! rate drops too much. This search finds the same result with fewer attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,58 +11,58 @@ use super::attempt::{Attempt, Establish};
 use crate::search::throughput::Resolution;
 use crate::search::{BadInput, Ended};
 
-/// A number that does not hold at this share of the rate, either, is too large (the unacceptable drop of the RFC).
+/// Share of the rate at which a failing number counts as too large (the RFC's unacceptable drop).
 const SLOWEST: f64 = 0.5;
 
-/// What to search, and how.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
-    /// The first number of connections.
+    /// The first number of connections to try.
     pub first: u64,
-    /// The largest.
+    /// The largest number of connections to try.
     pub most: u64,
-    /// New connections a second: less than the maximum that the router can establish.
+    /// Rate in new connections per second: below the router's maximum establishment rate.
     pub rate_fps: f64,
-    /// When to stop; in connections.
+    /// When to stop, in connections.
     pub resolution: Resolution,
-    /// How often an invalid attempt is repeated at half the rate, beyond that.
+    /// Further repeats of an invalid attempt at half the rate.
     pub repeats: u32,
 }
 
-/// What came of it.
+/// Result of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CapacityResult {
-    /// What was asked.
+    /// The parameters.
     pub asked: Capacity,
-    /// How it ended; `AllForwarded` when the largest number held.
+    /// How the search ended; `AllForwarded` if the router held the largest number.
     pub ended: Ended,
-    /// The largest number of connections that the router held; `None` when it held not even one, as far as was asked.
+    /// The largest number of connections that the router held; `None` if it held none of the numbers tried.
     pub connections: Option<u64>,
-    /// The smallest that it did not hold; `None` when there was none.
+    /// The smallest number that it did not hold; `None` if there is none.
     pub upper: Option<u64>,
-    /// That rests on an attempt that was invalid.
+    /// True if `upper` is from an invalid attempt.
     pub upper_unproved: bool,
     /// All attempts, in order.
     pub attempts: Vec<Attempt>,
 }
 
 impl Capacity {
-    /// Whether it can be searched.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// The first field that makes no sense.
+    /// If a parameter is invalid; names the first one.
     pub fn check(&self) -> Result<(), BadInput> {
-        BadInput::unless(self.first > 0, "first", "must be 1 at least")?;
-        let why = format_args!("must be {} at least, is {}", self.first, self.most);
+        BadInput::unless(self.first > 0, "first", "must be at least 1")?;
+        let why = format_args!("must be at least {}, is {}", self.first, self.most);
         BadInput::unless(self.most >= self.first, "most", why)?;
         BadInput::unless_rate(self.rate_fps, "rate_fps")?;
         self.resolution.check()
     }
 
-    /// Runs the search; `said` is told each attempt.
+    /// Runs the search; calls `said` after each attempt.
     ///
     /// # Errors
-    /// When the configuration makes no sense. Whatever the router does is a result.
+    /// If the parameters are invalid. Whatever the router does is a result, not an error.
     pub fn search(
         &self,
         establish: &mut dyn Establish,
@@ -91,7 +91,7 @@ impl Capacity {
         Ok(result)
     }
 
-    /// The next number, or how the search ended.
+    /// Returns the next number to try, or how the search ended.
     fn next(&self, lower: Option<u64>, upper: Option<u64>) -> Result<u64, Ended> {
         match (lower, upper) {
             (None, None) => Ok(self.first),
@@ -109,7 +109,7 @@ impl Capacity {
         }
     }
 
-    /// Whether the router holds so many.
+    /// Tries whether the router holds `connections`.
     fn holds(
         &self,
         connections: u64,
@@ -123,7 +123,7 @@ impl Capacity {
             said(&attempt);
             let (holds, valid) = (attempt.holds(), attempt.invalid.is_empty());
             attempts.push(attempt);
-            // What is there is there, however badly the tester kept its schedule.
+            // Established connections count, even if the attempt is invalid because the tester missed its schedule.
             if holds {
                 return Ok(Holds::Yes);
             }
@@ -133,7 +133,7 @@ impl Capacity {
                 }
                 repeated += 1;
             }
-            // A tester that was too slow may not be so at half the rate.
+            // A tester that was too slow may keep up at half the rate.
             share /= 2.0;
         }
     }
@@ -141,7 +141,7 @@ impl Capacity {
 
 enum Holds {
     Yes,
-    /// The last attempt was invalid if `unproved`.
+    /// `unproved` if the last attempt was invalid.
     No {
         unproved: bool,
     },

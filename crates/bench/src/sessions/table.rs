@@ -1,4 +1,4 @@
-//! What the two sides of the tester know of their connections (the state table of RFC 9693 section 3).
+//! The tester's state table of connections (RFC 9693 section 3).
 
 use std::collections::HashSet;
 
@@ -9,76 +9,76 @@ use crate::engine::run::{Direction, Flow};
 use crate::engine::sender::Mode;
 use crate::trial::Failure;
 
-/// The initiator's four-tuples, and those that the responder has learned of frames that came through the router.
+/// The initiator's four-tuples, and the ones that the responder learned from frames through the router.
 pub struct Table {
-    /// What the initiator sends, in this order.
+    /// The initiator's four-tuples, in the order of sending.
     initiator: Vec<Tuple>,
-    /// As what those frames came out, where they did.
+    /// The translated four-tuple of each, if its frame arrived.
     responder: Vec<Option<Tuple>>,
-    /// A frame from the initiator, and one from the responder.
+    /// The templates of the initiator's and of the responder's frames.
     templates: [Template; 2],
 }
 
 impl Table {
-    /// For so many connections with frames as these two directions have them: one flow of one kind, UDP, stamped.
+    /// Makes a table for `connections`, with the frames of these two directions. Each must be one flow of one kind of frame: UDP, stamped.
     ///
     /// # Errors
-    /// When they have something else.
+    /// If the flows are different from that.
     pub fn new(forth: &[Flow], back: &[Flow], connections: u32, seed: u64) -> Result<Table, Failure> {
         let templates = [template(forth)?, template(back)?];
         let of = Tuple::of(&templates[0].bytes).ok_or_else(kind)?;
         let table = Table { initiator: tuples(of, connections, seed), responder: Vec::new(), templates };
-        // So that a frame which cannot be is found now, and not in the middle of a trial.
+        // Detects unusable frames now rather than during a trial.
         table.forth(1)?;
         Ok(table)
     }
 
-    /// How many connections there may be.
+    /// Returns the maximum number of connections.
     pub fn connections(&self) -> u64 {
         self.initiator.len() as u64
     }
 
-    /// From the initiator, with the first so many connections, one after the other. Nothing is learned of them yet.
+    /// Returns the initiator's direction for the first phase, with the first `connections`. Discards all learned four-tuples.
     ///
     /// # Errors
-    /// When the frame cannot have them.
+    /// If the frame cannot carry the four-tuples.
     pub fn first_phase(&mut self, connections: u64) -> Result<Direction, Failure> {
         self.responder.clear();
         self.responder.resize(self.some(connections).len(), None);
         self.forth(connections)
     }
 
-    /// From the initiator, with the first so many connections.
+    /// Returns the initiator's direction, with the first `connections`.
     ///
     /// # Errors
-    /// When the frame cannot have them.
+    /// If the frame cannot carry the four-tuples.
     pub fn forth(&self, connections: u64) -> Result<Direction, Failure> {
         direction(0, &self.templates[0], self.some(connections))
     }
 
-    /// Notes as what the frame of a number came out.
+    /// Records the translated four-tuple of the frame with this number.
     pub fn learn(&mut self, number: u64, frame: &[u8]) {
         if let Some(entry) = self.responder.get_mut(number as usize) {
             *entry = Tuple::of(frame);
         }
     }
 
-    /// How many different connections the responder has learned.
+    /// Returns the number of distinct connections that the responder has learned.
     pub fn learned(&self) -> u64 {
         self.responder.iter().flatten().collect::<HashSet<_>>().len() as u64
     }
 
-    /// From the responder, with all connections that it has learned, in the order of the initiator's.
+    /// Returns the responder's direction, with all learned connections in the initiator's order.
     ///
     /// # Errors
-    /// When it has not learned all, or the frame cannot have them.
+    /// If some connections have not been learned, or the frame cannot carry the four-tuples.
     pub fn back(&self) -> Result<Direction, Failure> {
         let answers: Option<Vec<Tuple>> = self.responder.iter().map(|t| t.map(Tuple::answer)).collect();
-        let missing = || Failure("not all connections came through the router".into());
+        let missing = || Failure("some connections did not arrive through the router".into());
         direction(1, &self.templates[1], &answers.filter(|all| !all.is_empty()).ok_or_else(missing)?)
     }
 
-    /// Whether the frame of a number came back to the connection that it is of.
+    /// True if the frame with this number came back on its own connection.
     pub fn came_back(&self, number: u64, frame: &[u8]) -> bool {
         let of = self.initiator.get(number as usize).map(|t| t.answer());
         of.is_some() && of == Tuple::of(frame)
@@ -92,7 +92,7 @@ impl Table {
 
 fn kind() -> Failure {
     Failure(
-        "sessions need traffic of one flow of one kind of frame, of UDP and stamped (RFC 9693 section 8)"
+        "sessions need traffic with one flow of one kind of frame: UDP, stamped (RFC 9693 section 8)"
             .into(),
     )
 }

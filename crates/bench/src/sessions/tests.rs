@@ -1,4 +1,4 @@
-//! Attempts and searches against simulated routers whose table and speed are known.
+//! Attempts and searches with simulated routers of known table size and rate.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,10 +34,10 @@ fn held(nat: &mut Nat, most: u64, rate_fps: f64) -> CapacityResult {
 }
 
 proptest! {
-    // Frame by frame: each case is some ten thousand.
+    // Simulated frame by frame: each case has about ten thousand frames.
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The rate that is found is the router's, as near as was asked, whatever else is.
+    /// The search finds the router's rate within the resolution.
     #[test]
     fn the_rate_of_a_router_is_found(
         rate in 2_000.0f64..900_000.0,
@@ -48,7 +48,7 @@ proptest! {
         let mut nat = Nat::new(20_000).rate(rate, queue).invalid(0.05, seed);
         let found = rate::search(asked(1_000.0, 1e6), connections, 5, &mut nat, &mut |_| ()).unwrap();
         let fps = found.search.throughput_fps.unwrap();
-        // What waits at the end was not lost: a little more than the rate is borne.
+        // Frames in the queue at the end are not lost, so a rate slightly above the router's passes.
         let borne = rate * connections as f64 / (connections as f64 - f64::from(queue) - 2.0);
         prop_assert!(fps >= rate * 0.985 && fps <= borne * 1.001, "{fps} of {rate}: {found:?}");
         prop_assert_eq!(&found.search.ended, &Ended::Found);
@@ -56,7 +56,8 @@ proptest! {
         prop_assert!(found.search.outcomes.iter().all(|o| o.intended == connections));
     }
 
-    /// So is the table's size, whether it refuses the newest or drops the oldest, and at a rate that it bears only in part.
+    /// The search finds the table's size: with a table that refuses the newest or evicts the oldest, and at a rate that the router only
+    /// partly sustains.
     #[test]
     fn the_size_of_a_table_is_found(size in 1usize..2_000, evict: bool, slow: bool, seed: u64) {
         let full = if evict { Full::Evict } else { Full::Refuse };
@@ -67,7 +68,7 @@ proptest! {
         prop_assert!(lower <= size as u64 && (size as u64) < upper, "{lower} to {upper} of {size}");
         prop_assert!((upper - lower) as f64 <= (upper as f64 * 0.001).max(1.0));
         prop_assert_eq!(found.ended, Ended::Found);
-        // Each attempt tells the truth: what it says to be there was counted by the router.
+        // An attempt confirms at most as many connections as the router counts.
         for attempt in &found.attempts {
             let counted = attempt.counted.unwrap();
             prop_assert!(counted <= size as u64 && attempt.confirmed.is_none_or(|n| n <= counted), "{attempt:?}");
@@ -86,7 +87,7 @@ fn a_table_that_is_larger_than_all_that_is_tried_or_smaller() {
     assert_eq!((found.connections, found.upper, found.ended), (None, Some(1), Ended::NothingForwarded));
 }
 
-/// A rate at which nobody can say whether the router or the tester lost frames bounds the result, and is marked.
+/// A bound from invalid attempts is marked: the router or the tester may have lost the frames.
 #[test]
 fn attempts_that_stay_invalid_bound_the_result_and_mark_it() {
     let mut nat = Nat::new(100).invalid(1.0, 3);
@@ -108,13 +109,13 @@ fn a_failure_ends_a_search_and_bad_input_is_named() {
     assert_eq!(found.ended, Ended::Failed("gone".into()));
     let said =
         |c: Capacity| c.search(&mut Gone, &mut |_| ()).map_or_else(|e| e.to_string(), |_| String::new());
-    assert!(said(capacity(10, 1e5)).contains("most must be 64 at least, is 10"));
+    assert!(said(capacity(10, 1e5)).contains("most must be at least 64, is 10"));
     assert!(said(capacity(100, 0.0)).contains("rate_fps"));
     let none = rate::search(asked(1e3, 1e6), 0, 1, &mut Gone, &mut |_| ());
     assert!(none.is_err_and(|e| e.field == "sessions"));
 }
 
-/// One side of a simulated router in real time: frames that it lets through come out of a cable.
+/// One side of a simulated router in real time: forwarded frames leave through a cable.
 struct Side {
     nat: Arc<Mutex<Nat>>,
     cable: Box<dyn TxQueue>,
@@ -148,7 +149,7 @@ impl TxQueue for Side {
     }
 }
 
-/// The engine between the two sides of a simulated router.
+/// The engine, connected to both sides of a simulated router.
 struct Through {
     engine: Engine,
     nat: Arc<Mutex<Nat>>,
@@ -202,7 +203,7 @@ impl Phases for Through {
     }
 }
 
-/// Real frames through a simulated router: what the attempt says is what the router has.
+/// Real frames through a simulated router: the attempt's counts match the router's.
 #[test]
 fn what_an_attempt_finds_is_what_the_router_has() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
@@ -214,7 +215,7 @@ fn what_an_attempt_finds_is_what_the_router_has() -> Result<(), Box<dyn std::err
             (300, 300, Some(300), Some(300))
         );
         assert!(all.holds() && all.outcome().lost() == 0, "{all:?}");
-        // Trials through what was established go both ways, again and again.
+        // Later trials use the established connections in both directions.
         let both = vec![bed.table.forth(300)?, bed.table.back()?];
         bed.through.engine.set_directions(both);
         let (outcome, _) =
@@ -227,12 +228,12 @@ fn what_an_attempt_finds_is_what_the_router_has() -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-/// A router that gives two connections the same four-tuple, or answers of one to another, has lost one, however many frames come.
+/// A router that maps two connections to one four-tuple, or mixes up their answers, has lost a connection even if all frames arrive.
 #[test]
 fn connections_that_are_mixed_up_are_no_connections() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     let mut bed = Bed::new(Nat::new(300), &pool, "rfc5180", 84)?;
-    // Of IPv6 nothing is translated by that router: it has no such address.
+    // The simulated router does not translate IPv6.
     let none = bed.attempt(10)?;
     assert_eq!((none.arrived, none.confirmed), (0, None));
     assert!(bed.table.back().is_err());
@@ -258,6 +259,6 @@ fn traffic_that_has_no_sessions_is_refused() -> Result<(), Box<dyn std::error::E
     let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
     let flows = builtin("imix", 0).ok_or("no traffic")?.flows(&ends)?;
     let said = Table::new(&flows, &flows, 10, 1).map_or_else(|e| e.0, |_| String::new());
-    assert!(said.contains("one flow of one kind of frame, of UDP"), "{said}");
+    assert!(said.contains("one flow of one kind of frame: UDP"), "{said}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The four numbers that tell a connection of UDP from all others.
+//! The four-tuple that identifies a UDP connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,34 +7,34 @@ use infra::hash::mix64;
 use wire::ethernet::ethertype;
 use wire::ipv4::protocol;
 
-/// The first source port, and how many there are (RFC 4814 section 4.5).
+/// The first source port, and the number of source ports (RFC 4814 section 4.5).
 const SOURCES: (u16, u32) = (1024, 64_512);
 /// The first destination port.
 const DESTINATIONS: u16 = 1;
-/// The most connections of a test: the tester keeps some 300 bytes of each.
+/// Maximum number of connections in a test. The tester keeps about 300 bytes for each.
 pub const MOST: u32 = 1 << 22;
 
-/// The four-tuple of a connection, as a frame of one direction has it.
+/// The four-tuple of a connection, as in frames of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tuple {
-    /// Who sends.
+    /// Source address.
     pub source: IpAddr,
-    /// From which port.
+    /// Source port.
     pub source_port: u16,
-    /// Who is sent to.
+    /// Destination address.
     pub destination: IpAddr,
-    /// To which port.
+    /// Destination port.
     pub destination_port: u16,
 }
 
-/// Where a frame of UDP has its four-tuple, in bytes from its start.
+/// Position of the four-tuple in a UDP frame, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
-    /// The addresses, one behind the other.
+    /// Offset of the source address; the destination address follows.
     addresses: usize,
-    /// Bytes of an address.
+    /// Length of an address, in bytes.
     len: usize,
-    /// The ports, one behind the other.
+    /// Offset of the source port; the destination port follows.
     ports: usize,
 }
 
@@ -58,7 +58,7 @@ impl Place {
 }
 
 impl Tuple {
-    /// That of a frame; `None` if it is no UDP.
+    /// Returns the four-tuple of a frame; `None` if it is not UDP.
     pub fn of(frame: &[u8]) -> Option<Tuple> {
         let Place { addresses, len, ports } = Place::find(frame)?;
         let ip = |at: usize| -> Option<IpAddr> {
@@ -76,7 +76,7 @@ impl Tuple {
         })
     }
 
-    /// That of an answer.
+    /// Returns the four-tuple of an answer: source and destination exchanged.
     pub fn answer(self) -> Tuple {
         Tuple {
             source: self.destination,
@@ -86,7 +86,8 @@ impl Tuple {
         }
     }
 
-    /// Writes it into a frame of UDP of its family, without a thought for checksums. Whether the frame is such a one.
+    /// Writes the four-tuple into a UDP frame of the same address family, without updating checksums. Returns false if the frame is
+    /// something else.
     pub fn write(self, frame: &mut [u8]) -> bool {
         let Some(Place { addresses, len, ports }) = Place::find(frame) else { return false };
         let mut put = |at: usize, bytes: &[u8]| {
@@ -104,8 +105,8 @@ impl Tuple {
     }
 }
 
-/// So many different four-tuples between the ends of this one, in an order that looks random (RFC 9693 section 4.1): source ports of
-/// RFC 4814, and no more destination ports than are needed. There are [`MOST`] at most.
+/// Returns `count` different four-tuples between the ends of `of`, at most [`MOST`], in pseudorandom order (RFC 9693 section 4.1). Source
+/// ports are those of RFC 4814; there are only as many destination ports as needed.
 pub fn tuples(of: Tuple, count: u32, seed: u64) -> Vec<Tuple> {
     let (first, each) = SOURCES;
     let tuple = |n: u32| Tuple {
@@ -121,8 +122,8 @@ pub fn tuples(of: Tuple, count: u32, seed: u64) -> Vec<Tuple> {
     all
 }
 
-/// The same frame with one four-tuple after the other, and after the last the first again, and nothing else that varies. `None` if it
-/// is no UDP, or of another family than they are.
+/// Returns the template with a cycle of four-tuples, and no other variable fields. `None` if it is not UDP, or has another address family
+/// than the four-tuples.
 pub fn with(template: &Template, tuples: &[Tuple]) -> Option<Template> {
     let place = Place::find(&template.bytes)?;
     if tuples
@@ -133,7 +134,7 @@ pub fn with(template: &Template, tuples: &[Tuple]) -> Option<Template> {
     }
     let list = |offset: usize, width: usize, value: &dyn Fn(&Tuple) -> u64| {
         let mut values: Vec<u64> = tuples.iter().map(value).collect();
-        // One that is always the same need not be kept.
+        // A constant field needs only one value.
         if values.windows(2).all(|pair| pair[0] == pair[1]) {
             values.truncate(1);
         }
@@ -194,7 +195,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is sent is as if each frame were built by itself, checksums included, and is read back.
+        /// Each frame sent equals one built from its four-tuple, including checksums, and parses to that four-tuple.
         #[test]
         fn frames_have_one_tuple_after_the_other(
             (v6, all) in any::<bool>().prop_flat_map(|v6| (Just(v6), prop::collection::vec(any_tuple(v6), 1..20))),
@@ -215,7 +216,7 @@ mod tests {
             }
         }
 
-        /// Bytes of a stranger are no panic.
+        /// Arbitrary bytes must not cause a panic.
         #[test]
         fn any_frame_is_looked_at_safely(mut frame in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Some(tuple) = Tuple::of(&frame) {
@@ -225,7 +226,7 @@ mod tests {
     }
 
     proptest! {
-        // Each case is a hundred thousand.
+        // Each case has about a hundred thousand four-tuples.
         #![proptest_config(ProptestConfig::with_cases(12))]
 
         #[test]
@@ -240,7 +241,7 @@ mod tests {
             let different: HashSet<_> = all.iter().collect();
             prop_assert_eq!((all.len(), different.len()), (count as usize, count as usize));
             prop_assert!(all.iter().all(|t| t.source_port >= 1024 && (1..=4).contains(&t.destination_port)));
-            // No run of neighbours: the order says nothing.
+            // Consecutive four-tuples are rarely neighbours: the order is pseudorandom.
             let rising = all.windows(2).filter(|t| t[0].source_port.wrapping_add(1) == t[1].source_port).count();
             prop_assert!(rising <= 8 + all.len() / 100, "{rising} of {count}");
         }

@@ -1,26 +1,26 @@
-//! How long a simulated router takes for a frame.
+//! Delays of frames in a simulated router.
 
 use super::Random;
 
-/// The delay of a frame beside the time it waits for the frames before it. Nanoseconds.
+/// The delay of a frame, in nanoseconds, without the wait for earlier frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delay {
-    /// Always the same.
+    /// A constant.
     Fixed(u64),
-    /// From the first to the second, every value as probable. The order of frames is kept: who would overtake waits.
+    /// Uniformly distributed between both values. Frames stay in order: a frame that would overtake waits.
     Jittered(u64, u64),
-    /// A fixed part, and the waiting time of an M/D/1 queue (Poisson arrivals, one server, `service_ns` a frame) at the
-    /// load that is seen: grows without bound as the load comes near the capacity. The order is kept.
+    /// A fixed part plus the waiting time of an M/D/1 queue (Poisson arrivals, one server, `service_ns` per frame) at the current load. It
+    /// grows without bound as the load approaches the capacity. Frames stay in order.
     Queue {
-        /// What a frame takes with nothing to wait for.
+        /// Delay of a frame without service and waiting time.
         fixed_ns: u64,
-        /// What the server takes for a frame: 1/capacity.
+        /// Service time of a frame: 1/capacity.
         service_ns: f64,
     },
 }
 
 impl Delay {
-    /// The mean delay at a load, in nanoseconds: `None` for a queue at its capacity or above, which has none.
+    /// Returns the mean delay at a load, in nanoseconds; `None` for a queue at or above its capacity.
     ///
     /// M/D/1 (Pollaczek–Khinchine): the mean wait is ρ·s/(2·(1−ρ)) for a service time s and a utilisation ρ.
     pub fn mean_ns(&self, load_fps: f64) -> Option<f64> {
@@ -37,7 +37,7 @@ impl Delay {
     }
 }
 
-/// Draws delays, frame after frame.
+/// Generates the delays of successive frames.
 #[derive(Clone, Debug)]
 pub(super) struct Delays {
     delay: Delay,
@@ -50,12 +50,12 @@ impl Delays {
         Delays { delay, wait_ns: 0.0, last_sent_ns: None }
     }
 
-    /// The same delays, with nothing waiting.
+    /// Returns the same delays, with an empty queue.
     pub(super) fn restarted(self) -> Self {
         Delays::new(self.delay)
     }
 
-    /// The delay of the next frame, sent at `sent_ns`.
+    /// Returns the delay of the next frame, which is sent at `sent_ns`.
     pub(super) fn next(&mut self, sent_ns: u64, random: &mut Random) -> u64 {
         let gap_ns = sent_ns.saturating_sub(self.last_sent_ns.replace(sent_ns).unwrap_or(sent_ns));
         match self.delay {
@@ -64,8 +64,8 @@ impl Delays {
                 from + (to.saturating_sub(from) as f64 * random.unit()).round() as u64
             }
             Delay::Queue { fixed_ns, service_ns } => {
-                // Lindley's recursion. A tester's gaps are all the same, and such a queue would never grow: the queue
-                // sees exponential gaps of the same mean, as if the frames were spread over many links before.
+                // Lindley's recursion. A tester's gaps are constant, and would never build up a queue. So the queue sees exponential gaps
+                // with the same mean, as if the frames came from many links.
                 self.wait_ns = (self.wait_ns + service_ns - random.exponential(gap_ns as f64)).max(0.0);
                 fixed_ns + (service_ns + self.wait_ns) as u64
             }

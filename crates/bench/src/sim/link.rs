@@ -1,4 +1,4 @@
-//! A simulated router in real time, between two of the tester's ports: what the tester measures can be held against what was done.
+//! A simulated router in real time, between two of the tester's ports. Measured results can be compared with the truth.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -11,7 +11,8 @@ use infra::clock::{Clock, tsc};
 use super::path::reordered;
 use super::{Arrival, Path, Truth};
 
-/// One direction of a link through a path: frames come out when the path says, if they do. What is under way is not bounded.
+/// Makes one direction of a link through a path. Frames leave at the times set by the path, unless it drops them. The number of frames in
+/// flight is not limited.
 pub fn link(path: Path) -> (Box<dyn TxQueue>, Box<dyn RxQueue>, Watched) {
     let state = State {
         path,
@@ -25,16 +26,16 @@ pub fn link(path: Path) -> (Box<dyn TxQueue>, Box<dyn RxQueue>, Watched) {
     (Box::new(Entrance(shared.clone())), Box::new(Exit(shared.clone())), Watched(shared))
 }
 
-/// What really happened on a link.
+/// Access to the truth about a link.
 pub struct Watched(Shared);
 
 impl Watched {
-    /// To frames one by one.
+    /// Returns the truth about individual frames.
     pub fn truth(&self) -> Truth {
         self.0.lock().path.truth()
     }
 
-    /// Frames that came out behind one that was sent later (RFC 4737 section 3.3), copies of frames that had come out left away.
+    /// Returns the number of frames that left after one sent later (RFC 4737 section 3.3). Copies of frames that already left do not count.
     pub fn reordered(&self) -> u64 {
         let mut seen = HashSet::new();
         let arrivals = self.0.lock().arrivals.clone();
@@ -47,7 +48,7 @@ struct Shared(Arc<Mutex<State>>);
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A frame is in the heap or not: nothing can be half done.
+        // A panic cannot leave it half changed: a frame is either in the heap or not.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -56,14 +57,14 @@ struct State {
     path: Path,
     clock: Clock,
     waiting: BinaryHeap<Reverse<Waiting>>,
-    /// Frames that were sent.
+    /// Frames sent.
     frames: u64,
-    /// Frames that have been put into the heap.
+    /// Frames put into the heap.
     order: u64,
     arrivals: Vec<Arrival>,
 }
 
-/// A frame that is under way.
+/// A frame in flight.
 struct Waiting {
     at_ns: u64,
     order: u64,
@@ -114,7 +115,7 @@ impl State {
         let mut fate = self.path.pass(now, seq);
         match (fate.next(), fate.next()) {
             (Some(itself), copied) => {
-                // Who has no buffer for the copy is a link that makes none: the truth would be another, and a test finds it.
+                // Without a buffer the link makes no copy. The truth would then be wrong, and a test would detect it.
                 let copy = copied.and_then(|at| Some((at, held.packet().duplicate(cache)?)));
                 self.put(itself, held);
                 if let Some((at, copy)) = copy {

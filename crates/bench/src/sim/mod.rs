@@ -1,8 +1,8 @@
-//! Simulated routers in virtual time: what searches and the accounting of a trial are tested against.
+//! Simulated routers in virtual time, for tests of searches and of a trial's accounting.
 //!
-//! A [`Router`] answers whole trials by arithmetic, so that a search of hundreds of hours takes microseconds; a
-//! [`Path`] passes frame after frame, and keeps the truth about what it did to them. Both are seeded: a run can be
-//! repeated. A [`link()`] passes real frames through a path, in real time. A [`Nat`] keeps a table of connections, frame by frame.
+//! A [`Router`] computes the outcome of a whole trial, so that a search of hundreds of hours takes microseconds. A [`Path`] passes frames
+//! one by one, and records the truth about them. Both use seeds, so runs are repeatable. A [`link()`] passes real frames through a path in
+//! real time. A [`Nat`] keeps a table of connections, frame by frame.
 
 mod delay;
 mod link;

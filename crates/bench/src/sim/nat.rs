@@ -1,4 +1,4 @@
-//! A router that translates addresses, connection by connection, in virtual time: plain, slow, and known in all it does.
+//! A simulated router with address translation, frame by frame in virtual time: simple, slow, and fully known.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,38 +8,38 @@ use super::Random;
 use crate::sessions::{Attempt, Establish, Tuple, tuples};
 use crate::trial::{Failure, Invalid};
 
-/// What becomes of a connection that is one too many.
+/// Handling of a new connection when the table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Its frame is lost.
+    /// Drops its frame.
     Refuse,
-    /// It takes the place of the oldest one.
+    /// Replaces the oldest connection.
     Evict,
 }
 
-/// A simulated router with a table of connections. Begins as one of infinite speed that refuses connections beyond its capacity.
+/// A simulated router with a connection table. By default it has infinite speed and refuses connections beyond its capacity.
 #[derive(Clone, Debug)]
 pub struct Nat {
     capacity: usize,
     full: Full,
-    /// What a new connection takes.
+    /// Time to establish a connection.
     service_ns: f64,
     queue: f64,
     free_at_ns: f64,
     invalid: f64,
     random: Random,
-    /// Its own address: what its connections come from.
+    /// The router's own address: the source of translated frames.
     outside: IpAddr,
-    /// By the four-tuple of the initiator's frames, as what they come out.
+    /// Four-tuples of the initiator's frames, with their translation.
     inside: HashMap<Tuple, Tuple>,
-    /// By the four-tuple of the responder's frames, as what they come out.
+    /// Four-tuples of the responder's frames, with their translation.
     answers: HashMap<Tuple, Tuple>,
-    /// The oldest first.
+    /// Connections, oldest first.
     order: VecDeque<Tuple>,
 }
 
 impl Nat {
-    /// For so many connections.
+    /// Makes a router with a table of `capacity` connections.
     pub fn new(capacity: usize) -> Nat {
         Nat {
             capacity,
@@ -56,30 +56,30 @@ impl Nat {
         }
     }
 
-    /// Does this with a connection that is one too many.
+    /// Sets the handling of a new connection when the table is full.
     pub fn full(mut self, full: Full) -> Nat {
         self.full = full;
         self
     }
 
-    /// Establishes so many connections a second, one after the other, while `queue` wait; the frames of more are lost.
+    /// Establishes `per_second` connections per second, one at a time, with a queue of `queue` frames; further frames are lost.
     pub fn rate(mut self, per_second: f64, queue: u32) -> Nat {
         (self.service_ns, self.queue) = (1e9 / per_second, queue.into());
         self
     }
 
-    /// This share of the attempts is invalid.
+    /// Makes this share of the attempts invalid.
     pub fn invalid(mut self, share: f64, seed: u64) -> Nat {
         (self.invalid, self.random) = (share, Random::new(seed));
         self
     }
 
-    /// Connections that there are.
+    /// Returns the number of connections in the table.
     pub fn connections(&self) -> usize {
         self.inside.len()
     }
 
-    /// Has none any more.
+    /// Empties the table.
     pub fn forget(&mut self) {
         self.inside.clear();
         self.answers.clear();
@@ -87,14 +87,14 @@ impl Nat {
         self.free_at_ns = 0.0;
     }
 
-    /// As what a frame of the initiator's comes out, if it does. Frames must come in the order of their times.
+    /// Translates a frame of the initiator; `None` if it is dropped. Frames must be passed in the order of their times.
     pub fn out(&mut self, now_ns: u64, of: Tuple) -> Option<Tuple> {
         if let Some(known) = self.inside.get(&of) {
             return Some(*known);
         }
         let start_ns = self.free_at_ns.max(now_ns as f64);
         let waiting = (start_ns - now_ns as f64) / self.service_ns.max(f64::MIN_POSITIVE);
-        // Times are whole nanoseconds: what has waited for less than one has met a free server.
+        // Times are whole nanoseconds: a wait below 1 ns means that the server was free.
         if start_ns - now_ns as f64 >= 1.0 && waiting > self.queue {
             return None;
         }
@@ -105,7 +105,7 @@ impl Nat {
             let gone = self.inside.remove(&oldest)?;
             self.answers.remove(&gone.answer());
         }
-        // Any port but its own, and the next one as long as somebody has that.
+        // Any port except its own; if it is taken, the next free one.
         let mut translated = Tuple { source: self.outside, source_port: !of.source_port, ..of };
         while self.answers.contains_key(&translated.answer()) {
             translated.source_port = translated.source_port.wrapping_add(1);
@@ -116,13 +116,13 @@ impl Nat {
         Some(translated)
     }
 
-    /// As what a frame of the responder's comes out: nothing comes out that is of no connection.
+    /// Translates a frame of the responder; `None` (dropped) without a connection.
     pub fn back(&self, of: Tuple) -> Option<Tuple> {
         self.answers.get(&of).copied()
     }
 }
 
-/// Frame by frame, evenly.
+/// Sends the frames at even intervals, one by one.
 impl Establish for Nat {
     fn establish(&mut self, connections: u64, rate_fps: f64) -> Result<Attempt, Failure> {
         self.forget();

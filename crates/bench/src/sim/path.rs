@@ -1,44 +1,44 @@
-//! A router that passes frame after frame: numbers and times in, numbers and times out.
+//! A simulated router that passes frames one by one: numbers and times in, numbers and times out.
 //!
-//! What a trial's accounting says of loss, duplication, reordering and delay can be held against the [`Truth`].
+//! Its [`Truth`] is the reference for a trial's counts of loss, duplication and reordering, and for its delays.
 
 use super::delay::Delays;
 use super::{Delay, Random};
 use crate::trial::{Failure, Measure, Outcome, Request};
 
-/// A frame that came out.
+/// A frame that left the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, in nanoseconds of virtual time.
+    /// Arrival time, in nanoseconds of virtual time.
     pub arrived_ns: u64,
-    /// The number it was sent with.
+    /// The frame's sequence number.
     pub seq: u64,
 }
 
-/// What really happened to the frames.
+/// The truth about the frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// Frames that came in.
+    /// Frames that entered the router.
     pub sent: u64,
-    /// Frames of which nothing came out: the queue was full, or by chance.
+    /// Lost frames: the queue was full, or by random loss.
     pub lost: u64,
-    /// Copies that came out in excess.
+    /// Additional copies that left.
     pub duplicated: u64,
-    /// Frames that were held back so that others could overtake. How many of those count as reordered depends on what
-    /// was sent behind them: [`reordered`] says.
+    /// Frames held back so that others could overtake. How many of them count as reordered depends on the frames sent after them; see
+    /// [`reordered`].
     pub held_back: u64,
-    /// The smallest delay of a frame that came out, in nanoseconds; copies are not counted.
+    /// Minimum delay of the frames that left, in nanoseconds, without copies.
     pub min_delay_ns: u64,
-    /// The largest.
+    /// Maximum delay, in nanoseconds, without copies.
     pub max_delay_ns: u64,
-    /// All delays added up.
+    /// Sum of all delays, in nanoseconds, without copies.
     pub delay_sum_ns: u64,
 }
 
-/// What becomes of one frame: nothing, itself, or itself and a copy.
+/// The frames that leave for one that enters: none, the frame, or the frame and a copy.
 pub type Frames = std::iter::Flatten<std::array::IntoIter<Option<Arrival>, 2>>;
 
-/// A simulated router, frame by frame. Begins as one of infinite speed that does nothing to a frame.
+/// A simulated router, frame by frame. By default it has infinite speed and does not change anything.
 #[derive(Clone, Debug)]
 pub struct Path {
     service_ns: f64,
@@ -54,7 +54,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path that draws its chances from `seed`.
+    /// Makes a path with random numbers from `seed`.
     pub fn new(seed: u64) -> Self {
         Path {
             service_ns: 0.0,
@@ -70,53 +70,52 @@ impl Path {
         }
     }
 
-    /// Serves `fps` frames a second, one after another, and lets `queue_frames` wait; more are lost.
+    /// Serves `fps` frames per second, one at a time, with a queue of `queue_frames`; further frames are lost.
     pub fn capacity(mut self, fps: f64, queue_frames: u64) -> Self {
         self.service_ns = 1e9 / fps;
         self.queue_frames = queue_frames;
         self
     }
 
-    /// Loses a frame with this probability.
+    /// Loses frames with this probability.
     pub fn loss(mut self, probability: f64) -> Self {
         self.loss = probability;
         self
     }
 
-    /// Sends a frame twice with this probability; the copy comes right behind.
+    /// Duplicates frames with this probability; the copy follows immediately.
     pub fn duplication(mut self, probability: f64) -> Self {
         self.duplication = probability;
         self
     }
 
-    /// Holds a frame back for so long, with this probability, and lets others overtake it.
+    /// Holds frames back for this time, with this probability, so that others can overtake.
     pub fn reordering(mut self, probability: f64, held_back_ns: u64) -> Self {
         self.reordering = (probability, held_back_ns);
         self
     }
 
-    /// How long a frame takes beside its wait in the queue.
+    /// Sets the delay of frames in addition to their wait in the queue.
     pub fn delay(mut self, delay: Delay) -> Self {
         self.delays = Delays::new(delay);
         self
     }
 
-    /// What happened so far.
+    /// Returns the truth so far.
     pub fn truth(&self) -> Truth {
         self.truth
     }
 
-    /// Passes a frame that was sent at `sent_ns`. Frames must come in the order of their times.
+    /// Passes a frame that is sent at `sent_ns`. Frames must be passed in the order of their times.
     ///
-    /// What comes out is not in the order of arrival when frames are held back: sort by `arrived_ns` (stable), or have
-    /// [`Path::pass_all`] do it.
+    /// With held-back frames, the results are not in the order of arrival. Sort them by `arrived_ns` (stable), or use [`Path::pass_all`].
     pub fn pass(&mut self, sent_ns: u64, seq: u64) -> Frames {
         self.truth.sent += 1;
         let Some(served_ns) = self.serve(sent_ns).filter(|_| !self.random.happens(self.loss)) else {
             self.truth.lost += 1;
             return [None, None].into_iter().flatten();
         };
-        // Only who is held back is overtaken: a delay that is smaller by chance must not change the order.
+        // Only held-back frames may be overtaken; a random smaller delay must not change the order.
         let in_order_ns = (served_ns + self.delays.next(sent_ns, &mut self.random)).max(self.last_out_ns);
         self.last_out_ns = in_order_ns;
         let mut arrived_ns = in_order_ns;
@@ -131,7 +130,7 @@ impl Path {
         [Some(arrival), copy.then_some(arrival)].into_iter().flatten()
     }
 
-    /// Passes all frames, given as (time sent, number), and says what arrived in the order of arrival.
+    /// Passes all frames, given as (time sent, number), and returns the arrivals in order.
     pub fn pass_all(&mut self, frames: impl IntoIterator<Item = (u64, u64)>) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         for (sent_ns, seq) in frames {
@@ -141,11 +140,11 @@ impl Path {
         arrivals
     }
 
-    /// When the frame has been served; `None` when the queue is full.
+    /// Returns when the frame has been served; `None` if the queue is full.
     fn serve(&mut self, sent_ns: u64) -> Option<u64> {
         let start_ns = self.free_at_ns.max(sent_ns as f64);
         let waiting = (start_ns - sent_ns as f64) / self.service_ns.max(f64::MIN_POSITIVE);
-        // Times are whole nanoseconds: what has waited for less than one has met a free server.
+        // Times are whole nanoseconds: a wait below 1 ns means that the server was free.
         if start_ns - sent_ns as f64 >= 1.0 && waiting > self.queue_frames as f64 {
             return None;
         }
@@ -162,24 +161,23 @@ impl Path {
     }
 }
 
-/// How many arrivals are reordered as RFC 4737 section 3.3 defines it: their number is smaller than one that came
-/// before. A copy of a frame that came in its turn is not.
+/// Returns the number of reordered arrivals as defined by RFC 4737 section 3.3: those with a smaller number than an earlier arrival. A copy
+/// right after its frame does not count.
 pub fn reordered(arrivals: &[Arrival]) -> u64 {
     let mut next = 0;
     let mut late = 0;
     for arrival in arrivals {
-        // The copy of the newest frame has the number before the one that is expected.
+        // The copy of the newest frame has the number `next` − 1.
         late += u64::from(arrival.seq + 1 < next);
         next = next.max(arrival.seq + 1);
     }
     late
 }
 
-/// Trials frame by frame: sends the frames of a request evenly. Slow beside [`Router`](super::Router), whose arithmetic
-/// it proves.
+/// Runs trials frame by frame, at even intervals. Slow compared to [`Router`](super::Router), whose arithmetic it verifies.
 impl Measure for Path {
     fn measure(&mut self, request: Request) -> Result<Outcome, Failure> {
-        // Each trial is its own: queues are empty, times begin at zero.
+        // Each trial starts with empty queues at time 0.
         (self.free_at_ns, self.last_out_ns, self.delays) = (0.0, 0, self.delays.clone().restarted());
         let frames = request.frames();
         let gap_ns = 1e9 / request.load_fps;

@@ -1,17 +1,16 @@
-//! Random numbers that a seed repeats.
+//! Repeatable random numbers.
 
-/// A generator of pseudorandom numbers: SplitMix64 (Steele, Lea and Flood, 2014). Enough for simulations, not for
-/// secrets.
+/// A pseudorandom number generator: SplitMix64 (Steele, Lea and Flood, 2014). Good enough for simulations, not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// One that gives the same numbers for the same seed.
+    /// Makes a generator; the same seed gives the same numbers.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -20,29 +19,29 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to 1, 1 excluded, every one as probable.
+    /// Returns a uniformly distributed number from 0 to below 1.
     pub fn unit(&mut self) -> f64 {
         // A f64 holds 53 bits exactly.
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number from −1 to 1.
+    /// Returns a uniformly distributed number from −1 to 1.
     pub fn around_zero(&mut self) -> f64 {
         self.unit() * 2.0 - 1.0
     }
 
-    /// Whether something happens that has this probability.
+    /// Returns true with this probability.
     pub fn happens(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// An exponentially distributed number: the time between the events of a Poisson process.
+    /// Returns an exponentially distributed number: the time between events of a Poisson process.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         // 1 − unit is never zero.
         -(1.0 - self.unit()).ln() * mean
     }
 
-    /// `number` as a whole number, up or down so that the mean over many calls is `number`.
+    /// Rounds `number` up or down at random, so that the mean over many calls is `number`.
     pub fn round(&mut self, number: f64) -> u64 {
         let whole = number.floor();
         whole as u64 + u64::from(self.happens(number - whole))

@@ -1,12 +1,12 @@
-//! A router that answers whole trials by arithmetic.
+//! A simulated router that computes the outcomes of whole trials.
 
 use std::time::Duration;
 
 use super::Random;
 use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
-/// A simulated router, and the tester before it. Begins as the ideal one: forwards everything up to its capacity, has
-/// no buffer, no noise. Times are virtual.
+/// A simulated router, and the tester in front of it, in virtual time. By default it is ideal: it forwards everything up to its capacity,
+/// without buffer and without noise.
 #[derive(Clone, Debug)]
 pub struct Router {
     capacity_fps: f64,
@@ -24,7 +24,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// The ideal router of a capacity in frames a second; 0 never forwards.
+    /// Makes an ideal router with a capacity in frames per second; with 0 it forwards nothing.
     pub fn new(capacity_fps: f64) -> Self {
         Router {
             capacity_fps,
@@ -42,7 +42,7 @@ impl Router {
         }
     }
 
-    /// Has a buffer of so many frames: bursts above the capacity pass while it fills.
+    /// Sets the buffer size in frames: bursts above the capacity pass until it is full.
     pub fn queue(mut self, frames: u64) -> Self {
         self.queue_frames = frames;
         self
@@ -54,62 +54,62 @@ impl Router {
         self
     }
 
-    /// Has another capacity in each trial: up to this share above or below, every value as probable.
+    /// Varies the capacity from trial to trial, uniformly by up to this share in both directions.
     pub fn jitter(mut self, share: f64) -> Self {
         self.jitter = share;
         self
     }
 
-    /// Loses up to `ratio` of the frames, and at least one, in a trial with this probability, whatever the load: an
-    /// interrupt, or a neighbour on the host.
+    /// With this probability, a trial loses at least one and up to `ratio` of its frames at any load, as through an interrupt or another
+    /// guest on the host.
     pub fn spikes(mut self, probability: f64, ratio: f64) -> Self {
         self.spikes = (probability, ratio);
         self
     }
 
-    /// Loses this share of what is above `fps` already, long before its capacity: one queue of several is full.
+    /// Loses this share of the frames above `fps`, already below the capacity: one of several queues is full.
     pub fn knee(mut self, fps: f64, ratio: f64) -> Self {
         self.knee = Some((fps, ratio));
         self
     }
 
-    /// A load above this makes it vanish: the trial has no outcome.
+    /// Fails trials with a load above this: they have no outcome.
     pub fn fails_above(mut self, fps: f64) -> Self {
         self.fails_above_fps = fps;
         self
     }
 
-    /// This share of the trials is invalid.
+    /// Makes this share of the trials invalid.
     pub fn invalid(mut self, share: f64) -> Self {
         self.invalid = share;
         self
     }
 
-    /// The tester can send no more than this, and does not notice: the rest stays unsent.
+    /// Limits the tester's sending rate without notice: the remaining frames stay unsent.
     pub fn sender(mut self, fps: f64) -> Self {
         self.sender_fps = fps;
         self
     }
 
-    /// Each trial takes so much longer than it sends.
+    /// Adds this to the elapsed time of each trial.
     pub fn overhead(mut self, overhead: Duration) -> Self {
         self.overhead = overhead;
         self
     }
 
-    /// Other random numbers.
+    /// Sets the seed of the random numbers.
     pub fn seed(mut self, seed: u64) -> Self {
         self.random = Random::new(seed);
         self
     }
 
-    /// How many trials there were.
+    /// Returns the number of trials so far.
     pub fn trials(&self) -> u64 {
         self.trials
     }
 
-    /// A realistic noisy virtual machine: the capacity moves by half a percent from trial to trial, 5 of 100 trials
-    /// lose up to a ten-thousandth of their frames for no reason of the router's, 2 of 100 are invalid.
+    /// Makes a realistic noisy virtual machine: 0.5 % jitter of the capacity; 5 % of trials lose up to 0.01 % of their frames for reasons
+    /// outside the router; 2 % of trials are invalid.
     pub fn noisy(capacity_fps: f64, seed: u64) -> Self {
         Router::new(capacity_fps).jitter(0.005).spikes(0.05, 1e-4).invalid(0.02).queue(256).seed(seed)
     }
@@ -117,7 +117,7 @@ impl Router {
     fn forwarded(&mut self, sent: u64, request: Request) -> u64 {
         let seconds = request.duration.as_secs_f64();
         let capacity = self.capacity_fps * (1.0 + self.jitter * self.random.around_zero());
-        // Rounded as the frames of a request are: a load of exactly the capacity must not lose one.
+        // Rounded like a request's number of frames, so that a load equal to the capacity has no loss.
         let served = (capacity * seconds).round() as u64;
         let queue = if capacity > 0.0 { self.queue_frames } else { 0 };
         let mut received = sent.min(served.saturating_add(queue));
@@ -141,7 +141,7 @@ impl Measure for Router {
         self.trials += 1;
         if request.load_fps > self.fails_above_fps {
             return Err(Failure(format!(
-                "the simulated router is gone above {} frames/s",
+                "the simulated router fails above {} frames/s",
                 self.fails_above_fps
             )));
         }

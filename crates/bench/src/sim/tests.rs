@@ -1,4 +1,4 @@
-//! The simulated routers do what they say.
+//! Tests of the simulated routers.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn the_ideal_router_loses_what_is_above_its_capacity() {
 #[test]
 fn a_buffer_lets_short_bursts_pass() {
     let mut router = Router::new(1e6).queue(1000);
-    // At 2 million a second the buffer fills by one frame for two that are sent.
+    // At 2 million per second, one of two frames goes into the buffer.
     assert_eq!(router.measure(Request::burst(2000, 2e6)).unwrap().lost(), 0);
     assert_eq!(router.measure(Request::burst(2010, 2e6)).unwrap().lost(), 5);
 }
@@ -67,7 +67,7 @@ fn the_same_seed_gives_the_same_trials() {
     assert_ne!(outcomes(3), outcomes(4));
 }
 
-/// The time between frames at 100,000 a second.
+/// The time between frames at 100,000 per second, in nanoseconds.
 const GAP: u64 = 10_000;
 
 fn evenly(frames: u64) -> impl Iterator<Item = (u64, u64)> {
@@ -88,7 +88,7 @@ fn held_back_frames_are_reordered_by_as_many_as_overtook() {
     let arrivals = path.pass_all(evenly(10_000));
     let truth = path.truth();
     assert!((400..600).contains(&truth.held_back), "{truth:?}");
-    // One whose three followers were all held back, too, has been overtaken by nobody, and so has the last one.
+    // Not overtaken: a frame whose three followers were all held back, too, and the last frame.
     let late = reordered(&arrivals);
     assert!(late <= truth.held_back && late + 5 > truth.held_back, "{late} of {}", truth.held_back);
     assert_eq!((truth.min_delay_ns, truth.max_delay_ns), (700, 700 + 3 * GAP + 1));
@@ -113,7 +113,7 @@ fn the_queue_has_the_delays_of_the_formula() {
         path.pass_all((0..frames).map(|seq| ((seq as f64 * gap) as u64, seq)));
         let mean = path.truth().delay_sum_ns as f64 / frames as f64;
         let exact = delay.mean_ns(load_fps).unwrap();
-        // Who would overtake waits, so that the mean is a little above the formula's.
+        // A frame that would overtake waits, so the mean is slightly above the formula's.
         assert!(
             mean > before && mean > 0.95 * exact && mean < 1.15 * exact,
             "{load_fps}: {mean}, not {exact}"
@@ -124,8 +124,8 @@ fn the_queue_has_the_delays_of_the_formula() {
 }
 
 proptest! {
-    /// Two independent ways to the same number: arithmetic over the trial, and frame after frame. With nowhere to
-    /// wait, frame after frame loses more: the server stands still between two frames that come in its own rhythm.
+    /// Two independent computations agree: by arithmetic over the trial, and frame by frame. Without a queue, frame by frame loses more,
+    /// because the server idles between frames that arrive at its own rate.
     #[test]
     fn arithmetic_and_frames_agree(
         capacity in 1e4f64..1e6, load in 0.5f64..3.0, queue in 1u64..500, frames in 100u64..5000,
@@ -133,7 +133,7 @@ proptest! {
         let request = Request::burst(frames, capacity * load);
         let whole = Router::new(capacity).queue(queue).measure(request).unwrap();
         let each = Path::new(1).capacity(capacity, queue).measure(request).unwrap();
-        // The frame in service, and rounding at both ends.
+        // Tolerance for the frame in service, and for rounding at both ends.
         prop_assert!(whole.lost().abs_diff(each.lost()) <= 2 + (frames as f64 * 1e-3) as u64,
             "{} against {}", whole.lost(), each.lost());
     }

@@ -1,11 +1,10 @@
-//! How well medians, and ratios of medians, are known.
+//! Confidence intervals of medians, and of ratios and differences of medians.
 //!
-//! The percentile bootstrap: runs are drawn from the runs with replacement, as many as there are, again and again, and
-//! the interval is where the middle of the results lies. BCa, which corrects bias and skew, was weighed and not taken:
-//! its acceleration comes from leaving out one run at a time, and a median answers that with two or three values only
-//! whatever the data; for medians the plain percentile interval is the one that keeps its promise (Efron and
-//! Tibshirani, An Introduction to the Bootstrap, 1993, sections 11.6 and 13.3; Wilcox, Introduction to Robust
-//! Estimation, chapter 4). It assumes nothing of the distribution, which searches for a throughput make lumpy.
+//! The method is the percentile bootstrap. Sets of the same size are drawn from the runs with replacement, many times, and the interval
+//! covers the middle of the results. BCa, which corrects bias and skew, was considered and rejected. Its acceleration is computed by
+//! leaving out one run at a time, and a median then only takes two or three values, whatever the data. For medians the plain percentile
+//! interval keeps its confidence level (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, sections 11.6 and 13.3; Wilcox,
+//! Introduction to Robust Estimation, chapter 4). It needs no assumption about the distribution, which is lumpy for throughput searches.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
@@ -14,15 +13,15 @@ use serde::{Deserialize, Serialize};
 use super::error::{Error, check_positive};
 use super::runs::{Runs, middle};
 
-/// How to draw. The same values give the same intervals, on every machine and in every release: the generator (PCG
-/// XSL RR 128/64) and the way from its numbers to runs are fixed.
+/// Parameters of the drawing. Equal parameters give equal intervals, on every machine and in every release: the generator (PCG XSL RR
+/// 128/64) and the mapping of its numbers to runs are fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bootstrap {
-    /// Where the generator starts.
+    /// Seed of the generator.
     pub seed: u64,
-    /// How often a set is drawn.
+    /// Number of sets drawn.
     pub resamples: u32,
-    /// How often an interval is to contain the true value: 0.95 for 95 %.
+    /// Confidence level: 0.95 for 95 %.
     pub level: f64,
 }
 
@@ -32,21 +31,21 @@ impl Default for Bootstrap {
     }
 }
 
-/// An estimate and where the true value lies.
+/// An estimate with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// From all runs.
+    /// The estimate, from all runs.
     pub estimate: f64,
     /// The lower end.
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// How it was drawn.
+    /// The parameters of the drawing.
     pub drawn: Bootstrap,
 }
 
-/// How few runs can give an interval of a level: with fewer, even the range from the least to the greatest run misses
-/// the true median too often. All n runs lie on one side of it with probability 2 · 0.5^n: 6 runs for 95 %, 8 for 99 %.
+/// Returns the minimum number of runs for an interval at a confidence level. With fewer, even the range from minimum to maximum misses the
+/// true median too often. All n runs are on one side of it with probability 2 · 0.5^n: 6 runs for 95 %, 8 for 99 %.
 pub fn fewest_runs(level: f64) -> usize {
     let (mut runs, mut all_on_one_side) = (1, 1.0);
     while all_on_one_side > 1.0 - level && all_on_one_side > 0.0 {
@@ -57,29 +56,28 @@ pub fn fewest_runs(level: f64) -> usize {
 }
 
 impl Bootstrap {
-    /// How well the median is known, in the unit of the runs.
+    /// Returns the median with its confidence interval, in the unit of the runs.
     ///
     /// # Errors
-    /// When there are fewer than [`fewest_runs`], or `self` makes no sense.
+    /// If there are fewer than [`fewest_runs`], or `self` is invalid.
     pub fn median(&self, runs: &Runs) -> Result<Interval, Error> {
         self.check(&[runs])?;
         let (mut draws, mut generator) = (Draws::new(runs), self.generator());
         Ok(self.interval(runs.median(), (0..self.resamples).map(|_| draws.median(&mut generator))))
     }
 
-    /// How well the ratio of two medians is known: new / base, of runs that were made independently.
+    /// Returns the ratio of two medians, new / base, with its confidence interval. The sets must be independent.
     ///
     /// # Errors
-    /// As [`Bootstrap::median`] for either set, and when a run is not above 0: what a drawn ratio could be of is then
-    /// undefined.
+    /// As [`Bootstrap::median`] for either set, or if a run is not above 0: drawn ratios can then be undefined.
     pub fn ratio_of_medians(&self, new: &Runs, base: &Runs) -> Result<Interval, Error> {
         self.check(&[new, base])?;
-        check_positive("the least of the new runs", new.minimum())?;
-        check_positive("the least of the runs to compare with", base.minimum())?;
+        check_positive("the minimum of the new runs", new.minimum())?;
+        check_positive("the minimum of the base runs", base.minimum())?;
         Ok(self.of_both(new, base, |new, base| new / base))
     }
 
-    /// How well the difference of two medians is known: new − base in the unit of the runs, which may be 0 and below.
+    /// Returns the difference of two medians, new − base, with its confidence interval, in the unit of the runs. It may be 0 or negative.
     ///
     /// # Errors
     /// As [`Bootstrap::median`] for either set.
@@ -88,7 +86,7 @@ impl Bootstrap {
         Ok(self.of_both(new, base, |new, base| new - base))
     }
 
-    /// Both sets are drawn in turn from one generator: PCG's streams are not independent of each other, and the runs are.
+    /// Draws from both sets in turn with one generator: PCG's streams are not independent of each other, but the runs are.
     fn of_both(&self, new: &Runs, base: &Runs, effect: impl Fn(f64, f64) -> f64) -> Interval {
         let (mut of_new, mut of_base, mut generator) = (Draws::new(new), Draws::new(base), self.generator());
         let drawn = (0..self.resamples).map(|_| {
@@ -117,11 +115,11 @@ impl Bootstrap {
         }
     }
 
-    /// How many drawn values lie outside the interval, on each side.
+    /// Returns the number of drawn values outside the interval, on each side.
     fn left_out(&self) -> usize {
-        // A hair is added, so that 2.5 % of 10,000 are 250 although 1 - 0.95 is not quite 0.05.
+        // Slack for rounding: 2.5 % of 10,000 must be 250, although 1 - 0.95 is not exactly 0.05.
         let share = ((1.0 - self.level) / 2.0 * f64::from(self.resamples) + 1e-6) as usize;
-        // An interval has at least the value in the middle, however low the level.
+        // Whatever the level, the interval contains at least the middle value.
         share.min((self.resamples.saturating_sub(1) / 2) as usize)
     }
 
@@ -136,7 +134,7 @@ impl Bootstrap {
 /// Draws sets of runs.
 struct Draws<'a> {
     sorted: &'a [f64],
-    /// How often each run was drawn.
+    /// Number of times each run was drawn.
     times: Vec<u32>,
 }
 
@@ -145,7 +143,7 @@ impl<'a> Draws<'a> {
         Self { sorted: runs.sorted(), times: vec![0; runs.len()] }
     }
 
-    /// Draws a set, and says its median. Runs are counted where they lie in order, which spares sorting each set.
+    /// Draws a set and returns its median. Counts the draws per sorted run, which avoids sorting each set.
     fn median(&mut self, generator: &mut Pcg64) -> f64 {
         let n = self.sorted.len();
         self.times.fill(0);
@@ -155,7 +153,7 @@ impl<'a> Draws<'a> {
         middle(self.drawn_at((n - 1) / 2), self.drawn_at(n / 2))
     }
 
-    /// The drawn run at a place of their order, from 0.
+    /// Returns the drawn run at a rank, from 0.
     fn drawn_at(&self, place: usize) -> f64 {
         let mut before = 0;
         for (value, times) in self.sorted.iter().zip(&self.times) {
@@ -168,7 +166,7 @@ impl<'a> Draws<'a> {
     }
 }
 
-/// One of `n` places: the high half of a product, which is even to within n / 2^64.
+/// Picks one of `n` indices: the high half of a product, uniform to within n / 2^64.
 fn pick(generator: &mut Pcg64, n: usize) -> usize {
     ((u128::from(generator.next_u64()) * n as u128) >> 64) as usize
 }

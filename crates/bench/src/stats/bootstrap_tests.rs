@@ -6,14 +6,14 @@ fn runs(results: &[f64]) -> Runs {
     Runs::new(results).unwrap()
 }
 
-/// What `Draws` does, plainly: gather the runs, sort them, take the middle.
+/// Does the same as `Draws` in a simple way: collects the runs, sorts them, and takes the median.
 fn drawn_plainly(set: &Runs, mut generator: Pcg64, sets: u32) -> Vec<f64> {
     let mut one = |_| set.sorted()[pick(&mut generator, set.len())];
     (0..sets).map(|_| runs(&(0..set.len()).map(&mut one).collect::<Vec<_>>()).median()).collect()
 }
 
-/// The probability that the median of a drawn set of an odd number of runs is among the `k` least: at least half of n
-/// draws fall there (Maritz and Jarrett 1978). No drawing is needed to know it.
+/// Returns the probability that the median of a drawn set with an odd number of runs is among the `k` smallest: at least half of `n` draws
+/// fall there (Maritz and Jarrett 1978). Exact, without drawing.
 fn exact_probability(n: usize, k: usize) -> f64 {
     let p = k as f64 / n as f64;
     let mut term = (1.0 - p).powi(n as i32);
@@ -30,7 +30,7 @@ fn the_same_seed_gives_the_same_interval_and_it_is_this_one() {
     let set = runs(&[10.0, 12.0, 11.0, 15.0, 9.0, 14.0, 13.0, 8.0, 16.0, 11.5]);
     let interval = Bootstrap::default().median(&set).unwrap();
     assert_eq!(interval, Bootstrap::default().median(&set).unwrap());
-    // If this changes, intervals of old reports can no longer be computed anew.
+    // If this changes, intervals in old reports can no longer be reproduced.
     assert_eq!((interval.estimate, interval.low, interval.high), (11.75, 10.0, 14.0));
     let mut generator = Bootstrap::default().generator();
     let picked: Vec<usize> = (0..10).map(|_| pick(&mut generator, 1000)).collect();
@@ -43,7 +43,7 @@ fn intervals_are_those_that_theory_has() {
         let set = runs(&(1..=n).map(|x| x as f64).collect::<Vec<_>>());
         let interval = Bootstrap { resamples: 40_000, ..Bootstrap::default() }.median(&set).unwrap();
         let at = |share: f64| (1..n).find(|k| exact_probability(n, *k) >= share).unwrap() as f64;
-        // Drawing errs by a thousandth: where theory passes 2.5 % at this very run, it may land on the next.
+        // Drawing has an error of about 0.001. If the theoretical 2.5 % is close to a run's boundary, the next run may result.
         let near = |k: f64, share: f64| at(share - 0.003) <= k && k <= at(share + 0.003);
         assert!(near(interval.low, 0.025), "{n}: {interval:?}, not {}", at(0.025));
         assert!(near(interval.high, 0.975), "{n}: {interval:?}, not {}", at(0.975));
@@ -52,7 +52,7 @@ fn intervals_are_those_that_theory_has() {
 
 #[test]
 fn the_true_median_is_in_the_interval_as_often_as_promised() {
-    // Skewed as latencies are: exponential, with median ln 2.
+    // Skewed like latencies: exponential, with median ln 2.
     let mut generator = Pcg64::new(7, 7);
     let mut exponential = || -(1.0 - generator.next_u64() as f64 / 2f64.powi(64)).ln() + 1e-12;
     for (n, at_least) in [(6, 0.90), (10, 0.92), (20, 0.93), (50, 0.93)] {
@@ -89,7 +89,7 @@ fn settings_that_make_no_sense_are_refused() {
         Bootstrap::default().ratio_of_medians(&set, &runs(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0])).unwrap_err();
     assert_eq!(
         zero.to_string(),
-        "the least of the runs to compare with is 0: it must be a finite figure above 0"
+        "the minimum of the base runs is 0: it must be a finite number above 0"
     );
 }
 

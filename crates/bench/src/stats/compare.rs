@@ -1,4 +1,4 @@
-//! Whether two sets of runs differ beyond their noise.
+//! Tests whether two sets of runs differ beyond their noise.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,17 +6,17 @@ use super::bootstrap::{Bootstrap, Interval};
 use super::error::Error;
 use super::runs::Runs;
 
-/// Which way a figure is wanted.
+/// Whether higher or lower figures are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wanted {
-    /// Throughput, packets per watt-hour.
+    /// Higher is better: throughput, packets per watt-hour.
     High,
-    /// Latency, loss, energy, clocks per packet.
+    /// Lower is better: latency, loss, energy, clocks per packet.
     Low,
 }
 
-/// What came of a comparison.
+/// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -24,53 +24,51 @@ pub enum Verdict {
     Better,
     /// The new runs are worse, beyond the noise.
     Worse,
-    /// What difference there is could be noise. It does not say that there is none.
+    /// The difference may be noise. This does not prove that there is none.
     NoDifference,
 }
 
-/// What is compared of two medians.
+/// The quantity that compares two medians.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// new / base. A difference is told from `resolution` on, as a share: 0.005 for half a percent.
+    /// new / base. The resolution is a share: 0.005 for 0.5 %.
     Ratio,
-    /// new − base, for figures that may be 0, as losses are. A difference is told from `resolution` on, in the unit of
-    /// the runs.
+    /// new − base, for figures that may be 0, such as losses. The resolution is in the unit of the runs.
     Difference,
 }
 
-/// How to compare.
+/// Parameters of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Which way the figure is wanted.
+    /// Whether higher or lower figures are better.
     pub wanted: Wanted,
-    /// What is compared.
+    /// The quantity to compare.
     pub effect: Effect,
-    /// Effects up to here count as none: what the measurement itself cannot tell apart, such as the width at which a
-    /// search stops. With 0, runs that always give the same figure differ as soon as it moves at all.
+    /// Effects up to this size count as none. Use the resolution of the measurement itself, such as the width at which a search stops. With
+    /// 0, runs without any noise differ on the smallest change.
     pub resolution: f64,
 }
 
 /// A comparison of two sets of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// How it was compared.
+    /// The parameters.
     pub terms: Terms,
-    /// The effect, and how well it is known.
+    /// The effect, with its confidence interval.
     pub effect: Interval,
-    /// What came of it.
+    /// The result.
     pub verdict: Verdict,
 }
 
-/// Compares new runs with base runs. They differ when the whole interval of the effect lies beyond the resolution: for
-/// a ratio above 1 + resolution or below 1 / (1 + resolution), for a difference above resolution or below −resolution.
+/// Compares new runs with base runs. They differ if the whole interval of the effect is beyond the resolution. For a ratio that is above 1
+/// + resolution or below 1 / (1 + resolution); for a difference, above resolution or below −resolution.
 ///
-/// Of many comparisons of equal things at a level of 95 %, one in twenty or so will say that they differ: who compares
-/// hundreds at once raises the level, and has the runs that it takes.
+/// At a level of 95 %, about one in twenty comparisons of equal things finds a difference. For hundreds of comparisons at once, use a
+/// higher level, which needs more runs.
 ///
 /// # Errors
-/// As [`Bootstrap::ratio_of_medians`] or [`Bootstrap::difference_of_medians`], and when the resolution is below 0 or no
-/// number.
+/// As [`Bootstrap::ratio_of_medians`] or [`Bootstrap::difference_of_medians`], or if the resolution is negative or not finite.
 pub fn compare(new: &Runs, base: &Runs, terms: Terms, bootstrap: &Bootstrap) -> Result<Comparison, Error> {
     let resolution = terms.resolution;
     if !(0.0..f64::INFINITY).contains(&resolution) {
@@ -146,7 +144,7 @@ mod tests {
         assert_eq!(verdict([0.0; 6], [7.0; 6], 0.0), Verdict::Better);
         assert_eq!(verdict([0.0; 6], [0.0; 6], 0.0), Verdict::NoDifference);
         assert_eq!(verdict([7.0; 6], [0.0; 6], 10.0), Verdict::NoDifference);
-        // A ratio has nothing to say of them.
+        // A ratio is undefined for them.
         let zero =
             compare(&runs(&[7.0; 6]), &runs(&[0.0; 6]), by_ratio(Wanted::Low, 0.0), &Bootstrap::default());
         assert!(zero.is_err());
@@ -172,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Sets that do not overlap by far differ, whichever way round they are given.
+        /// Sets that are far apart differ, in either order.
         #[test]
         fn who_is_beaten_beats_not(
             new in prop::collection::vec(200f64..300.0, 6..20),

@@ -1,42 +1,41 @@
-//! What forwarding costs in energy and in processor time.
+//! Costs of forwarding, in energy and in processor time.
 //!
-//! Packets and bytes per watt-hour are those of Slavik 2025, section 2.2: only what was delivered counts, and the
-//! energy is that of the whole router over the trial, idle share included. Bytes are those of frames with their FCS,
-//! without preamble and gap.
+//! Packets and bytes per watt-hour are defined as in Slavik 2025, section 2.2. Only delivered packets count. The energy is that of the
+//! whole router during the trial, including its idle share. Bytes are those of frames with FCS, without preamble and gap.
 
 use std::time::Duration;
 
 use super::error::{Error, check_positive};
 
-/// Packets per watt-hour (PPWh), of packets delivered with so many watt-hours.
+/// Returns packets per watt-hour (PPWh): delivered packets / energy.
 ///
 /// # Errors
-/// When the energy is not above 0.
+/// If the energy is not above 0.
 pub fn packets_per_watt_hour(delivered: u64, watt_hours: f64) -> Result<f64, Error> {
     Ok(delivered as f64 / check_positive("the energy", watt_hours)?)
 }
 
-/// Bytes per watt-hour (BPWh), of bytes delivered with so many watt-hours.
+/// Returns bytes per watt-hour (BPWh): delivered bytes / energy.
 ///
 /// # Errors
-/// When the energy is not above 0.
+/// If the energy is not above 0.
 pub fn bytes_per_watt_hour(delivered: u64, watt_hours: f64) -> Result<f64, Error> {
     packets_per_watt_hour(delivered, watt_hours)
 }
 
-/// The average power in watts, of watt-hours used in a time.
+/// Returns the average power in watts: energy / time.
 ///
 /// # Errors
-/// When energy or time are not above 0.
+/// If the energy or the time is not above 0.
 pub fn average_watts(watt_hours: f64, time: Duration) -> Result<f64, Error> {
     let hours = check_positive("the time", time.as_secs_f64())? / 3600.0;
     Ok(check_positive("the energy", watt_hours)? / hours)
 }
 
-/// Processor seconds for a million packets, of the processor time that all threads of a router took to deliver packets.
+/// Returns processor seconds per million packets: the processor time of all threads of a router / delivered packets.
 ///
 /// # Errors
-/// When no packet was delivered: nothing was bought with the time.
+/// If no packet was delivered.
 pub fn cpu_seconds_per_million_packets(cpu: Duration, delivered: u64) -> Result<f64, Error> {
     Ok(cpu.as_secs_f64() / (check_positive("the number of packets", delivered as f64)? / 1e6))
 }

@@ -1,44 +1,44 @@
-//! Why a figure cannot be computed.
+//! Errors of computing figures.
 
 use std::fmt;
 
-/// Why a figure cannot be computed. Each says which value is at fault.
+/// Reason why a figure cannot be computed. Names the value at fault.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
-    /// There is nothing to compute from.
+    /// There are no values.
     Empty,
-    /// A value is missing, at this place (from 0).
+    /// The value at this index (from 0) is missing.
     Missing(usize),
-    /// A value is no number, infinite, or so large that its square has no room, at this place (from 0).
+    /// The value at this index (from 0) is not a number, infinite, or so large that its square overflows.
     NotFinite(usize, f64),
-    /// There are fewer values than it takes.
+    /// There are fewer values than needed.
     TooFew {
-        /// What is counted: runs, points.
+        /// The kind of values: runs, points.
         what: &'static str,
-        /// How many there are.
+        /// The number given.
         have: usize,
-        /// How many it takes.
+        /// The number needed.
         needed: usize,
     },
-    /// A value is not what it must be.
+    /// A value is out of range.
     Invalid {
-        /// What the value is.
+        /// The value's name.
         what: &'static str,
         /// The value.
         value: f64,
-        /// What it must be.
+        /// The permitted range.
         must: &'static str,
     },
-    /// The same thing was given twice.
+    /// A value is given twice.
     Twice {
-        /// What the value is.
+        /// The value's name.
         what: &'static str,
         /// The value.
         value: u64,
     },
-    /// The histogram of delays refused something that its bounds should allow: what.
+    /// The delay histogram rejected a value that is within its bounds; with a description of it.
     Histogram(&'static str),
-    /// The points do not determine the model: why.
+    /// The points do not determine the model; with the reason.
     Undetermined(&'static str),
 }
 
@@ -48,12 +48,12 @@ impl fmt::Display for Error {
             Error::Empty => f.write_str("there are no values"),
             Error::Missing(index) => write!(f, "value {} is missing", index + 1),
             Error::NotFinite(index, value) => {
-                write!(f, "value {} is {value:e}: not a finite figure", index + 1)
+                write!(f, "value {} is {value:e}: it must be a finite number", index + 1)
             }
-            Error::TooFew { what, have, needed } => write!(f, "{have} {what} are too few: it takes {needed}"),
+            Error::TooFew { what, have, needed } => write!(f, "{needed} {what} are needed, only {have} given"),
             Error::Invalid { what, value, must } => write!(f, "{what} is {value}: it must be {must}"),
-            Error::Twice { what, value } => write!(f, "{what} {value} was given twice"),
-            Error::Histogram(what) => write!(f, "the histogram of delays refused {what}"),
+            Error::Twice { what, value } => write!(f, "{what} {value} is given twice"),
+            Error::Histogram(what) => write!(f, "internal error: the delay histogram rejected {what}"),
             Error::Undetermined(why) => write!(f, "the points do not determine the model: {why}"),
         }
     }
@@ -61,13 +61,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Values beyond this are refused, so that sums of their squares stay finite.
+/// Larger values are rejected, so that sums of their squares stay finite.
 const LARGEST: f64 = 1e150;
 
-/// Checks that every value is a finite figure.
+/// Checks that all values are finite.
 ///
 /// # Errors
-/// [`Error::NotFinite`] for the first that is not.
+/// [`Error::NotFinite`] for the first value that is not.
 pub(crate) fn check_finite(values: impl IntoIterator<Item = f64>) -> Result<(), Error> {
     match values.into_iter().enumerate().find(|(_, value)| !is_usable(*value)) {
         Some((index, value)) => Err(Error::NotFinite(index, value)),
@@ -75,18 +75,18 @@ pub(crate) fn check_finite(values: impl IntoIterator<Item = f64>) -> Result<(), 
     }
 }
 
-/// Checks that a value is a finite figure above zero.
+/// Checks that a value is finite and above 0.
 ///
 /// # Errors
-/// [`Error::Invalid`] with the value's name when it is not.
+/// [`Error::Invalid`] with the value's name if it is not.
 pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<f64, Error> {
     if is_usable(value) && value > 0.0 {
         return Ok(value);
     }
-    Err(Error::Invalid { what, value, must: "a finite figure above 0" })
+    Err(Error::Invalid { what, value, must: "a finite number above 0" })
 }
 
-/// Whether a value is a finite figure whose square has room.
+/// True if a value is a finite number whose square does not overflow.
 pub(crate) fn is_usable(value: f64) -> bool {
     value.abs() <= LARGEST
 }
@@ -99,17 +99,17 @@ mod tests {
     fn an_error_says_which_value_and_why() {
         assert_eq!(
             check_finite([1.0, f64::NAN]).unwrap_err().to_string(),
-            "value 2 is NaN: not a finite figure"
+            "value 2 is NaN: it must be a finite number"
         );
         assert_eq!(
             check_finite([f64::INFINITY]).unwrap_err().to_string(),
-            "value 1 is inf: not a finite figure"
+            "value 1 is inf: it must be a finite number"
         );
-        assert_eq!(check_finite([1e200]).unwrap_err().to_string(), "value 1 is 1e200: not a finite figure");
+        assert_eq!(check_finite([1e200]).unwrap_err().to_string(), "value 1 is 1e200: it must be a finite number");
         assert_eq!(check_finite([-1e150, 0.0]), Ok(()));
         assert_eq!(
             check_positive("the energy", 0.0).unwrap_err().to_string(),
-            "the energy is 0: it must be a finite figure above 0"
+            "the energy is 0: it must be a finite number above 0"
         );
         assert!(check_positive("the energy", f64::NAN).is_err());
     }

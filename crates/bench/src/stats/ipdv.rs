@@ -1,29 +1,29 @@
-//! The variation of delay from one frame to the next, IPDV (RFC 8219, section 7.3.2; RFC 5481, section 4.1).
+//! Inter-packet delay variation, IPDV (RFC 8219, section 7.3.2; RFC 5481, section 4.1).
 //!
-//! IPDV(i) = D(i) − D(i−1), with its sign: negative when a frame was faster than the one before. A frame that was lost
-//! has no delay, so neither it nor the next has an IPDV; how many have none is part of the result.
+//! IPDV(i) = D(i) − D(i−1), with its sign: negative if a frame was faster than the one before. A lost frame has no delay, so neither the
+//! lost frame nor the next one has an IPDV. Their number is part of the result.
 
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use super::latency::{DelayHistogram, Ranked, check_delay};
 
-/// The figures of one stream, in nanoseconds.
+/// IPDV figures of one stream, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IpdvFigures {
-    /// Frames that have an IPDV.
+    /// Frames with an IPDV.
     pub pairs: u64,
-    /// Frames after the first that have none, because they or the one before were lost.
+    /// Frames after the first without an IPDV, because they or the frame before were lost.
     pub undefined: u64,
-    /// The least, Dmin.
+    /// The minimum, Dmin.
     pub minimum_ns: i64,
-    /// The median, Dmed; of an even number the mean of the two in the middle.
+    /// The median, Dmed; for an even number the mean of the two middle values.
     pub median_ns: f64,
-    /// The greatest, Dmax.
+    /// The maximum, Dmax.
     pub maximum_ns: i64,
 }
 
-/// Steps from frame to frame: what both ways of counting share.
+/// IPDV from frame to frame, for both ways of counting.
 #[derive(Clone, Debug, Default)]
 struct Steps {
     frames: u64,
@@ -32,7 +32,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// Takes the next frame's delay, `None` for a lost one, and says its IPDV if it has one.
+    /// Takes the next frame's delay, `None` if it was lost. Returns its IPDV if it has one.
     fn next(&mut self, delay_ns: Option<u64>) -> Result<Option<i64>, Error> {
         delay_ns.map_or(Ok(0), check_delay)?;
         let step = delay_ns.zip(self.last_ns).map(|(this, last)| this as i64 - last as i64);
@@ -43,11 +43,10 @@ impl Steps {
     }
 }
 
-/// The figures from the delays of all frames of one stream in the order they were sent, `None` for those that were
-/// lost.
+/// Computes the figures from the delays of all frames of one stream, in the order of sending; `None` for lost frames.
 ///
 /// # Errors
-/// When no two frames in a row came back, or a delay is longer than an hour.
+/// If no two successive frames were received, or a delay is longer than an hour.
 pub fn of_delays(delays_ns: &[Option<u64>]) -> Result<IpdvFigures, Error> {
     let mut steps = Steps::default();
     let mut sorted = Vec::new();
@@ -68,8 +67,8 @@ pub fn of_delays(delays_ns: &[Option<u64>]) -> Result<IpdvFigures, Error> {
     })
 }
 
-/// Counts the IPDV of a stream of any length, in two histograms: what is negative, and what is not. A median from it is
-/// off by a thousandth of the values in the middle at most, away from zero.
+/// Counts the IPDV of a stream of any length, in two histograms for negative and other values. The error of its median is at most a
+/// thousandth of the middle values, away from 0.
 #[derive(Clone, Debug)]
 pub struct IpdvHistogram {
     steps: Steps,
@@ -78,10 +77,10 @@ pub struct IpdvHistogram {
 }
 
 impl IpdvHistogram {
-    /// An empty one.
+    /// Makes an empty histogram.
     ///
     /// # Errors
-    /// None that can happen: as [`DelayHistogram::new`].
+    /// None in practice; see [`DelayHistogram::new`].
     pub fn new() -> Result<Self, Error> {
         Ok(Self {
             steps: Steps::default(),
@@ -90,10 +89,10 @@ impl IpdvHistogram {
         })
     }
 
-    /// Takes the next frame of the stream, in the order they were sent; `None` when it was lost.
+    /// Counts the next frame of the stream, in the order of sending; `None` if it was lost.
     ///
     /// # Errors
-    /// When the delay is longer than an hour.
+    /// If the delay is longer than an hour.
     pub fn record(&mut self, delay_ns: Option<u64>) -> Result<(), Error> {
         match self.steps.next(delay_ns)? {
             Some(step) if step < 0 => self.negative.record(step.unsigned_abs()),
@@ -102,7 +101,7 @@ impl IpdvHistogram {
         }
     }
 
-    /// Takes what another stream's has counted. The first frame of a stream has no IPDV.
+    /// Adds the counts of another stream. The first frame of each stream has no IPDV.
     ///
     /// # Errors
     /// As [`DelayHistogram::add`].
@@ -112,10 +111,10 @@ impl IpdvHistogram {
         self.positive.add(&other.positive)
     }
 
-    /// The figures.
+    /// Returns the figures.
     ///
     /// # Errors
-    /// When no two frames in a row came back.
+    /// If no two successive frames were received.
     pub fn figures(&self) -> Result<IpdvFigures, Error> {
         let pairs = self.negative.frames() + self.positive.frames();
         if pairs == 0 {
@@ -131,7 +130,7 @@ impl IpdvHistogram {
         })
     }
 
-    /// The IPDV of a rank, from 1 (the least). The least is the longest of the negative ones.
+    /// Returns the IPDV at a rank, from 1 (the minimum). The minimum is the negative value with the largest magnitude.
     fn at_rank(&self, rank: u64) -> i64 {
         let negative = self.negative.frames();
         if rank <= negative {
@@ -203,7 +202,7 @@ mod tests {
             };
             prop_assert_eq!((counted.pairs, counted.undefined), (exact.pairs, exact.undefined));
             prop_assert_eq!((counted.minimum_ns, counted.maximum_ns), (exact.minimum_ns, exact.maximum_ns));
-            // The two values in the middle may have opposite signs: the bound is that of the longer.
+            // The two middle values may have opposite signs; the larger absolute value sets the bound.
             let mut steps: Vec<i64> =
                 delays.windows(2).filter_map(|w| Some(w[1]? as i64 - w[0]? as i64)).collect();
             steps.sort_unstable();

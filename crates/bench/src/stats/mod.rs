@@ -1,9 +1,8 @@
-//! What a set of runs says, and how far it can be trusted.
+//! Statistics of sets of runs, and their reliability.
 //!
-//! [`Runs`] is the checked input of everything here: a value that is missing or no number is an error, never left out.
-//! [`Summary`] describes one set, [`Bootstrap`] says how well its median is known, and [`compare()`] whether two sets
-//! differ beyond their noise. [`scaling`] and [`efficiency`] have the derived figures of the papers, [`latency`] and
-//! [`ipdv`] those of RFC 8219.
+//! [`Runs`] is the checked input of everything here: a missing or non-finite value is an error, and is never left out. [`Summary`]
+//! describes one set. [`Bootstrap`] computes confidence intervals of its median. [`compare()`] tests whether two sets differ beyond their
+//! noise. [`scaling`] and [`efficiency`] compute the papers' derived figures, [`latency`] and [`ipdv`] those of RFC 8219.
 
 mod bootstrap;
 mod compare;

@@ -2,14 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A percentile, by its nearest rank: of n values in ascending order the one with index ceil(p·n) − 1.
+/// A percentile by nearest rank: of n values in ascending order, the one with index ceil(p·n) − 1.
 ///
-/// It is the smallest value that at least the share p of all values does not exceed, so it is always one of them: what
-/// RFC 8219 builds on for worst-case latency and delay variation (sections 7.2 and 7.3.1). Of 20 runs the 1st and 99th
-/// percentile are therefore the minimum and the maximum.
+/// It is the smallest of the values such that at least the share p of all values is not larger. RFC 8219 uses it for worst-case latency and
+/// delay variation (sections 7.2 and 7.3.1). Of 20 runs, the 1st and 99th percentile are the minimum and the maximum.
 ///
-/// The share is kept in parts per million: 0.07 · 100 in floating point is a little more than 7, and would take the 8th
-/// value in place of the 7th.
+/// The share is stored in parts per million. In floating point, 0.07 · 100 is slightly more than 7, and would select the 8th value instead
+/// of the 7th.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Percentile(u32);
@@ -22,17 +21,17 @@ impl Percentile {
     /// The 99.9th percentile.
     pub const P99_9: Self = Self(999_000);
 
-    /// A percentile of so many parts per million, 1 to 1,000,000; `None` beyond.
+    /// Returns the percentile of this many parts per million, from 1 to 1,000,000; `None` outside.
     pub const fn parts_per_million(parts: u32) -> Option<Self> {
         if parts >= 1 && parts <= 1_000_000 { Some(Self(parts)) } else { None }
     }
 
-    /// Its rank among so many values, from 1; `None` when there are none.
+    /// Returns its rank among `values` values, from 1; `None` if there are none.
     pub const fn rank(self, values: u64) -> Option<u64> {
         if values == 0 {
             return None;
         }
-        // The product does not fit into 64 bits for counts above 18 · 10^12, which an hour at 400 Gbit/s comes near to.
+        // The product exceeds 64 bits for more than 18 · 10^12 values; an hour at 400 Gbit/s comes close to that.
         Some((self.0 as u128 * values as u128).div_ceil(1_000_000) as u64)
     }
 }
@@ -42,7 +41,7 @@ impl TryFrom<u32> for Percentile {
 
     fn try_from(parts: u32) -> Result<Self, String> {
         Self::parts_per_million(parts)
-            .ok_or_else(|| format!("{parts} is no percentile: 1 to 1000000 parts per million"))
+            .ok_or_else(|| format!("not a percentile: {parts}; it must be from 1 to 1000000 parts per million"))
     }
 }
 
@@ -66,7 +65,7 @@ mod tests {
         assert_eq!(ranks(1000), [10, 990, 999]);
         assert_eq!(ranks(50_000), [500, 49_500, 49_950]);
         assert_eq!(Percentile::P99.rank(0), None);
-        // In floating point this one would be 8.
+        // With floating point this would be 8.
         assert_eq!(Percentile::parts_per_million(70_000).unwrap().rank(100), Some(7));
         assert_eq!(Percentile::P99_9.rank(u64::MAX), Some(18_428_297_329_635_842_064));
     }
@@ -75,11 +74,11 @@ mod tests {
     fn only_percentiles_are_percentiles() {
         assert_eq!(Percentile::parts_per_million(0), None);
         assert_eq!(Percentile::parts_per_million(1_000_001), None);
-        assert!(Percentile::try_from(0).unwrap_err().contains("no percentile"));
+        assert!(Percentile::try_from(0).unwrap_err().contains("not a percentile"));
     }
 
     proptest! {
-        /// The definition in words, by trying every rank.
+        /// The definition applied literally, trying every rank.
         #[test]
         fn it_is_the_first_rank_that_covers_the_share(parts in 1u32..=1_000_000, values in 1u64..3000) {
             let covers = |rank: &u64| u128::from(*rank) * 1_000_000 >= u128::from(parts) * u128::from(values);

@@ -10,10 +10,10 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Takes results in any order.
+    /// Takes the results in any order.
     ///
     /// # Errors
-    /// When there are none, or one is no finite figure.
+    /// If there are none, or one is not a finite number.
     pub fn new(results: &[f64]) -> Result<Self, Error> {
         check_finite(results.iter().copied())?;
         if results.is_empty() {
@@ -24,11 +24,11 @@ impl Runs {
         Ok(Self { sorted })
     }
 
-    /// Takes results of which some may be missing, because a run failed, say.
+    /// Takes results of which some may be missing, for example because a run failed.
     ///
     /// # Errors
-    /// As [`Runs::new`], and when one is missing: whether a run is repeated is decided where it is seen, and recorded
-    /// there; a summary of what happened to be left would look like one of all.
+    /// As [`Runs::new`], or if one is missing. The caller decides about repeating a run, and records that; a summary of the remaining runs
+    /// would look like one of all runs.
     pub fn complete(results: &[Option<f64>]) -> Result<Self, Error> {
         match results.iter().position(Option::is_none) {
             Some(index) => Err(Error::Missing(index)),
@@ -36,47 +36,46 @@ impl Runs {
         }
     }
 
-    /// How many.
+    /// Returns the number of results.
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.sorted.len()
     }
 
-    /// All of them, in ascending order.
+    /// Returns all results in ascending order.
     pub fn sorted(&self) -> &[f64] {
         &self.sorted
     }
 
-    /// The least.
+    /// Returns the smallest result.
     pub fn minimum(&self) -> f64 {
         self.sorted[0]
     }
 
-    /// The greatest.
+    /// Returns the largest result.
     pub fn maximum(&self) -> f64 {
         self.sorted[self.len() - 1]
     }
 
-    /// The middle one, or the mean of the two in the middle.
+    /// Returns the middle result, or the mean of the two middle ones.
     pub fn median(&self) -> f64 {
         middle(self.sorted[(self.len() - 1) / 2], self.sorted[self.len() / 2])
     }
 
-    /// A percentile by nearest rank.
+    /// Returns a percentile by nearest rank.
     pub fn percentile(&self, percentile: Percentile) -> f64 {
-        // There is a value, so there is a rank, and it is not beyond the last.
+        // There is at least one value, so the rank exists and is within bounds.
         let rank = percentile.rank(self.len() as u64).map_or(1, |rank| rank as usize);
         self.sorted[rank - 1]
     }
 
-    /// The arithmetic mean. Differences from the median are summed, so that equal results have exactly themselves as
-    /// mean.
+    /// Returns the arithmetic mean. It sums differences from the median, so that equal results give exactly their value.
     pub fn mean(&self) -> f64 {
         let from = self.median();
         from + self.sorted.iter().map(|x| x - from).sum::<f64>() / self.len() as f64
     }
 
-    /// The standard deviation of the sample (divided by n − 1); `None` for a single run, of which there is none.
+    /// Returns the sample standard deviation (divided by n − 1); `None` for a single run.
     pub fn standard_deviation(&self) -> Option<f64> {
         let mean = self.mean();
         let squares = self.sorted.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>();
@@ -84,7 +83,7 @@ impl Runs {
     }
 }
 
-/// The mean of two values, and exactly the value when they are equal.
+/// Returns the mean of two values; exactly the value if they are equal.
 pub(super) fn middle(low: f64, high: f64) -> f64 {
     low + (high - low) / 2.0
 }

@@ -1,26 +1,26 @@
-//! How performance grows with cores (Kosak and Lencse 2025, formula 2 and the tables' last lines).
+//! Scaling of performance with cores (Kosak and Lencse 2025, formula 2 and the tables' last lines).
 
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, check_positive};
 
-/// What a number of cores brings.
+/// The performance of a number of cores.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
-    /// How many cores.
+    /// The number of cores.
     pub cores: u32,
-    /// What they reached, in the unit given: frames a second, as a rule the median of the runs.
+    /// Their performance, in the given unit: usually frames per second, the median of the runs.
     pub performance: f64,
-    /// The relative scale-up S(n) = P(n) / P(1) / n, which is 1 at best; `None` when one core was not measured.
+    /// The relative scale-up S(n) = P(n) / P(1) / n, at best 1; `None` if one core was not measured.
     pub scale_up: Option<f64>,
-    /// P(n) / P(n/2), which is 2 at best; `None` when half as many cores were not measured.
+    /// P(n) / P(n/2), at best 2; `None` if half as many cores were not measured.
     pub ratio_to_half: Option<f64>,
 }
 
-/// How performance grows over measurements of (cores, performance), in ascending order of cores.
+/// Computes the scaling from measurements of (cores, performance); returns it in ascending order of cores.
 ///
 /// # Errors
-/// When there are none, a number of cores is 0 or comes twice, or a performance is not above 0.
+/// If there are none, a number of cores is 0 or occurs twice, or a performance is not above 0.
 pub fn scaling(measured: &[(u32, f64)]) -> Result<Vec<Scaling>, Error> {
     if measured.is_empty() {
         return Err(Error::Empty);
@@ -31,7 +31,7 @@ pub fn scaling(measured: &[(u32, f64)]) -> Result<Vec<Scaling>, Error> {
         check_positive("a number of cores", f64::from(*cores))?;
         check_positive("a performance", *performance)?;
         if index > 0 && ascending[index - 1].0 == *cores {
-            return Err(Error::Twice { what: "a number of cores,", value: u64::from(*cores) });
+            return Err(Error::Twice { what: "number of cores", value: u64::from(*cores) });
         }
     }
     let of = |cores| ascending.iter().find(|(n, _)| *n == cores).map(|(_, performance)| *performance);
@@ -82,6 +82,6 @@ mod tests {
         assert!(scaling(&[(1, 0.0)]).is_err());
         assert!(scaling(&[(1, f64::NAN)]).is_err());
         let twice = scaling(&[(2, 1.0), (2, 1.0)]).unwrap_err();
-        assert_eq!(twice.to_string(), "a number of cores, 2 was given twice");
+        assert_eq!(twice.to_string(), "number of cores 2 is given twice");
     }
 }

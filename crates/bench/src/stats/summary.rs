@@ -1,36 +1,36 @@
-//! What is reported of a set of runs.
+//! Summary statistics of a set of runs.
 
 use serde::{Deserialize, Serialize};
 
 use super::percentile::Percentile;
 use super::runs::Runs;
 
-/// What is reported of a set of runs, in the unit of the results. The median is the figure to quote: single bad runs do
-/// not move it (Kosak and Lencse 2025, section VI; RFC 8219 asks for median, 1st and 99th percentile).
+/// Summary statistics of a set of runs, in the unit of the results. Quote the median: single outliers do not change it (Kosak and Lencse
+/// 2025, section VI; RFC 8219 requires median, 1st and 99th percentile).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The median: of an even number of runs the mean of the two in the middle.
+    /// The median: for an even number of runs the mean of the two middle ones.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub minimum: f64,
-    /// The greatest.
+    /// The maximum.
     pub maximum: f64,
     /// The arithmetic mean.
     pub mean: f64,
-    /// The standard deviation of the sample (divided by n − 1); `None` for a single run.
+    /// The sample standard deviation (divided by n − 1); `None` for a single run.
     pub standard_deviation: Option<f64>,
-    /// The 1st percentile by nearest rank: the minimum up to 100 runs.
+    /// The 1st percentile by nearest rank: the minimum for up to 100 runs.
     pub p1: f64,
-    /// The 99th percentile by nearest rank: the maximum below 100 runs.
+    /// The 99th percentile by nearest rank: the maximum for fewer than 100 runs.
     pub p99: f64,
-    /// (maximum − minimum) / median · 100 (Kosak and Lencse 2025, formula 1); `None` when the median is 0.
+    /// (maximum − minimum) / median · 100 (Kosak and Lencse 2025, formula 1); `None` if the median is 0.
     pub dispersion_percent: Option<f64>,
-    /// How many runs there were: all of them are in the figures above.
+    /// The number of runs; all figures above include all of them.
     pub runs: usize,
 }
 
 impl Summary {
-    /// Sums up a set of runs.
+    /// Summarizes a set of runs.
     pub fn of(runs: &Runs) -> Self {
         Self {
             median: runs.median(),
@@ -46,8 +46,8 @@ impl Summary {
     }
 }
 
-/// The dispersion of results, in percent: (maximum − minimum) / median · 100 (Kosak and Lencse 2025, formula 1).
-/// `None` when the median is 0.
+/// Returns the dispersion of results in percent: (maximum − minimum) / median · 100 (Kosak and Lencse 2025, formula 1). `None` if the
+/// median is 0.
 pub fn dispersion_percent(minimum: f64, maximum: f64, median: f64) -> Option<f64> {
     (median != 0.0).then(|| (maximum - minimum) / median * 100.0)
 }

@@ -46,7 +46,7 @@ fn nothing_is_left_out_silently() {
 }
 
 proptest! {
-    /// The textbook's two passes over the results as they came.
+    /// Textbook two-pass computation over the unsorted results.
     #[test]
     fn figures_are_those_of_the_definitions(results in prop::collection::vec(-1e9f64..1e9, 2..60)) {
         let s = summary(&results);

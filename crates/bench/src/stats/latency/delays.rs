@@ -1,8 +1,8 @@
-//! Delays, each kept.
+//! Exact delays, each of them stored.
 
 use super::{Error, Lost, Ranked, check_delay};
 
-/// The delays of a trial's frames, exactly.
+/// The exact delays of a trial's frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
     sorted: Vec<u64>,
@@ -10,10 +10,10 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Takes the delays of frames that came back, in any order, and word of those that did not.
+    /// Takes the delays of received frames, in any order, and the lost frames.
     ///
     /// # Errors
-    /// When a delay or the penalty is longer than [`super::LONGEST_NS`].
+    /// If a delay or the penalty is longer than [`super::LONGEST_NS`].
     pub fn new(mut delays_ns: Vec<u64>, lost: Lost) -> Result<Self, Error> {
         delays_ns.iter().chain([&lost.penalty_ns]).try_for_each(|ns| check_delay(*ns).map(|_| ()))?;
         delays_ns.sort_unstable();
@@ -30,8 +30,7 @@ impl Ranked for Delays {
         self.lost
     }
 
-    /// Lost frames stand where their penalty belongs, without being written out: there may be far more of them than of
-    /// those that came back.
+    /// Lost frames are ranked by their penalty without storing each one: there may be far more of them than received frames.
     fn at_rank(&self, rank: u64) -> u64 {
         let before_lost = self.sorted.partition_point(|ns| *ns <= self.lost.penalty_ns) as u64;
         if rank <= before_lost {

@@ -1,14 +1,14 @@
-//! Delays, counted in a histogram with high dynamic range.
+//! Delays in a high dynamic range histogram.
 
 use hdrhistogram::Histogram;
 
 use super::{Error, LONGEST_NS, Lost, Ranked, check_delay};
 
-/// Significant decimal digits that the histogram keeps.
+/// Significant decimal digits of the histogram.
 const DIGITS: u8 = 3;
 
-/// The delays of any number of frames, in about a quarter of a MiB. A figure from it is up to a thousandth longer than
-/// the exact one, never shorter; count, minimum, maximum and mean are exact.
+/// The delays of any number of frames, in about 0.25 MiB. Its figures are up to a thousandth longer than the exact ones, never shorter.
+/// Count, minimum, maximum and mean are exact.
 #[derive(Clone, Debug)]
 pub struct DelayHistogram {
     counts: Histogram<u64>,
@@ -19,10 +19,10 @@ pub struct DelayHistogram {
 }
 
 impl DelayHistogram {
-    /// An empty one, in which lost frames will count with a delay of `penalty_ns`.
+    /// Makes an empty histogram in which lost frames count with a delay of `penalty_ns`.
     ///
     /// # Errors
-    /// When the penalty is longer than [`LONGEST_NS`].
+    /// If the penalty is longer than [`LONGEST_NS`].
     pub fn new(penalty_ns: u64) -> Result<Self, Error> {
         let lost = Lost { frames: 0, penalty_ns: check_delay(penalty_ns)? };
         let counts =
@@ -30,33 +30,33 @@ impl DelayHistogram {
         Ok(Self { counts, lost, minimum_ns: u64::MAX, maximum_ns: 0, sum_ns: 0 })
     }
 
-    /// Counts a frame that came back.
+    /// Counts a received frame.
     ///
     /// # Errors
-    /// When the delay is longer than [`LONGEST_NS`].
+    /// If the delay is longer than [`LONGEST_NS`].
     #[inline]
     pub fn record(&mut self, delay_ns: u64) -> Result<(), Error> {
         self.count(delay_ns, 1)
     }
 
-    /// Counts frames that did not.
+    /// Counts lost frames.
     pub fn record_lost(&mut self, frames: u64) -> Result<(), Error> {
         self.count(self.lost.penalty_ns, frames)?;
         self.lost.frames += frames;
         Ok(())
     }
 
-    /// Adds what another receiver counted.
+    /// Adds the counts of another receiver.
     ///
     /// # Errors
-    /// When lost frames count with another penalty there.
+    /// If its lost frames have another penalty.
     pub fn add(&mut self, other: &Self) -> Result<(), Error> {
         if other.lost.penalty_ns != self.lost.penalty_ns {
             let value = other.lost.penalty_ns as f64;
             return Err(Error::Invalid { what: "the penalty", value, must: "the same in both histograms" });
         }
-        // Both have the same bounds, so every count has its place.
-        self.counts.add(&other.counts).map_err(|_| Error::Histogram("the counts of another"))?;
+        // Both have the same bounds, so every count fits.
+        self.counts.add(&other.counts).map_err(|_| Error::Histogram("the counts of another histogram"))?;
         self.lost.frames += other.lost.frames;
         self.minimum_ns = self.minimum_ns.min(other.minimum_ns);
         self.maximum_ns = self.maximum_ns.max(other.maximum_ns);
@@ -64,7 +64,7 @@ impl DelayHistogram {
         Ok(())
     }
 
-    /// The delays that were counted, in rising order, lost frames included: the longest that a bin counts, in nanoseconds, and how many.
+    /// Returns the counted delays in rising order, including lost frames: for each bin its longest delay, in nanoseconds, and its count.
     pub fn bins(&self) -> Vec<(u64, u64)> {
         let recorded = self.counts.iter_recorded();
         recorded.map(|bin| (bin.value_iterated_to(), bin.count_since_last_iteration())).collect()
@@ -93,8 +93,8 @@ impl Ranked for DelayHistogram {
         self.lost
     }
 
-    /// The longest delay of the bin in which the rank falls. Counting is done here, as the crate's quantiles take their
-    /// share in floating point, and the rank is known exactly.
+    /// Returns the longest delay of the bin that contains the rank. It counts bins itself, because the crate's quantiles take the share in
+    /// floating point, and the rank is exact.
     fn at_rank(&self, rank: u64) -> u64 {
         let mut frames = 0;
         for bin in self.counts.iter_recorded() {

@@ -1,7 +1,7 @@
-//! The figures of latency and delay variation that RFC 8219 asks for (sections 7.2 and 7.3.1), in nanoseconds.
+//! Latency and delay variation figures of RFC 8219 (sections 7.2 and 7.3.1), in nanoseconds.
 //!
-//! They come from the [delays themselves](Delays), or from a [histogram](DelayHistogram) when there are too many to
-//! keep. Both answer one question, which delay has a rank, and the figures are computed from that alone.
+//! They are computed from the [exact delays](Delays), or from a [histogram](DelayHistogram) if there are too many to store. Both implement
+//! the lookup of a delay by rank, from which all figures follow.
 
 mod delays;
 mod histogram;
@@ -14,60 +14,60 @@ use super::percentile::Percentile;
 pub use delays::Delays;
 pub use histogram::DelayHistogram;
 
-/// Delays beyond an hour are refused: a clock went wrong.
+/// Maximum delay: an hour, in nanoseconds. Longer delays are rejected as clock errors.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Frames that never came back. They must not make a router look faster, so each counts with a penalty, as siitperf has
-/// it: the rest of the trial and the time it waited for stragglers.
+/// Lost frames. They must not make a router look faster, so each counts with a penalty as in siitperf: the rest of the trial and the wait
+/// for stragglers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// How many.
+    /// Number of lost frames.
     pub frames: u64,
-    /// The delay that each counts with.
+    /// The delay of each lost frame, in nanoseconds.
     pub penalty_ns: u64,
 }
 
-/// The figures of one trial. Lost frames are in all of them, with their penalty.
+/// The figures of one trial. All include lost frames, with their penalty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyFigures {
-    /// Frames with a delay, lost ones included.
+    /// Number of frames, including lost ones.
     pub frames: u64,
-    /// Lost frames among them.
+    /// The lost frames.
     pub lost: Lost,
-    /// The shortest delay, Dmin.
+    /// The minimum delay, Dmin.
     pub minimum_ns: u64,
-    /// Typical latency TL: the median; of an even number of frames the mean of the two in the middle.
+    /// Typical latency TL: the median; for an even number of frames the mean of the two middle ones.
     pub typical_ns: f64,
     /// Worst-case latency WCL: the 99.9th percentile by nearest rank, D99.9.
     pub worst_case_ns: u64,
-    /// The longest delay.
+    /// The maximum delay.
     pub maximum_ns: u64,
-    /// The arithmetic mean, which RFC 2544 asks for (section 26.2).
+    /// The arithmetic mean, as required by RFC 2544 (section 26.2).
     pub mean_ns: f64,
     /// Packet delay variation PDV: D99.9 − Dmin.
     pub pdv_ns: u64,
 }
 
-/// A set of delays in which each has a rank.
+/// A set of delays that can be looked up by rank.
 pub trait Ranked {
-    /// How many there are, lost frames included.
+    /// Returns the number of frames, including lost ones.
     fn frames(&self) -> u64;
-    /// Lost frames among them.
+    /// Returns the lost frames.
     fn lost(&self) -> Lost;
-    /// The delay of a rank, from 1 (the shortest) to [`Ranked::frames`].
+    /// Returns the delay at a rank, from 1 (the shortest) to [`Ranked::frames`].
     fn at_rank(&self, rank: u64) -> u64;
-    /// The sum of all delays.
+    /// Returns the sum of all delays.
     fn sum_ns(&self) -> u128;
 
-    /// A percentile by nearest rank; `None` when there are no frames.
+    /// Returns a percentile by nearest rank; `None` if there are no frames.
     fn percentile(&self, percentile: Percentile) -> Option<u64> {
         percentile.rank(self.frames()).map(|rank| self.at_rank(rank))
     }
 
-    /// The figures of RFC 8219.
+    /// Returns the figures of RFC 8219.
     ///
     /// # Errors
-    /// When there are no frames.
+    /// If there are no frames.
     fn figures(&self) -> Result<LatencyFigures, Error> {
         let frames = self.frames();
         let worst_case_ns = self.percentile(Percentile::P99_9).ok_or(Error::Empty)?;
@@ -86,12 +86,12 @@ pub trait Ranked {
     }
 }
 
-/// Checks that a delay is one.
+/// Checks that a delay is at most [`LONGEST_NS`].
 pub(super) fn check_delay(ns: u64) -> Result<u64, Error> {
     if ns <= LONGEST_NS {
         return Ok(ns);
     }
-    Err(Error::Invalid { what: "a delay in nanoseconds", value: ns as f64, must: "an hour or less" })
+    Err(Error::Invalid { what: "a delay in nanoseconds", value: ns as f64, must: "at most an hour" })
 }
 
 #[cfg(test)]

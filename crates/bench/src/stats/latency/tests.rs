@@ -39,7 +39,7 @@ fn lost_frames_count_with_their_penalty() {
     assert_eq!(f.mean_ns, 2_000_060.0 / 5.0);
     let all_lost = exactly(&[], lost);
     assert_eq!((all_lost.typical_ns, all_lost.pdv_ns), (1e6, 0));
-    // Far more than could be written out.
+    // Far too many lost frames to store individually.
     let flood = exactly(&[10], Lost { frames: u64::MAX / 4, penalty_ns: 5 });
     assert_eq!((flood.typical_ns, flood.maximum_ns), (5.0, 10));
 }
@@ -49,7 +49,7 @@ fn no_frames_and_clocks_gone_wrong_are_errors() {
     assert_eq!(Delays::default().figures(), Err(Error::Empty));
     assert_eq!(DelayHistogram::new(0).unwrap().figures(), Err(Error::Empty));
     let wrong = Delays::new(vec![LONGEST_NS + 1], Lost::default()).unwrap_err();
-    assert_eq!(wrong.to_string(), "a delay in nanoseconds is 3600000000001: it must be an hour or less");
+    assert_eq!(wrong.to_string(), "a delay in nanoseconds is 3600000000001: it must be at most an hour");
     assert!(Delays::new(vec![], Lost { frames: 1, penalty_ns: u64::MAX }).is_err());
     assert!(DelayHistogram::new(u64::MAX).is_err());
     let mut histogram = DelayHistogram::new(0).unwrap();
@@ -61,7 +61,7 @@ fn no_frames_and_clocks_gone_wrong_are_errors() {
 }
 
 fn delays() -> impl Strategy<Value = Vec<u64>> {
-    // Delays of all magnitudes, not only the longest as an even draw would have it.
+    // Delays of all magnitudes; a uniform draw would give almost only long ones.
     prop::collection::vec(
         (0u32..42, any::<u64>()).prop_map(|(bits, any)| (any >> (63 - bits)).min(LONGEST_NS)),
         0..300,
@@ -73,7 +73,7 @@ fn lost() -> impl Strategy<Value = Lost> {
 }
 
 proptest! {
-    /// Written out and sorted, without any of the shortcuts.
+    /// Compares with a sorted list of all delays, including one entry per lost frame.
     #[test]
     fn ranks_are_those_of_all_delays_written_out(delays in delays(), lost in lost()) {
         let mut all = delays.clone();
@@ -95,7 +95,7 @@ proptest! {
         let near = |counted: f64, exact: f64| (0.0..=exact / 1000.0).contains(&(counted - exact));
         prop_assert!(near(counted.typical_ns, exact.typical_ns), "{counted:?} {exact:?}");
         prop_assert!(near(counted.worst_case_ns as f64, exact.worst_case_ns as f64), "{counted:?} {exact:?}");
-        // A difference has the error of what it is a difference of.
+        // The error of PDV is that of the worst case.
         let pdv_error = counted.pdv_ns as f64 - exact.pdv_ns as f64;
         prop_assert!((0.0..=exact.worst_case_ns as f64 / 1000.0).contains(&pdv_error));
     }
