@@ -228,7 +228,7 @@ fn ports_cabled_to_another_machine() {
     );
     t.run("ip route add default via 192.0.2.2 dev e2");
     let refused = campaign.spawn(&t, &[]).finish(LONG);
-    let why = "campaign.toml, line 17: testbed: ports 2: e2: a default route leaves by this port";
+    let why = "campaign.toml, line 17: testbed: ports 2: e2: a default route uses this port";
     assert!(refused.stderr.contains(why), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
@@ -244,7 +244,7 @@ fn ports_cabled_to_another_machine() {
     for on in kinds.into_iter().filter(can) {
         let name = on.split(' ').nth(1).expect("its name");
         let refused = campaign.spawn(&t, &[]).finish(LONG);
-        let why = format!("e2: {name} is on it");
+        let why = format!("e2: {name} is configured on it");
         assert!(!refused.ok() && refused.stderr.contains(&why), "{}", refused.stderr);
         t.run(&format!("ip link del {name}"));
         refusals += 1;
@@ -264,7 +264,7 @@ fn ports_cabled_to_another_machine() {
     );
     let refused = campaign.spawn(&t, &[]).finish(LONG);
     let why =
-        "router-ports 2: r2: you are logged in by this port, from 192.0.2.9: the tester does not take it";
+        "router-ports 2: r2: you are logged in through this port, from 192.0.2.9: name another port";
     let failures = campaign.results()["failures"].to_string();
     assert!(!refused.ok() && failures.contains(why), "{failures}");
     assert!(!addresses().contains("198.1"), "{}", addresses());
@@ -336,7 +336,7 @@ fn the_port_of_who_is_logged_in_is_not_taken() {
     });
     let testbed = "kind = 'physical'\nports = ['e1', 'e2']\ngbit = 1";
     let refused = Campaign::write(&lab, HEAD, "'none'", testbed).spawn(&t, &[]).finish(LONG);
-    let why = "testbed: ports 2: e2: you are logged in by this port, from fe80::";
+    let why = "testbed: ports 2: e2: you are logged in through this port, from fe80::";
     assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
 }
 

@@ -103,7 +103,7 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
         assert!(text.contains(figure), "{figure}: {text}");
     }
     let (code, _, said) = ended(bench(lab.dir(), &["compare", "volley-bench.db#9", "results.json"]));
-    assert!(code == Some(2) && said.contains("there is no campaign 9: the store has 1 (kept)"), "{said}");
+    assert!(code == Some(2) && said.contains("no such campaign: 9; the store has 1 (kept)"), "{said}");
 }
 
 /// Holds the store so long that a tester loses a trial by it, and no longer.
@@ -126,7 +126,7 @@ fn what_could_not_be_kept_ends_a_campaign_which_can_be_gone_on_with() {
     }
     // The store takes what comes after, and the campaign is not finished for all that.
     assert_eq!(child.wait().expect("it ended").code(), Some(1), "{said}");
-    assert!(said.contains("another program has held the store") && said.contains("--resume"), "{said}");
+    assert!(said.contains("another program has locked the store") && said.contains("--resume"), "{said}");
     let mut holder = holder.expect("a result was begun");
     holder.kill().and_then(|()| holder.wait()).expect("it ends");
     let (code, _, said) = ended(bench(lab.dir(), &["run", "campaign.toml", "--resume"]));
@@ -168,9 +168,9 @@ fn a_store_that_cannot_be_is_refused_before_anything_is_touched() {
     let Some(lab) = Lab::new() else { return };
     std::fs::write(lab.dir().join("campaign.toml"), CAMPAIGN).expect("a file");
     for (store, why) in [
-        ("campaign.toml", "campaign.toml: this is no store of volley bench: name another file"),
-        ("none/x.db", "none/x.db: the store cannot be opened: look whether its directory exists"),
-        ("/run/x.db", "/run/x.db: the tester has a /run of its own"),
+        ("campaign.toml", "campaign.toml: not a store of volley bench: name another file"),
+        ("none/x.db", "none/x.db: cannot open the store: check that its directory exists"),
+        ("/run/x.db", "/run/x.db: the tester runs with its own /run"),
     ] {
         let (code, report, said) = ended(bench(lab.dir(), &["run", "campaign.toml", "--store", store]));
         assert!(code == Some(1) && report.is_empty() && said.contains(why), "{said}");

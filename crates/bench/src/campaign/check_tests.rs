@@ -78,9 +78,9 @@ fn faults_name_their_place_and_what_would_do() {
         ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'".to_owned(), "line 3"),
         ("'rfc2544'", "'rfc2545'".into(), "line 4: test 1 (rfc2545): traffic: there is no such one: one of rfc2544, "),
         ("'linux'", "'linus'".into(), "there is no router \"linus\": one of linux, volley, vpp"),
-        ("[64]", "[63]".into(), "a frame of 63 bytes is impossible: this kind has 64 to 2116"),
+        ("[64]", "[63]".into(), "frame size 63 is out of range: this kind of frame has 64 to 2116 bytes"),
         ("[64]", "[\n64,\n63]".into(), "line 7: test 1 (rfc2544): sizes 2: "),
-        ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]".into(), "this kind has 84 to 2116"),
+        ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]".into(), "this kind of frame has 84 to 2116 bytes"),
         ("[64]", "[]".into(), "line 5: test 1 (rfc2544): sizes: it has none"),
         ("[64]", "[64, 512, 64]".into(), "line 3: test 1 (rfc2544): the same with 64 bytes is there already"),
         (
@@ -114,7 +114,7 @@ fn faults_name_their_place_and_what_would_do() {
         (
             "'rfc2544'\nsizes",
             "'rfc2544-256'\nflows = 5\nsizes".into(),
-            "flows: frames that vary in something else than their ports",
+            "flows: fields other than the ports vary",
         ),
         (
             "[64]",

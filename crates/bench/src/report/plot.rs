@@ -3,7 +3,7 @@
 /// A plot of some series over a common x axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// What it shows, in a few words.
+    /// Title.
     pub title: String,
     /// The horizontal axis, with its unit.
     pub x: Axis,

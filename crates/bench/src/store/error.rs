@@ -1,4 +1,4 @@
-//! What is wrong with a store, and what to do about it.
+//! Messages for errors of a store, with what to do.
 
 use std::path::Path;
 
@@ -6,22 +6,22 @@ use rusqlite::ErrorCode;
 
 use crate::trial::Failure;
 
-/// What SQLite says of a file, in words.
+/// Converts an error of SQLite into a message that names the file.
 pub(super) fn said(path: &Path, e: &rusqlite::Error) -> Failure {
     let what = match e.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => {
-            "the disk is full. What was measured until now is kept: make room, and go on with --resume".into()
+            "the disk is full. All results so far are stored: free disk space, and continue with --resume".into()
         }
-        Some(ErrorCode::NotADatabase) => "this is no store of volley bench: name another file".into(),
+        Some(ErrorCode::NotADatabase) => "not a store of volley bench: name another file".into(),
         Some(ErrorCode::DatabaseCorrupt) => format!("the store is damaged ({e}): name another file"),
         Some(ErrorCode::CannotOpen) => {
-            "the store cannot be opened: look whether its directory exists, and who may write there".into()
+            "cannot open the store: check that its directory exists and is writable".into()
         }
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            "the store cannot be written: look who may write the file and its directory".into()
+            "cannot write the store: check that the file and its directory are writable".into()
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "another program has held the store for 10 seconds: let it end, and go on with --resume, or name another file".into()
+            "another program has locked the store for 10 seconds: end it and continue with --resume, or name another file".into()
         }
         _ => format!("the store: {e}"),
     };

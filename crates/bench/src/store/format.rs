@@ -1,21 +1,20 @@
-//! The format of the file, and its version.
+//! The file format and its version.
 
 use rusqlite::{Transaction, TransactionBehavior};
 
 use super::Store;
 use crate::trial::Failure;
 
-/// What marks a file as a store of the tester's: "Voll".
+/// SQLite application ID of the tester's stores: "Voll".
 const APPLICATION: i32 = 0x566f_6c6c;
-/// What makes each version of the tables of the one before. A change of the documents in them that older files do not have as well is a
-/// new version, too.
+/// The statements that upgrade the tables from the version before. New documents that older files lack also need a new version.
 const TABLES: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
 const VERSION: i32 = TABLES.len() as i32;
 
-/// Makes the tables in an empty file, and refuses what is not this tester's. An older one is left as it is: it may be on a disk that is
-/// full, or read by an older tester.
+/// Makes the tables in an empty file, and rejects other programs' files. An older store is not upgraded here: it may be on a full disk, or
+/// in use by an older tester.
 pub(super) fn prepare(store: &Store) -> Result<(), Failure> {
-    // A commit is on the disk when it returns, the removal of its journal included: a trial a second is slow enough for that.
+    // A commit is on disk when it returns, including the removal of its journal. This is fast enough for one trial per second.
     store.said(store.connection.execute_batch("PRAGMA synchronous = EXTRA; PRAGMA foreign_keys = ON;"))?;
     match version(store)? {
         0 => upgrade(store),
@@ -23,14 +22,14 @@ pub(super) fn prepare(store: &Store) -> Result<(), Failure> {
     }
 }
 
-/// Makes the tables of this version, in a file that is empty or older.
+/// Makes or upgrades the tables to this version.
 pub(super) fn upgrade(store: &Store) -> Result<(), Failure> {
     if version(store)? == VERSION {
         return Ok(());
     }
     let begin = Transaction::new_unchecked(&store.connection, TransactionBehavior::Immediate);
     let transaction = store.said(begin)?;
-    // Another tester may have made them meanwhile.
+    // Another tester may have made them in the meantime.
     for tables in TABLES.iter().skip(version(store)? as usize) {
         store.said(transaction.execute_batch(tables))?;
     }
@@ -39,10 +38,10 @@ pub(super) fn upgrade(store: &Store) -> Result<(), Failure> {
     store.said(transaction.commit())
 }
 
-/// The version of the tables, from 1 on; 0 of an empty file.
+/// Returns the version of the tables, from 1; 0 for an empty file.
 ///
 /// # Errors
-/// When it is another program's, or a later version's.
+/// If the file is another program's, or of a later version.
 pub(super) fn version(store: &Store) -> Result<i32, Failure> {
     let number = |name: &str| -> Result<i32, Failure> {
         store.said(store.connection.pragma_query_value(None, name, |row| row.get(0)))
@@ -54,8 +53,8 @@ pub(super) fn version(store: &Store) -> Result<i32, Failure> {
         (0, 0) if schema == 0 => Ok(0),
         (APPLICATION, 1..=VERSION) => Ok(version),
         (APPLICATION, newer) if newer > VERSION => refuse(format!(
-            "the store is of version {newer}, and this tester knows those up to {VERSION}: use the later one, or name another file"
+            "the store has version {newer}, but this tester supports versions up to {VERSION}: use a newer tester, or name another file"
         )),
-        _ => refuse("this is another program's database: name another file".into()),
+        _ => refuse("the file is another program's database: name another file".into()),
     }
 }

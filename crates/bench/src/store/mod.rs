@@ -1,8 +1,8 @@
-//! The store: what campaigns found, trial by trial, in one SQLite file.
+//! The store: results of campaigns, trial by trial, in one SQLite file.
 //!
-//! A file holds any number of campaigns. Each trial and each result is a transaction of its own, and is on the disk before the next
-//! trial begins: whatever ends the tester, what was measured until then is there. A rollback journal is used and no write-ahead log: the
-//! store is one file that can be copied, and can be read on a disk that is full.
+//! A file holds any number of campaigns. Each trial and each result is a separate transaction, and is on disk before the next trial begins.
+//! However the tester ends, everything measured before is stored. The store uses a rollback journal instead of a write-ahead log. It is
+//! therefore a single file that can be copied, and that is readable on a full disk.
 
 mod error;
 mod format;
@@ -22,36 +22,36 @@ pub use operand::{load, open};
 pub use read::Entry;
 pub use recorder::Recorder;
 
-/// How long another tester may hold the file.
+/// Maximum wait for another program's lock on the file.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A file of campaigns.
+/// A store file.
 pub struct Store {
     connection: Connection,
     path: PathBuf,
 }
 
 impl Store {
-    /// Opens a store, and makes it if there is none.
+    /// Opens a store, and creates it if it does not exist.
     ///
     /// # Errors
-    /// When that is impossible, the file is something else, or a later version's; with the file, and what to do.
+    /// If opening fails, or the file is another program's or of a later version. The error names the file and what to do.
     pub fn open(path: &Path) -> Result<Store, Failure> {
         Store::with(path, OpenFlags::SQLITE_OPEN_CREATE)
     }
 
-    /// Opens a store that is there.
+    /// Opens an existing store.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and when there is none.
+    /// Same as [`open`](Self::open), and if the file does not exist.
     pub fn existing(path: &Path) -> Result<Store, Failure> {
-        // SQLite says of all that it cannot open the same.
+        // SQLite reports the same error for all files that it cannot open.
         std::fs::metadata(path).map_err(|e| Failure(format!("{}: {e}", path.display())))?;
         Store::with(path, OpenFlags::empty())
     }
 
     fn with(path: &Path, more: OpenFlags) -> Result<Store, Failure> {
-        // What is only read must be writable, too: what a killed tester left half written is taken back.
+        // Reading needs write access, too: it rolls back what a killed tester left half written.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
         let connection = Connection::open_with_flags(path, flags).map_err(|e| error::said(path, &e))?;
         let store = Store { connection, path: path.to_owned() };
@@ -60,7 +60,7 @@ impl Store {
         Ok(store)
     }
 
-    /// A result of SQLite's, with words for what went wrong.
+    /// Converts an error of SQLite into a message.
     fn said<T>(&self, result: rusqlite::Result<T>) -> Result<T, Failure> {
         result.map_err(|e| error::said(&self.path, &e))
     }

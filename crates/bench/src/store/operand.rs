@@ -1,4 +1,4 @@
-//! Results that are named on a command line.
+//! Results named on the command line.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -7,13 +7,14 @@ use super::Store;
 use crate::campaign::Results;
 use crate::trial::Failure;
 
-/// How every SQLite file begins (sqlite.org/fileformat, section 1.3.1).
+/// Start of every SQLite file (sqlite.org/fileformat, section 1.3.1).
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// Results of a file: the JSON that a campaign wrote, or the last campaign of a store, or FILE#WHICH, that of this number or name.
+/// Loads results from an operand: a JSON file written by a campaign, a store (its last campaign), or STORE#WHICH (a campaign by number or
+/// name).
 ///
 /// # Errors
-/// When they cannot be read, with the file.
+/// If reading fails; the error names the file.
 pub fn load(operand: &Path) -> Result<Results, Failure> {
     let (path, which) = split(operand);
     if is_store(path).map_err(|e| Failure(format!("{}: {e}", path.display())))? {
@@ -22,17 +23,17 @@ pub fn load(operand: &Path) -> Result<Results, Failure> {
     }
     let named = |e: &dyn std::fmt::Display| Failure(format!("{}: {e}", path.display()));
     if which.is_some() {
-        return Err(named(&"this is no store, which has campaigns to choose from"));
+        return Err(named(&"not a store, so no campaign can be selected: remove the part after the #"));
     }
     let text = std::fs::read(path).map_err(|e| named(&e))?;
-    let no = |e| named(&format!("these are no results of volley bench, nor a store of them: {e}"));
+    let no = |e| named(&format!("neither results of volley bench nor a store: {e}"));
     serde_json::from_slice(&text).map_err(no)
 }
 
-/// Opens the store of an operand, with the number of the campaign that it names.
+/// Opens the store of an operand, and returns the number of the selected campaign.
 ///
 /// # Errors
-/// As [`load`].
+/// Same as [`load`].
 pub fn open(operand: &Path) -> Result<(Store, i64), Failure> {
     let (path, which) = split(operand);
     let store = Store::existing(path)?;
@@ -40,7 +41,7 @@ pub fn open(operand: &Path) -> Result<(Store, i64), Failure> {
     Ok((store, id))
 }
 
-/// The file, and what is behind a # when no file is called so.
+/// Splits an operand into file and the part after the last #. A file whose name contains the # takes precedence.
 fn split(operand: &Path) -> (&Path, Option<&str>) {
     let cut = operand.to_str().filter(|_| !operand.exists()).and_then(|text| text.rsplit_once('#'));
     cut.map_or((operand, None), |(path, which)| (Path::new(path), Some(which)))

@@ -1,4 +1,4 @@
-//! Reads campaigns out of a store.
+//! Reads campaigns from a store.
 
 use rusqlite::{Params, Row, params};
 use serde::de::DeserializeOwned;
@@ -7,37 +7,37 @@ use super::{Store, format};
 use crate::campaign::{Campaign, Cell, Key, Measurement, Procedure, Results};
 use crate::trial::Failure;
 
-/// A campaign of a store.
+/// A campaign in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number in the store.
+    /// Number in the store.
     pub id: i64,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// When it began: RFC 3339, UTC.
+    /// Start time: RFC 3339, UTC.
     pub begun: String,
-    /// When all of it was measured; `None` for one that was interrupted, or still runs.
+    /// End time; `None` if it was interrupted or is still running.
     pub finished: Option<String>,
 }
 
-/// What a report says of a campaign that is not finished.
-const UNFINISHED: &str = "The campaign is not finished: what is missing was not measured yet.";
+/// The condition that a report adds for an unfinished campaign.
+const UNFINISHED: &str = "The campaign is not finished: missing results have not been measured yet.";
 
 impl Store {
-    /// What there is, in the order in which it began.
+    /// Returns all campaigns, in the order of their start.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If reading fails.
     pub fn campaigns(&self) -> Result<Vec<Entry>, Failure> {
         self.rows("SELECT id, name, begun, finished FROM campaign ORDER BY id", (), |row| {
             Ok(Entry { id: row.get(0)?, name: row.get(1)?, begun: row.get(2)?, finished: row.get(3)? })
         })
     }
 
-    /// The number of a campaign: by its number or its name (the last one that has it), or the last of all.
+    /// Finds a campaign's number by number or name (the last one with that name), or the last campaign of all.
     ///
     /// # Errors
-    /// When there is none, with what there is.
+    /// If there is none; the error lists the existing campaigns.
     pub fn find(&self, which: Option<&str>) -> Result<i64, Failure> {
         let all = self.campaigns()?;
         let number = which.and_then(|w| w.parse().ok());
@@ -45,15 +45,15 @@ impl Store {
         all.iter().rev().find(wanted).map(|e| e.id).ok_or_else(|| {
             let has: Vec<_> = all.iter().map(|e| format!("{} ({})", e.id, e.name)).collect();
             let has = if has.is_empty() { "no campaign".into() } else { has.join(", ") };
-            let which = which.map(|w| format!("there is no campaign {w}: ")).unwrap_or_default();
+            let which = which.map(|w| format!("no such campaign: {w}; ")).unwrap_or_default();
             Failure(format!("{}: {which}the store has {has}", self.path.display()))
         })
     }
 
-    /// What a campaign found until now.
+    /// Returns the results of a campaign so far.
     ///
     /// # Errors
-    /// When there is none of this number, or it cannot be read.
+    /// If there is no campaign with this number, or reading fails.
     pub fn results(&self, id: i64) -> Result<Results, Failure> {
         let sql = "SELECT asked, profile, provenance, conditions, finished FROM campaign WHERE id = ?";
         let heads = self.rows(sql, [id], |row| {
@@ -61,7 +61,7 @@ impl Store {
             Ok((texts, row.get::<_, Option<String>>(4)?))
         })?;
         let Some(([asked, profile, provenance, conditions], finished)) = heads.into_iter().next() else {
-            return Err(Failure(format!("{}: there is no campaign {id}", self.path.display())));
+            return Err(Failure(format!("{}: no such campaign: {id}", self.path.display())));
         };
         let campaign: Campaign = self.document("campaign", &asked)?;
         let mut conditions: Vec<String> = self.document("conditions", &conditions)?;
@@ -82,7 +82,7 @@ impl Store {
         })
     }
 
-    /// What must be known of a campaign's results, in the order in which it was found. Older testers had it among the failures.
+    /// Returns the caveats of a campaign's results, in order. Version 1 stored them among the failures.
     fn caveats(&self, id: i64) -> Result<Vec<String>, Failure> {
         if format::version(self)? < 2 {
             return Ok(Vec::new());
@@ -90,10 +90,10 @@ impl Store {
         self.texts("SELECT what FROM caveat WHERE campaign = ? ORDER BY rowid", [id])
     }
 
-    /// The records of a campaign's trials, one after another, each as the JSON of a [`Trial`](crate::campaign::Trial).
+    /// Calls `each` with the record of each trial of a campaign, in order. A record is the JSON of a [`Trial`](crate::campaign::Trial).
     ///
     /// # Errors
-    /// When they cannot be read, or as `each`.
+    /// If reading fails, or `each` fails.
     pub fn trials(&self, id: i64, each: &mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure> {
         let sql = "SELECT record FROM trial WHERE campaign = ? ORDER BY number";
         let mut statement = self.said(self.connection.prepare(sql))?;
@@ -105,8 +105,8 @@ impl Store {
         Ok(())
     }
 
-    /// Router by router as the campaign has them, in each the traffic in the order in which it was first tried, and the procedures as the
-    /// campaign has them: what was interrupted and gone on with has the order that it would have had.
+    /// Returns the cells sorted by router as in the campaign; for each router by the order in which its traffic was first tried. Procedures
+    /// are in the campaign's order. A resumed campaign thus has the order of an uninterrupted one.
     fn cells(&self, id: i64, campaign: &Campaign) -> Result<Vec<Cell>, Failure> {
         let heads = self.texts("SELECT head FROM cell WHERE campaign = ? ORDER BY rowid", [id])?;
         let mut cells = Vec::new();
@@ -145,7 +145,7 @@ impl Store {
     }
 
     pub(super) fn document<T: DeserializeOwned>(&self, what: &str, text: &str) -> Result<T, Failure> {
-        let unread = |e| Failure(format!("{}: a {what} in it cannot be read: {e}", self.path.display()));
+        let unread = |e| Failure(format!("{}: cannot read a {what} in the store: {e}", self.path.display()));
         serde_json::from_str(text).map_err(unread)
     }
 }

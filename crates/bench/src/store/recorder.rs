@@ -1,4 +1,4 @@
-//! Writes a campaign into a store, as it goes on.
+//! Writes a running campaign into a store.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -13,21 +13,21 @@ use crate::campaign::{Cell, Keeper, Key, Measurement, Procedure, Results, Trial}
 use crate::dut::Facts;
 use crate::trial::Failure;
 
-/// Who keeps what a campaign finds in a store. What it has kept is on the disk.
+/// A campaign's keeper that writes to a store. Each record is on disk when the call returns.
 pub struct Recorder<'a> {
     store: &'a Store,
     id: i64,
-    /// What was found before an interruption.
+    /// Results from before an interruption.
     known: RefCell<HashMap<(Key, Procedure), Measurement>>,
-    /// Why something could not be written: what was found then is lost, and the campaign is not all that it should be.
+    /// The first write error. Results after it are lost, so the campaign is incomplete.
     lost: OnceCell<Failure>,
 }
 
 impl Store {
-    /// Begins a campaign. Of `head` is kept what is known before anything is measured.
+    /// Begins a campaign, and stores the parts of `head` that are known before the first measurement.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If writing fails.
     pub fn begin(&self, head: &Results) -> Result<Recorder<'_>, Failure> {
         format::upgrade(self)?;
         let row = params![
@@ -44,12 +44,11 @@ impl Store {
         Ok(Recorder::new(self, self.connection.last_insert_rowid(), HashMap::new()))
     }
 
-    /// Goes on with the last campaign that asks for the same as `head`, and was not finished; `None` if there is none. What it could not
-    /// measure is tried again; what must be known of its results stays with them.
+    /// Resumes the last unfinished campaign with the same contents as `head`; `None` if there is none. Failed measurements are tried again.
+    /// Existing results keep their caveats.
     ///
     /// # Errors
-    /// When another tester is at it, when it was begun under other conditions (what is found in the end would be of neither), or when it
-    /// cannot be read or written.
+    /// If another tester is running it, it was begun under other conditions (its results would match neither), or reading or writing fails.
     pub fn resume(&self, head: &Results) -> Result<Option<Recorder<'_>>, Failure> {
         format::upgrade(self)?;
         let begin = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
@@ -92,31 +91,31 @@ impl<'a> Recorder<'a> {
         Recorder { store, id, known: RefCell::new(known), lost: OnceCell::new() }
     }
 
-    /// The number of the campaign in its store.
+    /// Returns the campaign's number in its store.
     pub fn id(&self) -> i64 {
         self.id
     }
 
-    /// How many results are known from before an interruption.
+    /// Returns the number of results from before an interruption.
     pub fn known_before(&self) -> usize {
         self.known.borrow().len()
     }
 
-    /// Notes that all was measured.
+    /// Marks the campaign as finished.
     ///
     /// # Errors
-    /// When it cannot be written, or something before could not: the campaign can be gone on with then.
+    /// If this write or an earlier one failed; the campaign can then be resumed.
     pub fn finish(&self) -> Result<(), Failure> {
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         self.write("UPDATE campaign SET finished = ?2 WHERE id = ?1", &[&self.id, &now])
     }
 
-    /// One statement is one transaction.
+    /// Executes one statement as one transaction.
     fn write(&self, sql: &str, row: &[&dyn ToSql]) -> Result<(), Failure> {
         self.transaction(|connection| connection.execute(sql, row)).map(drop)
     }
 
-    /// After a transaction that failed there are no more, also where a smaller one would do.
+    /// Runs a transaction. After a failure all later ones fail, even smaller ones that might fit on the disk.
     fn transaction<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
         if let Some(why) = self.lost.get() {
             return Err(why.clone());
@@ -125,7 +124,7 @@ impl<'a> Recorder<'a> {
         done.map_err(|why| self.lost.get_or_init(|| why).clone())
     }
 
-    /// What a router said of itself before.
+    /// Returns the stored facts of a router, if any.
     fn said_before(&self, name: &str) -> Result<Option<Facts>, Failure> {
         let sql = "SELECT facts FROM dut WHERE campaign = ? AND name = ?";
         let before = self.store.texts(sql, params![self.id, name])?;
@@ -152,7 +151,7 @@ impl Keeper for Recorder<'_> {
     }
 
     fn cell(&self, cell: &Cell) -> Result<(), Failure> {
-        // What its procedures found is kept one by one.
+        // Measurements are stored one by one.
         let head = Cell { measurements: Vec::new(), ..cell.clone() };
         let sql = "INSERT INTO cell VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET head = ?3";
         self.write(sql, &[&self.id, &document(&cell.key)?, &document(&head)?])
@@ -195,18 +194,18 @@ impl Keeper for Recorder<'_> {
     }
 
     fn caveat(&self, dut: &str, what: &str) -> Result<(), Failure> {
-        // What is found again after an interruption is said once.
+        // The same caveat can occur again after an interruption; it is stored once.
         self.write("INSERT INTO caveat VALUES (?, ?, ?) ON CONFLICT DO NOTHING", &[&self.id, &dut, &what])
     }
 }
 
-/// A document as JSON that gives the very same one when it is read. JSON has no infinity and nothing for what is no number.
+/// Serializes a document as JSON, and checks that parsing gives the same document. JSON has no infinity and no NaN.
 pub(super) fn document<T: Serialize + DeserializeOwned + PartialEq>(value: &T) -> Result<String, Failure> {
     let unfit =
-        |why: String| Failure(format!("a record cannot be kept ({why}): this is a defect of the tester"));
+        |why: String| Failure(format!("internal error: cannot store a record: {why}"));
     let text = serde_json::to_string(value).map_err(|e| unfit(e.to_string()))?;
     match serde_json::from_str::<T>(&text) {
         Ok(again) if again == *value => Ok(text),
-        _ => Err(unfit(format!("a figure in it is infinite, or no number: {text:.200}"))),
+        _ => Err(unfit(format!("a figure is infinite or not a number: {text:.200}"))),
     }
 }

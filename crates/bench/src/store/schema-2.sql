@@ -1,7 +1,7 @@
--- Version 2. What must be known of results that are there: they stay when a campaign is gone on with, and so does it.
+-- Version 2. Caveats of existing results. A resumed campaign keeps its results, and their caveats.
 CREATE TABLE caveat (
     campaign INTEGER NOT NULL REFERENCES campaign,
-    dut      TEXT NOT NULL,             -- the router that it is of; empty of one that is of no router alone
+    dut      TEXT NOT NULL,             -- the router concerned; empty if not about a single router
     what     TEXT NOT NULL,
     PRIMARY KEY (campaign, dut, what)
 ) STRICT;

@@ -1,4 +1,4 @@
--- One row for each campaign. Documents are JSON, as "volley bench run --json" has them.
+-- One row per campaign. Documents are JSON, as written by "volley bench run --json".
 CREATE TABLE campaign (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     name       TEXT NOT NULL,
@@ -7,11 +7,11 @@ CREATE TABLE campaign (
     profile    TEXT NOT NULL,
     provenance TEXT NOT NULL,
     conditions TEXT NOT NULL,
-    writer     TEXT,                    -- the process that writes to it, or did at last
-    finished   TEXT                     -- RFC 3339, UTC; NULL until all was measured
+    writer     TEXT,                    -- the process that writes to it, or the last one that did
+    finished   TEXT                     -- RFC 3339, UTC; NULL until it is finished
 ) STRICT;
 
--- What routers say of themselves.
+-- Versions and configurations of the routers.
 CREATE TABLE dut (
     campaign INTEGER NOT NULL REFERENCES campaign,
     name     TEXT NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE dut (
     PRIMARY KEY (campaign, name)
 ) STRICT;
 
--- What is known of a router with a traffic and size before the first procedure: what the tester itself can do, what the link carries.
+-- A router with a traffic and frame size: the limits of tester and link, measured before the first procedure.
 CREATE TABLE cell (
     campaign INTEGER NOT NULL REFERENCES campaign,
     key      TEXT NOT NULL,             -- router, traffic, size, directions
@@ -27,7 +27,7 @@ CREATE TABLE cell (
     PRIMARY KEY (campaign, key)
 ) STRICT;
 
--- What procedures found.
+-- Results of the procedures.
 CREATE TABLE measurement (
     campaign  INTEGER NOT NULL REFERENCES campaign,
     key       TEXT NOT NULL,            -- router, traffic, size, directions
@@ -36,7 +36,7 @@ CREATE TABLE measurement (
     PRIMARY KEY (campaign, key, procedure)
 ) STRICT;
 
--- Every trial, in the order in which they were made.
+-- All trials, in order.
 CREATE TABLE trial (
     campaign INTEGER NOT NULL REFERENCES campaign,
     number   INTEGER NOT NULL,
@@ -44,7 +44,7 @@ CREATE TABLE trial (
     PRIMARY KEY (campaign, number)
 ) STRICT;
 
--- What could not be measured, and why.
+-- Failed measurements, with reasons.
 CREATE TABLE failure (
     campaign INTEGER NOT NULL REFERENCES campaign,
     number   INTEGER NOT NULL,

@@ -1,13 +1,13 @@
-//! What numbers from a testbed mean, in words.
+//! Descriptions of a testbed's conditions for reports.
 
 use super::{Bed, Driver, Kind, lab, veth};
 
-/// What a self-test over [`Memory`](super::Memory) means.
+/// The condition of a self-test over [`Memory`](super::Memory).
 const IN_MEMORY: &str =
-    "What the tester itself can do was found over a cable in memory: what its ports cost is not in it.";
+    "The limits of the tester itself were measured over an in-memory cable, so the cost of its ports is not included.";
 
 impl Bed {
-    /// What a number from this testbed shows, and what not, and how it is set up: beside every table.
+    /// Returns how the testbed is set up, and what its numbers do and do not show. Reports put this next to their tables.
     pub fn conditions(&self) -> Vec<String> {
         let list = |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         let of = format!(
@@ -19,20 +19,20 @@ impl Bed {
         match self.spec.kind {
             Kind::Veth => {
                 all.push(
-                    "The links are virtual (veth): the tester's processor does a part of the router's work, no wire or network card \
-                     bounds the rate, and rates and delays compare routers on this machine only."
+                    "The links are virtual (veth): the tester's processor does part of the router's work. No wire or network card limits the \
+                     rate. Rates and delays only compare routers on this machine."
                         .to_owned(),
                 );
                 if self.spec.driver == Some(Driver::AfXdp) {
-                    all.push("The tester has its ends by AF_XDP.".into());
+                    all.push("The tester uses its ends through AF_XDP.".into());
                 }
                 all.push(of);
                 all.extend(self.kernels());
             }
             Kind::Tap => {
                 all.push(
-                    "The links are virtual (tap): each frame is a system call of the tester's, in which the kernel may do the router's \
-                     work, no wire or network card bounds the rate, and rates and delays compare routers on this machine only."
+                    "The links are virtual (tap): the tester makes a system call for each frame, in which the kernel may do the router's \
+                     work. No wire or network card limits the rate. Rates and delays only compare routers on this machine."
                         .to_owned(),
                 );
                 all.push(of);
@@ -41,8 +41,8 @@ impl Bed {
             }
             Kind::Memif => {
                 all.push(
-                    "The links are virtual (memif, shared memory): frames are copied by processors and no wire or network card bounds \
-                     the rate; rates and delays compare programs on this machine only."
+                    "The links are virtual (memif, shared memory): processors copy the frames, and no wire or network card limits the rate. \
+                     Rates and delays only compare programs on this machine."
                         .to_owned(),
                 );
                 all.push(of);
@@ -54,37 +54,37 @@ impl Bed {
                     self.link().bits_per_second / 1e9
                 ));
                 if !self.hardware {
-                    all.push("These ports are virtual: no wire bounds the rate, and trials are held to the limits for such links.".into());
+                    all.push("These ports are virtual: no wire limits the rate, and trials are checked against the limits for virtual links.".into());
                 }
                 all.push(format!("The tester polls on core {}.", self.tester_core));
                 all.push(IN_MEMORY.into());
             }
         }
         if self.records.is_some() {
-            all.push("The tester's ports record the first frames that they send and receive, which takes its time.".into());
+            all.push("The tester's ports record the first frames sent and received, which costs processor time of the tester.".into());
         }
         all
     }
 
-    /// How the kernel takes what comes in by the router's ends.
+    /// Returns the conditions of frames that the kernel receives on the router's ends.
     fn kernels(&self) -> impl Iterator<Item = String> {
         let cores = match self.rps {
             Some(true) => {
-                "The kernel takes frames to the router on the router's cores (RPS), unless the router says otherwise."
+                "The kernel processes frames to the router on the router's cores (RPS), unless the router's conditions differ."
             }
             Some(false) => {
-                "Frames to the router are taken on the tester's core (no RPS), unless the router says otherwise."
+                "The kernel processes frames to the router on the tester's core (no RPS), unless the router's conditions differ."
             }
             None => {
-                "Frames to the router are taken on the tester's core, so that the sender's does the router's work: only root may have \
-                 the kernel take them to others (RPS)."
+                "The kernel processes frames to the router on the tester's core, so the sender's core does the router's work. Moving \
+                 them to other cores (RPS) needs root."
             }
         };
         [cores.to_owned()].into_iter().chain(self.links.iter().filter_map(|l| offloads(&l.router)))
     }
 }
 
-/// Which offloads a router's interface has, in a line; nothing where that cannot be asked.
+/// Returns the offloads of a router's interface in one line; `None` if ethtool fails.
 fn offloads(name: &str) -> Option<String> {
     let text = lab::sh(&format!("ip netns exec {} ethtool --show-features {name}", veth::NAMESPACE)).ok()?;
     let state = |feature: &str| {

@@ -1,27 +1,27 @@
-//! Which cores do what.
+//! Assignment of cores.
 
 use super::{Kind, Spec};
 use crate::trial::Failure;
 
-/// Whether the kernel takes frames to the router on its cores, as the campaign has it; `None` where it may not be told, which is a fault
-/// only if the campaign insists.
+/// Returns whether the kernel processes frames to the router on the router's cores (RPS). `None` if that is not permitted, which is only an
+/// error if the campaign requires it.
 pub(super) fn rps(spec: &Spec, told: Result<(), Failure>) -> Result<Option<bool>, Failure> {
     match (spec.rps, told) {
         (asked, Ok(())) => Ok(Some(asked != Some(false))),
-        (Some(true), Err(e)) => Err(Failure(format!("testbed: rps: only root may have it: {e}"))),
+        (Some(true), Err(e)) => Err(Failure(format!("testbed: rps: needs root: {e}"))),
         (_, Err(_)) => Ok(None),
     }
 }
 
-/// The tester's core and those of routers, on this machine.
+/// Returns the tester's core and the routers' cores on this machine.
 ///
 /// # Errors
-/// When there are not enough, or not those that the campaign names.
+/// If there are too few, or the campaign names cores that are not online.
 pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
     cores(spec, &infra::cpu::online_cores())
 }
 
-/// The same, of what is online.
+/// Does the same for a given list of online cores.
 fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> {
     let cores = spec.cores.iter().flatten().enumerate().map(|(n, core)| (format!("cores {}", n + 1), core));
     let mut asked = cores.chain(spec.tester_core.iter().map(|core| ("tester-core".to_owned(), core)));
@@ -35,7 +35,7 @@ fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> 
     let cores = spec.cores.clone().unwrap_or(rest);
     if (cores.is_empty() || cores.contains(&tester)) && spec.kind != Kind::Physical {
         return Err(Failure(format!(
-            "testbed: cores: two are needed, one for the tester, one for the router, and {online:?} are online"
+            "testbed: cores: the tester and the router need different cores; online: {online:?}"
         )));
     }
     Ok((tester, cores))
@@ -54,7 +54,7 @@ mod tests {
             [true, true, false].map(|on| Ok(Some(on)))
         );
         assert_eq!([None, Some(false)].map(|asked| of(asked, refused())), [Ok(None), Ok(None)]);
-        assert!(of(Some(true), refused()).is_err_and(|e| e.0.contains("rps: only root")));
+        assert!(of(Some(true), refused()).is_err_and(|e| e.0.contains("rps: needs root")));
     }
 
     #[test]
@@ -69,10 +69,10 @@ mod tests {
         assert_eq!(cores(&spec(None, Some(0)), &[0, 1])?, (0, vec![1]));
         let said =
             |spec: Spec, online: &[usize]| cores(&spec, online).map_or_else(|e| e.0, |_| String::new());
-        assert!(said(spec(None, None), &[0]).contains("cores: two are needed"));
+        assert!(said(spec(None, None), &[0]).contains("cores: the tester and the router need different cores"));
         assert!(said(spec(Some(&[7]), None), &[0, 1]).contains("testbed: cores 1: there is no core 7"));
-        assert!(said(spec(Some(&[0, 1]), None), &[0, 1]).contains("cores: two are needed"));
-        // A router elsewhere needs none here.
+        assert!(said(spec(Some(&[0, 1]), None), &[0, 1]).contains("cores: the tester and the router need different cores"));
+        // A router on another machine needs no cores here.
         let physical = Spec { kind: Kind::Physical, ..Spec::default() };
         assert_eq!(cores(&physical, &[0])?, (0, vec![]));
         Ok(())

@@ -1,8 +1,8 @@
-//! Namespaces of the tester's own, in which nothing of the machine's network is seen, and of which nothing is left.
+//! The tester's own namespaces, isolated from the machine's network, and removed without a trace.
 //!
-//! The tester runs itself again in a network namespace and a mount namespace with a `/run` of its own, where `ip netns` keeps its
-//! names. When it ends, however that happens, the kernel removes both, with all links and all namespaces in them; programs that it
-//! started are killed. Needs no root where the system allows user namespaces.
+//! The tester runs itself again in a network namespace and a mount namespace. There, `/run` is a new file system, because `ip netns` keeps
+//! its names there. When the tester ends for any reason, the kernel removes both, with all their links and namespaces, and kills the
+//! programs that the tester started. Root is not needed if the system allows user namespaces.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
@@ -12,26 +12,26 @@ use std::time::Duration;
 
 use crate::trial::Failure;
 
-/// Set in a tester that runs in namespaces of its own.
+/// Environment variable that marks a tester in its own namespaces.
 const INSIDE: &str = "VOLLEY_BENCH_LAB";
-/// What is done there before the tester begins.
+/// Commands in the new namespaces before the tester starts.
 const SETUP: &str = "mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && exec \"$@\"";
-/// An ordinary user's `PATH` has no sbin, where `ip` and `sysctl` are.
+/// Directories of `ip` and `sysctl`, which are missing in an ordinary user's `PATH`.
 const SBIN: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
-/// How long a router may take for what it is told or asked, with the largest table of routes.
+/// Time limit for a router's commands, sufficient for the largest route table.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether this tester runs in namespaces of its own.
+/// True if this tester runs in its own namespaces.
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Runs this very program again in namespaces of its own, with the same arguments; comes back only if that is impossible.
+/// Runs this program again in new namespaces, with the same arguments. Returns only on failure.
 pub fn enter() -> Failure {
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(e) => return Failure(format!("the tester's own program is not found: {e}")),
+        Err(e) => return Failure(format!("cannot find the tester's own program: {e}")),
     };
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
@@ -41,22 +41,22 @@ pub fn enter() -> Failure {
     command.args(std::env::args_os().skip(1)).env(INSIDE, "1").env("PATH", path());
     let e = command.exec();
     Failure(format!(
-        "no namespaces can be made: unshare (package util-linux): {e}; root may, or a user where user namespaces are allowed"
+        "cannot make namespaces: unshare (package util-linux): {e}: run as root, or allow user namespaces"
     ))
 }
 
-/// Checks that a file, or a directory, is the same one in the namespaces.
+/// Checks that the namespaces show the same file or directory at this path.
 ///
 /// # Errors
-/// When it lies where they have a directory of their own.
+/// If the path is in a directory that the namespaces replace.
 pub fn check_path(file: &Path) -> Result<(), Failure> {
     let directory = file.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match directory.canonicalize() {
         Ok(d) if d.starts_with("/run") => {
-            let why = "the tester has a /run of its own, where this would be lost: name a file elsewhere";
+            let why = "the tester runs with its own /run, where the file would be lost: name a file elsewhere";
             Err(Failure(format!("{}: {why}", file.display())))
         }
-        // Whoever opens a file in a directory that is not there says so.
+        // A missing directory is reported when the file is opened.
         _ => Ok(()),
     }
 }
@@ -65,28 +65,28 @@ fn path() -> String {
     format!("{}:{SBIN}", std::env::var("PATH").unwrap_or_default())
 }
 
-/// Runs a command that must succeed; gives what it printed.
+/// Runs a command that must succeed, and returns its output.
 ///
 /// # Errors
-/// When it cannot be started or fails, with what it said.
+/// If it cannot be started or fails, with its error output.
 pub fn run(words: &[impl AsRef<OsStr>]) -> Result<String, Failure> {
     let Some((program, arguments)) = words.split_first() else { return Err(Failure("no command".into())) };
     let said = || words.iter().map(|w| w.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
     said_by(self::program(program).args(arguments), &said())
 }
 
-/// What a command printed, which is called `name` in errors.
+/// Runs a command, called `name` in errors, and returns its output.
 ///
 /// # Errors
-/// As [`run`].
+/// Same as [`run`].
 pub fn said_by(command: &mut Command, name: &str) -> Result<String, Failure> {
     said(command.stdin(std::process::Stdio::null()).output(), name)
 }
 
-/// As [`said_by`], of what need not end: a program that somebody else wrote, or that a router answers.
+/// Runs a command that may hang, such as a user's program or a router's client. Otherwise like [`said_by`].
 ///
 /// # Errors
-/// As that, and when it takes more than [`PATIENCE`]: it is ended then.
+/// Same as [`said_by`], and if it exceeds [`PATIENCE`]; it is killed then.
 pub fn said_in_time(command: &mut Command, name: &str) -> Result<String, Failure> {
     said(crate::program::output(command, PATIENCE), name)
 }
@@ -105,24 +105,24 @@ fn said(output: std::io::Result<Output>, name: &str) -> Result<String, Failure> 
     }
 }
 
-/// As [`run`], for words separated by spaces.
+/// Runs a command given as words separated by spaces. Otherwise like [`run`].
 ///
 /// # Errors
-/// As that.
+/// Same as [`run`].
 pub fn sh(command: &str) -> Result<String, Failure> {
     run(&command.split_whitespace().collect::<Vec<_>>())
 }
 
-/// A command in a namespace, which ends with the tester.
+/// Returns a command that runs in a namespace, and is killed when the tester ends.
 pub fn inside(namespace: &str) -> Command {
     let mut command = program("ip");
-    // A Ctrl-C on the terminal is the tester's, which has a trial to end; a router that heard it would lose the frames of that.
+    // Ctrl-C on the terminal is for the tester, which completes its trial first. A router that received it would drop the trial's frames.
     command.process_group(0);
     command.args(["netns", "exec", namespace, "setpriv", "--pdeathsig", "KILL", "--"]);
     command
 }
 
-/// A command that ends with the tester.
+/// Returns a command that is killed when the tester ends.
 pub fn guarded() -> Command {
     let mut command = program("setpriv");
     command.process_group(0);
@@ -130,7 +130,7 @@ pub fn guarded() -> Command {
     command
 }
 
-/// A program that is found where an ordinary user does not look, and speaks English.
+/// Returns a command whose program is also searched in the sbin directories, with messages in English.
 pub fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     command.env("PATH", path()).env("LC_ALL", "C");
@@ -153,7 +153,7 @@ mod tests {
     fn what_the_namespaces_hide_is_refused() {
         for hidden in ["/run/x.db", "/var/run/x.db"] {
             let said = check_path(Path::new(hidden)).err().map(|e| e.to_string()).unwrap_or_default();
-            assert!(said.starts_with(hidden) && said.contains("a /run of its own"), "{said}");
+            assert!(said.starts_with(hidden) && said.contains("its own /run"), "{said}");
         }
         for seen in ["/tmp/run/x.db", "x.db", "/nowhere/x.db", "/running"] {
             assert_eq!(check_path(Path::new(seen)), Ok(()), "{seen}");

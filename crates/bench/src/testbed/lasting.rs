@@ -1,4 +1,4 @@
-//! Ports that stay open from trial to trial: a router at the other ends keeps what it has connected to.
+//! Ports that stay open between trials, so that the router at the other end stays connected.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,17 +10,17 @@ use super::near::{Near, port};
 use crate::engine::run::Port;
 use crate::trial::Failure;
 
-/// The tester's ends of the links, which are closed with the value.
+/// The tester's ends of the links; closed on drop.
 pub(super) struct Lasting {
     ports: Vec<(Both<dyn TxQueue>, Both<dyn RxQueue>)>,
     controls: Vec<Box<dyn DeviceControl>>,
 }
 
 impl Lasting {
-    /// Of a device for each link, which is set up.
+    /// Sets up one device for each link.
     ///
     /// # Errors
-    /// When that is impossible.
+    /// If a device cannot be set up.
     pub fn new(devices: Vec<Device>, links: &[Link; 2]) -> Result<Lasting, Failure> {
         let (mut ports, mut controls) = (Vec::new(), Vec::new());
         for (device, link) in devices.into_iter().zip(links) {
@@ -49,7 +49,7 @@ impl Near for Lasting {
     }
 }
 
-/// A queue that outlives a trial. It is locked once a burst, by one thread at a time.
+/// A queue that outlives a trial. One thread at a time uses it, and locks it once per burst.
 pub(super) struct Both<Q: ?Sized>(Arc<Mutex<Box<Q>>>);
 
 impl<Q: ?Sized> Clone for Both<Q> {
@@ -83,7 +83,7 @@ impl RxQueue for Both<dyn RxQueue> {
         self.lock().poll(frame, cache)
     }
 
-    /// The tester never sleeps.
+    /// `None`: the tester polls and never sleeps.
     fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
     }

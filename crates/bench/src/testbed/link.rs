@@ -15,25 +15,25 @@ use wire::Mac;
 
 use crate::engine::host::Hosts;
 
-/// One link between the tester and what is tested.
+/// A link between the tester and the tested router.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The tester's interface.
     pub tester: String,
     /// Its Ethernet address.
     pub tester_mac: Mac,
-    /// The router's interface, as the router knows it; of memif the socket that the tester listens on, for the interface with number 0.
+    /// The router's interface, by the router's name for it. For memif, the socket on which the tester listens, for interface 0.
     pub router: String,
     /// Its Ethernet address.
     pub router_mac: Mac,
-    /// The router's address and the network on the link, and what lies behind the tester's host there.
+    /// The router's address with the link's network, and the network behind the tester's host.
     pub ipv4: (IpNet, IpNet),
-    /// The same of IPv6.
+    /// The same for IPv6.
     pub ipv6: (IpNet, IpNet),
 }
 
 impl Link {
-    /// Link 0 or 1, between `t0` and `d0` or between `t1` and `d1`.
+    /// Makes link 0 (`t0` to `d0`) or link 1 (`t1` to `d1`).
     pub(super) fn new(n: u8) -> Link {
         let half = u16::from(n) << 15;
         let v4 = |c, len| IpNet::new_assert(Ipv4Addr::new(198, 18 + n, 0, c).into(), len);
@@ -48,7 +48,7 @@ impl Link {
         }
     }
 
-    /// The tester's host on the link, of both families: the next hop to what lies behind it.
+    /// Returns the tester's hosts on the link, for IPv4 and IPv6: the next hops to the networks behind them.
     pub fn hosts(&self) -> [IpAddr; 2] {
         [self.ipv4.0, self.ipv6.0].map(|net| match net.addr() {
             IpAddr::V4(a) => Ipv4Addr::from_bits(a.to_bits() + 1).into(),
@@ -56,13 +56,13 @@ impl Link {
         })
     }
 
-    /// Of both families: the router's address on the link, what lies behind the tester's host, and that host.
+    /// Returns for IPv4 and IPv6: the router's address on the link, the network behind the tester's host, and that host.
     pub fn families(&self) -> [(IpNet, IpNet, IpAddr); 2] {
         let [v4, v6] = self.hosts();
         [(self.ipv4.0, self.ipv4.1, v4), (self.ipv6.0, self.ipv6.1, v6)]
     }
 
-    /// Who answers at the tester's end.
+    /// Returns the hosts that the tester answers for on this link.
     pub(super) fn answering(&self) -> Hosts {
         Hosts {
             mac: self.tester_mac,
@@ -72,14 +72,14 @@ impl Link {
     }
 }
 
-/// Both of them.
+/// Returns both links.
 pub(crate) fn links() -> [Link; 2] {
     [0, 1].map(Link::new)
 }
 
-/// Two links of which the far end of each is the near end of the other: without a router.
+/// Connects the two tester's ends with each other, without a router.
 pub(super) fn crossed(links: &mut [Link; 2]) {
     let [a, b] = links;
-    // The other end takes what is sent to a router.
+    // Frames to a router's address must reach the other end.
     (a.router_mac, b.router_mac) = (b.tester_mac, a.tester_mac);
 }

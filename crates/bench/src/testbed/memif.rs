@@ -1,4 +1,4 @@
-//! Shared memory with a program on this machine: the tester listens, the router connects and brings the memory.
+//! Shared memory with a program on this machine. The tester listens; the router connects and provides the memory.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -18,20 +18,20 @@ use super::near::Near;
 use crate::engine::run::Port;
 use crate::trial::Failure;
 
-/// How often the sockets are looked at while nobody says anything, at least.
+/// Maximum time between two checks of idle sockets.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The tester's ends. They stay open as long as this does, so that a router need not connect anew for each traffic.
+/// The tester's ends. They stay open until drop, so that a router need not reconnect for each traffic.
 pub(super) struct Memif {
     ports: Lasting,
     _pump: Pump,
 }
 
 impl Memif {
-    /// Listens on a socket in the directory for each link, and writes its path into the link.
+    /// Listens on a socket in the directory for each link, and stores the socket's path in the link.
     ///
     /// # Errors
-    /// When that is impossible.
+    /// If a socket cannot be opened.
     pub fn listen(links: &mut [Link; 2], directory: &Path, pool: &Pool) -> Result<Memif, Failure> {
         let mut sockets = Sockets::new().map_err(failed)?;
         let mut open = Vec::new();
@@ -45,10 +45,10 @@ impl Memif {
         Memif::new(open, links, vec![sockets])
     }
 
-    /// One link, of which the tester has both ends.
+    /// Makes one link with both ends on the tester.
     ///
     /// # Errors
-    /// When that is impossible.
+    /// If a socket cannot be opened.
     pub fn cable(links: &mut [Link; 2], directory: &Path, pool: &Pool) -> Result<Memif, Failure> {
         let path = directory.join("cable.sock");
         let (mut ends, mut open) = (Vec::new(), Vec::new());
@@ -80,7 +80,7 @@ impl Near for Memif {
     }
 }
 
-/// What does the talking on sockets, on a thread of its own that sleeps until a peer says something.
+/// Handles the sockets' control messages, on a separate thread that sleeps between messages.
 struct Pump {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -101,7 +101,7 @@ impl Pump {
                 let wait = due.map_or(LOOK, |due| LOOK.min(Duration::from_nanos(due.saturating_sub(now()))));
                 let mut fds: Vec<_> = sockets.iter().map(|s| PollFd::new(s, PollFlags::IN)).collect();
                 let time = rustix::event::Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
-                // Interrupted or not, it looks again.
+                // An interrupted wait only means an earlier check.
                 let _ = poll(&mut fds, Some(&time));
             }
         };

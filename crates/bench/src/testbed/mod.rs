@@ -1,4 +1,4 @@
-//! Where routers are tested: two links, of which the tester has one end and the router the other.
+//! Testbeds: two links between the tester and a router.
 
 mod conditions;
 mod cores;
@@ -38,10 +38,10 @@ use record::Records;
 use veth::Cable;
 use way_in::Known;
 
-/// How long a router may take to connect.
+/// Time limit for a router to connect.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// Two links, up, and what is between them.
+/// A testbed: two links that are up, and the connection between them.
 pub struct Bed {
     /// The links.
     pub links: [Link; 2],
@@ -49,32 +49,31 @@ pub struct Bed {
     pub cores: Vec<usize>,
     /// The core that the tester polls on.
     pub tester_core: usize,
-    /// Whether what is tested hands frames on without routing them, so that they are addressed to the tester's other port.
+    /// True if the tested system forwards frames without routing; frames are then addressed to the tester's other port.
     pub bridged: bool,
-    /// Whether a campaign asks for connections through routers.
+    /// True if the campaign tests connections through routers.
     pub sessions: bool,
     spec: Spec,
     near: Box<dyn Near>,
-    /// Where what goes through the ports is recorded.
+    /// Recordings of the ports' frames, if any.
     records: Option<Records>,
-    /// Whether the kernel is to take frames to the router on the router's cores; `None` where nobody may have it do so.
+    /// True if the kernel processes frames to the router on the router's cores (RPS); `None` if that is not permitted.
     rps: Option<bool>,
-    /// Whether the ports are of real hardware.
+    /// True if the ports are hardware.
     hardware: bool,
     pool: Pool,
-    /// Files of the testbed and of routers.
+    /// Directory for files of the testbed and of routers.
     directory: TempDir,
 }
 
 impl Bed {
-    /// The namespace of what is tested; none is made for physical ports.
+    /// The router's namespace; not used with physical ports.
     pub const NAMESPACE: &str = veth::NAMESPACE;
 
-    /// Makes the links. Buffers of the tester are of the pool.
+    /// Makes the links. The tester's buffers come from the pool.
     ///
     /// # Errors
-    /// When the machine does not let it, with the command that failed; when a physical port is needed by somebody; when there are not
-    /// enough cores.
+    /// If a command fails, the machine needs one of the physical ports, or there are too few cores. Names the failed command.
     pub fn new(spec: &Spec, pool: &Pool) -> Result<Bed, Failure> {
         let mut links = link::links();
         let (tester_core, cores) = cores_of(spec)?;
@@ -118,10 +117,10 @@ impl Bed {
         })
     }
 
-    /// The same without a router: the tester's ends are connected to each other. Physical ports are, if somebody has plugged the cable.
+    /// Returns a testbed without a router: the tester's ends are connected with each other. Physical ports must be cabled that way.
     ///
     /// # Errors
-    /// When the machine does not let it.
+    /// If a command fails.
     pub fn without_router(&self) -> Result<Bed, Failure> {
         match self.spec.kind {
             Kind::Physical => {
@@ -133,11 +132,11 @@ impl Bed {
         }
     }
 
-    /// A cable between two of the tester's ports, for the self-test. Physical ports cannot be cabled anew by the tester, and taps have
-    /// the kernel at the other end: theirs is in memory.
+    /// Returns a cable between two of the tester's ports, for the self-test. For physical ports and taps it is in memory: the tester cannot
+    /// recable ports, and the other end of a tap is the kernel.
     ///
     /// # Errors
-    /// When the machine does not let it.
+    /// If a command fails.
     pub fn cable(&self) -> Result<Bed, Failure> {
         let mut links = link::links();
         link::crossed(&mut links);
@@ -169,18 +168,18 @@ impl Bed {
         })
     }
 
-    /// What the links are.
+    /// Returns the kind of the links.
     pub fn kind(&self) -> Kind {
         self.spec.kind
     }
 
-    /// Where files of a router are put; it goes with the testbed.
+    /// Returns the directory for a router's files; it is removed with the testbed.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A command that runs where the router is, and ends with the tester: in a namespace, or on this machine if the router is another
-    /// one.
+    /// Returns a command that runs at the router, and is killed when the tester ends. It runs in the router's namespace, or on this machine
+    /// if the router is on another one.
     pub fn command(&self) -> Command {
         match self.spec.kind {
             Kind::Veth | Kind::Tap | Kind::Memif => lab::inside(veth::NAMESPACE),
@@ -188,10 +187,10 @@ impl Bed {
         }
     }
 
-    /// Has the kernel do a router's work on these cores, if it does any and the campaign has nothing against it.
+    /// Makes the kernel process frames to the router on these cores, if RPS is in use.
     ///
     /// # Errors
-    /// When the machine does not let it.
+    /// If the command fails.
     pub fn steer(&self, cores: &[usize]) -> Result<(), Failure> {
         match self.rps {
             Some(on) => veth::steer(&self.links, if on { cores } else { &[] }),
@@ -199,26 +198,26 @@ impl Bed {
         }
     }
 
-    /// Waits until a router is at the other ends.
+    /// Waits until a router is connected at the other ends.
     ///
     /// # Errors
-    /// When there is none.
+    /// If none connects in time.
     pub fn wait(&mut self) -> Result<(), Failure> {
         let begin = Instant::now();
         while !self.near.is_connected() {
             if begin.elapsed() > CONNECT {
                 let names = self.links.each_ref().map(|l| l.router.as_str()).join(" and ");
-                return Err(Failure(format!("nobody has connected to {names} for {CONNECT:?}")));
+                return Err(Failure(format!("no router connected to {names} within {CONNECT:?}")));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
     }
 
-    /// Finds the router's Ethernet addresses where they are not known.
+    /// Resolves the router's Ethernet addresses if they are not known.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// If the router does not answer.
     pub fn resolve(&mut self) -> Result<(), Failure> {
         if self.spec.kind != Kind::Physical || self.spec.router_macs.is_some() || self.bridged {
             return Ok(());
@@ -227,10 +226,10 @@ impl Bed {
         physical::resolve(&mut self.links, &mut ports, &self.pool)
     }
 
-    /// The tester's ports. Those of a trial before must be gone.
+    /// Opens the tester's ports. Ports of an earlier trial must be closed.
     ///
     /// # Errors
-    /// When an interface cannot be had.
+    /// If an interface cannot be opened.
     pub fn ports(&mut self) -> Result<Vec<Port>, Failure> {
         let ports = self.near.open(&self.links, &self.pool)?;
         Ok(match &self.records {
@@ -239,42 +238,42 @@ impl Bed {
         })
     }
 
-    /// The ends of the direction that begins at this port.
+    /// Returns the ends of the direction that starts at this port.
     pub fn ends(&self, from: usize) -> Ends {
         let (link, other) = (&self.links[from.min(1)], &self.links[1 - from.min(1)]);
         let to = if self.bridged { other.tester_mac } else { link.router_mac };
         Ends::rfc(link.tester_mac, to, from == 1)
     }
 
-    /// Beyond these a trial on it is invalid.
+    /// Returns the limits beyond which a trial is invalid.
     pub fn limits(&self) -> Limits {
         if self.hardware { Limits::strict(RING as u64) } else { Limits::VIRTUAL }
     }
 
-    /// What each of the links carries: of virtual ones nothing but a bound to what is tried.
+    /// Returns the capacity of each link; for virtual links, a fixed upper bound of the loads to try.
     pub fn link(&self) -> trial::link::Link {
         let bound = if self.spec.kind == Kind::Memif { 100.0 } else { 10.0 };
         self.spec.link().unwrap_or(trial::link::Link::gigabit(bound))
     }
 }
 
-/// Checks that this machine has the cores and the ports of a testbed, and that nobody else needs the ports. Nothing is touched.
+/// Checks that this machine has the testbed's cores and ports, and does not need the ports itself. Changes nothing.
 ///
 /// # Errors
-/// When it has not, or somebody does.
+/// If a core or port is missing, or the machine needs a port.
 pub fn check_machine(spec: &Spec) -> Result<(), Failure> {
     cores_of(spec)?;
     let Some(ports) = &spec.ports else { return Ok(()) };
     inspect(ports)?;
     for (port, n) in ports.iter().zip(1..) {
         let more = physical::gbit(port).filter(|has| spec.gbit.is_some_and(|gbit| gbit > *has));
-        let why = |has| Failure(format!("testbed: gbit: {port} (ports {n}) has {has} Gbit/s"));
+        let why = |has| Failure(format!("testbed: gbit: {port} (ports {n}) only has {has} Gbit/s"));
         more.map_or(Ok(()), |has| Err(why(has)))?;
     }
     Ok(())
 }
 
-/// As [`physical::inspect`], of both ports.
+/// Same as [`physical::inspect`], for both ports.
 fn inspect([a, b]: &[String; 2]) -> Result<[(bool, Mac); 2], Failure> {
     let here = |line: &str| lab::run(&["sh", "-c", line]);
     let known = Known::collect(&here).map_err(|e| Failure(format!("testbed: ports: {e}")))?;
@@ -284,11 +283,11 @@ fn inspect([a, b]: &[String; 2]) -> Result<[(bool, Mac); 2], Failure> {
     Ok([one(1, a)?, one(2, b)?])
 }
 
-/// Checks that a router which is another machine is not reached by its ports, before anything is set there: setting a port anew may take it
-/// away for good. `ask` runs a line of shell there.
+/// Checks that a router on another machine is not reached through its ports, before the ports are configured: that could cut the connection
+/// for good. `ask` runs a shell command there.
 ///
 /// # Errors
-/// When it is, or nobody knows.
+/// If it is, or that cannot be determined.
 pub fn check_router_ports(
     links: &[Link; 2],
     ask: &dyn Fn(&str) -> Result<String, Failure>,
@@ -299,9 +298,9 @@ pub fn check_router_ports(
     })
 }
 
-/// Writes what is known of physical ports into the links, when nobody else needs them. Whether they are of hardware.
+/// Stores the physical ports' properties in the links, if the machine does not need the ports. Returns true if all are hardware.
 fn take(spec: &Spec, links: &mut [Link; 2]) -> Result<bool, Failure> {
-    let none = || Failure("testbed: a physical one needs ports".into());
+    let none = || Failure("testbed: kind = \"physical\" needs ports".into());
     let ports = spec.ports.as_ref().ok_or_else(none)?;
     let mut hardware = true;
     for (n, (link, (real, mac))) in links.iter_mut().zip(inspect(ports)?).enumerate() {

@@ -10,18 +10,18 @@ use crate::cable::cable;
 use crate::engine::run::Port;
 use crate::trial::Failure;
 
-/// Packets that a receive ring of the tester holds.
+/// Size of the tester's receive rings, in packets.
 pub(super) const RING: usize = 4096;
 
-/// The tester's ends of the links, of some kind.
+/// The tester's ends of the links, for any kind of testbed.
 pub(super) trait Near {
-    /// Opens them; those of a trial before are given back first.
+    /// Opens them, after closing those of the trial before.
     ///
     /// # Errors
-    /// When one cannot be had.
+    /// If one cannot be opened.
     fn open(&mut self, links: &[Link; 2], pool: &Pool) -> Result<Vec<Port>, Failure>;
 
-    /// Whether there is somebody at the other ends.
+    /// True if the other ends are connected.
     fn is_connected(&mut self) -> bool {
         true
     }
@@ -31,7 +31,7 @@ pub(super) trait Near {
 #[derive(Default)]
 pub(super) struct Interfaces {
     pub driver: Driver,
-    /// What keeps them the tester's own.
+    /// Keep the devices open.
     controls: Vec<Box<dyn DeviceControl>>,
 }
 
@@ -69,7 +69,7 @@ fn open(driver: Driver, link: &Link, pool: &Pool) -> Result<Device, Failure> {
     let mut device = device.map_err(|e| Failure(format!("{name}: {e}")))?;
     if device.rx.len() != 1 {
         return Err(Failure(format!(
-            "{name} has {} queues, and the tester polls one: ethtool --set-channels {name} combined 1",
+            "{name} has {} queues, but the tester polls only one: run ethtool --set-channels {name} combined 1",
             device.rx.len()
         )));
     }
@@ -77,14 +77,14 @@ fn open(driver: Driver, link: &Link, pool: &Pool) -> Result<Device, Failure> {
     Ok(device)
 }
 
-/// A device with one queue each way as a port of the tester.
+/// Makes a port of the tester from a device with one queue in each direction.
 pub(super) fn port(mut device: Device, link: &Link) -> Result<(Port, Box<dyn DeviceControl>), Failure> {
     let none = || Failure(format!("{} has no queues", link.tester));
     let (rx, tx) = (device.rx.pop().ok_or_else(none)?, device.tx.pop().ok_or_else(none)?);
     Ok((Port { tx, rx, hosts: Some(link.answering()) }, device.control))
 }
 
-/// A cable in memory.
+/// An in-memory cable.
 pub(super) struct Memory;
 
 impl Near for Memory {

@@ -1,4 +1,4 @@
-//! Ports of this machine, cabled to a router that is another machine.
+//! Ports of this machine, cabled to a router on another machine.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -15,13 +15,13 @@ use super::way_in::Known;
 use crate::engine::run::Port;
 use crate::trial::Failure;
 
-/// How often a router is asked for its Ethernet address, and how long it may take to answer.
+/// Number of ARP requests for a router's Ethernet address, and the wait for each answer.
 const ASK: (u32, Duration) = (5, Duration::from_millis(500));
 
-/// Whether a port is one of hardware, and its Ethernet address. Nothing is touched.
+/// Returns whether a port is hardware, and its Ethernet address. Changes nothing.
 ///
 /// # Errors
-/// When it is not there, or the machine needs it.
+/// If there is no such port, or the machine needs it.
 pub(super) fn inspect(known: &Known, name: &str) -> Result<(bool, Mac), Failure> {
     let place = Path::new("/sys/class/net").join(name);
     let above = above(&place).map_err(|e| Failure(format!("{}: {e}", place.display())))?;
@@ -29,8 +29,8 @@ pub(super) fn inspect(known: &Known, name: &str) -> Result<(bool, Mac), Failure>
     Ok((place.join("device").exists(), mac))
 }
 
-/// The rate of a port of hardware, in 10⁹ bits a second, as far as its driver knows it (Linux,
-/// `Documentation/ABI/testing/sysfs-class-net`, `speed`): not while there is no link. What others say means nothing.
+/// Returns the rate of a hardware port in 10⁹ bits per second, if its driver reports one (Linux,
+/// `Documentation/ABI/testing/sysfs-class-net`, `speed`). It does not without a link. Rates of virtual ports are meaningless, and ignored.
 pub(super) fn gbit(name: &str) -> Option<f64> {
     rate(&Path::new("/sys/class/net").join(name))
 }
@@ -40,7 +40,7 @@ fn rate(place: &Path) -> Option<f64> {
     mbit.trim().parse().ok().filter(|mbit| *mbit > 0.0).map(|mbit: f64| mbit / 1e3)
 }
 
-/// The interfaces that are on a port, such as VLANs, or that it belongs to (Linux, `Documentation/ABI/testing/sysfs-class-net`,
+/// Returns the interfaces on top of a port, such as VLANs, or to which it belongs (Linux, `Documentation/ABI/testing/sysfs-class-net`,
 /// `upper_*`).
 fn above(place: &Path) -> std::io::Result<Vec<String>> {
     let mut all = Vec::new();
@@ -52,10 +52,10 @@ fn above(place: &Path) -> std::io::Result<Vec<String>> {
     Ok(all)
 }
 
-/// Asks for the router's Ethernet address on each link (RFC 826), and writes it there.
+/// Resolves the router's Ethernet address on each link by ARP (RFC 826), and stores it in the link.
 ///
 /// # Errors
-/// When nobody answers.
+/// If the router does not answer.
 pub(super) fn resolve(links: &mut [Link; 2], ports: &mut [Port], pool: &Pool) -> Result<(), Failure> {
     for (link, port) in links.iter_mut().zip(ports) {
         let ([IpAddr::V4(own), _], IpAddr::V4(router)) = (link.hosts(), link.ipv4.0.addr()) else { continue };
@@ -64,8 +64,8 @@ pub(super) fn resolve(links: &mut [Link; 2], ports: &mut [Port], pool: &Pool) ->
         let answer = (0..ASK.0).find_map(|_| ask(port, &question, router.into(), pool));
         link.router_mac = answer.ok_or_else(|| {
             Failure(format!(
-                "{}: nobody answers for {router}: cable the port to the router, give the router that address, or say its Ethernet \
-                 address (router-macs)",
+                "{}: no ARP reply from {router}: cable the port to the router, give the router that address, or set its Ethernet address \
+                 (router-macs)",
                 link.tester
             ))
         })?;
@@ -85,7 +85,7 @@ fn ask(port: &mut Port, question: &[u8], router: IpAddr, pool: &Pool) -> Option<
     found
 }
 
-/// Whose Ethernet address this frame says.
+/// Returns the router's Ethernet address if this frame is its ARP reply.
 fn answer(frame: &[u8], router: IpAddr) -> Option<Mac> {
     if frame.get(12..14)? != ethertype::ARP.to_be_bytes() {
         return None;

@@ -1,4 +1,4 @@
-//! What goes through the tester's ports, in files that tcpdump and others read.
+//! Records the frames of the tester's ports in pcap files, for tcpdump and other programs.
 
 use std::fmt::Display;
 use std::os::fd::BorrowedFd;
@@ -11,14 +11,14 @@ use drivers::pcap::{self, Config, PACKETS};
 use crate::engine::run::Port;
 use crate::trial::Failure;
 
-/// The files of a testbed: of each port, what it sends and what it receives.
+/// The files of a testbed: for each port the sent and the received frames.
 pub(super) struct Records([[Record; 2]; 2]);
 
 impl Records {
-    /// Begins them in a directory, which is made if it is not there: `port0-sent.pcap` and so on.
+    /// Begins the files in a directory, which is created if needed: `port0-sent.pcap` and so on.
     ///
     /// # Errors
-    /// When one cannot be written.
+    /// If a file cannot be written.
     pub fn begin(directory: &Path) -> Result<Records, Failure> {
         let failed = |e: &dyn Display| Failure(format!("testbed: record: {}: {e}", directory.display()));
         std::fs::create_dir_all(directory).map_err(|e| failed(&e))?;
@@ -33,7 +33,7 @@ impl Records {
         Ok(Records([[begin(0, "sent")?, begin(0, "received")?], [begin(1, "sent")?, begin(1, "received")?]]))
     }
 
-    /// The ports, with all that goes through them recorded.
+    /// Wraps the ports so that all their frames are recorded.
     pub fn over(&self, ports: Vec<Port>) -> Vec<Port> {
         let recorded = |(Port { tx, rx, hosts }, [sent, received]): (Port, &[Record; 2])| Port {
             tx: Box::new(Sending { tx, record: sent.clone() }),
@@ -44,7 +44,7 @@ impl Records {
     }
 }
 
-/// A file that several ports write to, one after the other.
+/// A file to which successive ports write.
 #[derive(Clone)]
 struct Record(Arc<Mutex<Begun>>);
 
@@ -52,7 +52,7 @@ struct Begun {
     file: Box<dyn TxQueue>,
     copies: Frame,
     bytes: Vec<u8>,
-    /// Frames that it has room for: none any more when one could not be written, so that there is no gap.
+    /// Remaining frames. 0 after a failed write, so that the file has no gap.
     left: u64,
 }
 
@@ -63,7 +63,7 @@ impl Record {
 }
 
 impl Begun {
-    /// Copies what is in the frame from this place on.
+    /// Copies the frames from index `from` on.
     fn copy(&mut self, frame: &mut Frame, from: usize, cache: &mut Cache) {
         for packet in frame.packets().skip(from) {
             if self.copies.len() as u64 >= self.left {
@@ -81,7 +81,7 @@ impl Begun {
         }
     }
 
-    /// Writes the copies of the first so many, and forgets those of others.
+    /// Writes the first `first` copies, and discards the others.
     fn write(&mut self, first: usize, cache: &mut Cache) {
         self.copies.truncate(first.min(self.copies.len()), cache);
         self.left = self.left.saturating_sub(self.copies.len() as u64);
@@ -101,7 +101,7 @@ impl TxQueue for Sending {
     fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         let Sending { tx, record } = self;
         record.with(|begun| {
-            // What is sent is gone: it is copied before.
+            // Copied in advance, because sent frames are gone.
             begun.copy(frame, 0, cache);
             let (offered, sent) = (frame.len(), tx.send(frame, cache));
             begun.write(offered - frame.len(), cache);
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::cable::cable;
 
-    /// The lengths of the frames in a file: 24 bytes of the file's header, 16 of each one's, of which the third word is the length.
+    /// Returns the lengths of the frames in a file. The file's header has 24 bytes, that of each frame 16; its third word is the length.
     fn lengths(file: &Path) -> Vec<u32> {
         let bytes = std::fs::read(file).unwrap_or_default();
         let (mut at, mut all) = (24, Vec::new());
@@ -182,11 +182,11 @@ mod tests {
         let mut came = Frame::new();
         ports[1].rx.poll(&mut came, &mut cache).map_err(|e| e.0)?;
         assert_eq!(ports[0].tx.send(&mut frame, &mut cache), Ok(()));
-        // What is in the frame by then has been recorded.
+        // Frames already in the frame before the poll are not recorded again.
         ports[1].rx.poll(&mut came, &mut cache).map_err(|e| e.0)?;
         assert_eq!(came.len(), 5);
         came.free(&mut cache);
-        // The files are complete when nobody has them any more.
+        // The files are complete once they are closed.
         drop((ports, records));
         for name in ["port0-sent", "port1-received"] {
             assert_eq!(

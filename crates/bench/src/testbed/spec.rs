@@ -1,4 +1,4 @@
-//! What a campaign says of its testbed.
+//! The testbed of a campaign.
 
 use std::path::PathBuf;
 
@@ -7,57 +7,57 @@ use wire::Mac;
 
 use crate::trial::link::Link;
 
-/// The testbed of a campaign, as it is written: what is left out is as the kind has it.
+/// The testbed as written in a campaign. Omitted keys have the kind's defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Spec {
-    /// What the links are.
+    /// Kind of the links.
     pub kind: Kind,
-    /// Cores that routers may use; all but the tester's if it is left out.
+    /// Cores that routers may use; by default all except the tester's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Vec<usize>>,
-    /// The core that the tester polls on; the last one if it is left out.
+    /// Core on which the tester polls; by default the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tester_core: Option<usize>,
-    /// Of `veth` and `tap`: whether the kernel takes frames to the router on the router's cores (RPS); it does if it is left out.
+    /// For `veth` and `tap`: whether the kernel processes frames to the router on the router's cores (RPS); by default it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rps: Option<bool>,
-    /// Of `physical`: the tester's two ports.
+    /// For `physical`: the tester's two ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<[String; 2]>,
-    /// Of `veth` and `physical`: how the tester drives its ports.
+    /// For `veth` and `physical`: the driver of the tester's ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<Driver>,
-    /// Of `physical`: the names of the ports at the other ends, as the router knows them.
+    /// For `physical`: the router's names for the ports at the other ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_ports: Option<[String; 2]>,
-    /// Of `physical`: the Ethernet addresses of those; the tester asks for them (ARP) if they are left out.
+    /// For `physical`: the Ethernet addresses of those ports; by default the tester resolves them by ARP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router_macs: Option<[String; 2]>,
-    /// Of `physical`: the links' rate, in 10⁹ bits a second.
+    /// For `physical`: the rate of the links, in 10⁹ bits per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gbit: Option<f64>,
-    /// A directory in which the first frames that the tester's ports send and receive are recorded.
+    /// Directory for recordings of the first frames that the tester's ports send and receive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
 }
 
-/// What the links of a testbed are.
+/// Kind of a testbed's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Two virtual links of the kernel, in namespaces of the tester's own.
+    /// Two virtual links of the kernel, in the tester's own namespaces.
     #[default]
     Veth,
-    /// Two cables between the tester and this machine's own stack, in namespaces of the tester's own.
+    /// Two taps between the tester and this machine's own stack, in the tester's own namespaces.
     Tap,
     /// Shared memory with a program on this machine.
     Memif,
-    /// Two ports of this machine, cabled to a router that is another machine.
+    /// Two ports of this machine, cabled to a router on another machine.
     Physical,
 }
 
-/// How the tester drives a port that is an interface of the kernel.
+/// The tester's driver for a kernel interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
@@ -69,8 +69,7 @@ pub enum Driver {
 }
 
 impl Kind {
-    /// The longest frame that its links carry, in bytes with frame check sequence and without a VLAN's tag; `None` where only the port
-    /// knows.
+    /// Returns the longest frame on the links, in bytes with frame check sequence and without VLAN tag; `None` if it depends on the port.
     pub fn most_bytes(self) -> Option<usize> {
         match self {
             Kind::Veth | Kind::Tap => Some(1518),
@@ -78,18 +77,18 @@ impl Kind {
         }
     }
 
-    /// All kinds, each with a line of what it is.
+    /// All kinds, each with a one-line description.
     pub const ALL: [(Kind, &'static str); 4] = [
-        (Kind::Veth, "two virtual links of the kernel, in namespaces of their own; nothing to configure"),
+        (Kind::Veth, "two virtual links of the kernel, in the tester's own namespaces; no configuration needed"),
         (
             Kind::Tap,
-            "as veth, by a system call for each frame: the tester has the cable's end, the router an interface",
+            "like veth, but with taps: one system call for each frame, and the router has the kernel's interfaces",
         ),
         (Kind::Memif, "shared memory with a program on this machine"),
-        (Kind::Physical, "two ports of this machine, cabled to a router that is another machine"),
+        (Kind::Physical, "two ports of this machine, cabled to a router on another machine"),
     ];
 
-    /// As a campaign has it.
+    /// Returns the name in a campaign.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Veth => "veth",
@@ -101,10 +100,10 @@ impl Kind {
 }
 
 impl Spec {
-    /// Checks what can be checked before anything is touched.
+    /// Checks everything that does not need the machine.
     ///
     /// # Errors
-    /// The first fault, which names the key and what would do.
+    /// The first fault, with the key and a valid alternative.
     pub fn check(&self) -> Result<(), String> {
         let kind = self.kind.name();
         let keys = [
@@ -117,47 +116,47 @@ impl Spec {
         ];
         if let Some((key, _, of)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&self.kind)) {
             let of = of.iter().map(|kind| format!("{:?}", kind.name())).collect::<Vec<_>>();
-            return Err(format!("{key} is for kind = {}, and this is {kind:?}", of.join(" or ")));
+            return Err(format!("{key} requires kind = {}, not {kind:?}", of.join(" or ")));
         }
         if self.kind == Kind::Physical {
             if self.ports.is_none() {
-                return Err("a physical one needs ports = [\"eth1\", \"eth2\"]".into());
+                return Err("kind = \"physical\" needs ports = [\"eth1\", \"eth2\"]".into());
             }
             for (key, two) in [("ports", &self.ports), ("router-ports", &self.router_ports)] {
                 let twice = two.as_ref().filter(|[a, b]| a == b);
-                twice.map_or(Ok(()), |[a, _]| Err(format!("{key}: {a} stands there twice")))?;
+                twice.map_or(Ok(()), |[a, _]| Err(format!("{key}: {a} is given twice")))?;
             }
             if self.gbit.is_none_or(|g| !(0.001..=10_000.0).contains(&g)) {
-                return Err("a physical one needs gbit, its links' rate, such as gbit = 10".into());
+                return Err("kind = \"physical\" needs gbit, the rate of its links, such as gbit = 10".into());
             }
         }
         self.macs()?;
         let cores = self.cores.as_deref();
         if cores.is_some_and(<[usize]>::is_empty) {
-            return Err("cores: the router needs one at least".into());
+            return Err("cores: the router needs at least one".into());
         }
         match self.tester_core {
             Some(core) if cores.is_some_and(|all| all.contains(&core)) => {
-                Err(format!("core {core} cannot be the tester's and the router's"))
+                Err(format!("core {core} is given to both the tester and the router"))
             }
             _ => Ok(()),
         }
     }
 
-    /// What each of the links carries; `None` of virtual ones, which have no rate.
+    /// Returns the capacity of each link; `None` for virtual links, which have no rate.
     pub fn link(&self) -> Option<Link> {
         self.gbit.filter(|_| self.kind == Kind::Physical).map(Link::gigabit)
     }
 
-    /// The Ethernet addresses of the router, where they are given.
+    /// Returns the router's Ethernet addresses, if given.
     ///
     /// # Errors
-    /// When one is none, or both are the same.
+    /// If one is invalid, or both are equal.
     pub fn macs(&self) -> Result<Option<[Mac; 2]>, String> {
         let Some([a, b]) = &self.router_macs else { return Ok(None) };
         let mac = |text: &String| text.parse::<Mac>().map_err(|e| format!("router-macs: {text:?}: {e}"));
         match [mac(a)?, mac(b)?] {
-            [a, b] if a == b => Err(format!("router-macs: {a} stands there twice")),
+            [a, b] if a == b => Err(format!("router-macs: {a} is given twice")),
             both => Ok(Some(both)),
         }
     }
@@ -197,26 +196,26 @@ mod tests {
             ("rps = true\nkind = 'token-ring'".into(), "line 2"),
             (
                 "kind = 'memif'\nrps = true".into(),
-                "rps is for kind = \"veth\" or \"tap\", and this is \"memif\"",
+                "rps requires kind = \"veth\" or \"tap\", not \"memif\"",
             ),
             (
                 "kind = 'tap'\ndriver = 'af-xdp'".into(),
-                "driver is for kind = \"veth\" or \"physical\", and this",
+                "driver requires kind = \"veth\" or \"physical\", not",
             ),
-            ("gbit = 10".into(), "gbit is for kind = \"physical\""),
+            ("gbit = 10".into(), "gbit requires kind = \"physical\""),
             ("kind = 'physical'\ngbit = 10".into(), "needs ports"),
             (physical.into(), "needs gbit"),
             (format!("{physical}gbit = 0"), "needs gbit"),
-            ("kind = 'physical'\nports = ['a', 'a']\ngbit = 1".into(), "a stands there twice"),
+            ("kind = 'physical'\nports = ['a', 'a']\ngbit = 1".into(), "a is given twice"),
             ("kind = 'physical'\nports = ['a']\ngbit = 1".into(), "line 2"),
             (format!("{physical}gbit = 1\nrouter-macs = ['02:00:00:00:00:01', 'x']"), "router-macs: \"x\""),
             (
                 format!("{physical}gbit = 1\nrouter-macs = ['02:00:00:00:00:0a', '02:00:00:00:00:0A']"),
-                "router-macs: 02:00:00:00:00:0a stands there twice",
+                "router-macs: 02:00:00:00:00:0a is given twice",
             ),
-            (format!("{physical}gbit = 1\nrouter-ports = ['c', 'c']"), "router-ports: c stands there twice"),
-            ("cores = []".into(), "cores: the router needs one"),
-            ("cores = [1]\ntester-core = 1".into(), "core 1 cannot be"),
+            (format!("{physical}gbit = 1\nrouter-ports = ['c', 'c']"), "router-ports: c is given twice"),
+            ("cores = []".into(), "cores: the router needs at least one"),
+            ("cores = [1]\ntester-core = 1".into(), "core 1 is given to both"),
         ];
         for (text, why) in cases {
             assert!(said(&text).contains(why), "{text}\n{}\nand not: {why}", said(&text));

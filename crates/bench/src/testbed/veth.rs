@@ -7,13 +7,13 @@ use super::spec::Driver;
 use crate::engine::run::Port;
 use crate::trial::Failure;
 
-/// The namespace of what is tested.
+/// The router's namespace.
 pub const NAMESPACE: &str = "dut";
 
-/// Makes the links to the namespace of what is tested.
+/// Makes the links to the router's namespace.
 ///
 /// # Errors
-/// When the machine does not let it, with the command that failed.
+/// If a command fails, with that command.
 pub(super) fn make(links: &[Link; 2]) -> Result<(), Failure> {
     silence()?;
     for Link { tester, tester_mac, router, router_mac, .. } in links {
@@ -27,10 +27,10 @@ pub(super) fn make(links: &[Link; 2]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes the namespace of what is tested.
+/// Makes the router's namespace.
 ///
 /// # Errors
-/// When the machine does not let it, with the command that failed.
+/// If a command fails, with that command.
 pub(super) fn namespace() -> Result<(), Failure> {
     sh(&format!("ip netns add {NAMESPACE}"))?;
     for key in ["accept_dad=0", "accept_ra=0", "router_solicitations=0"] {
@@ -39,16 +39,16 @@ pub(super) fn namespace() -> Result<(), Failure> {
     sh(&format!("ip -n {NAMESPACE} link set lo up")).map(drop)
 }
 
-/// The tester's side is silent: no address, no IPv6 of the kernel's.
+/// Keeps the tester's side silent: no addresses, and no IPv6 of the kernel.
 fn silence() -> Result<(), Failure> {
     sh("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1").map(drop)
 }
 
-/// Has the kernel take what comes in by the router's ends on these cores (RPS): without, the sender's core would do the router's work.
-/// With none, it stays there.
+/// Makes the kernel process frames arriving at the router's ends on these cores (RPS). Without RPS, or with no cores, the sender's core
+/// does the router's work.
 ///
 /// # Errors
-/// When the machine does not let it.
+/// If a command fails.
 pub(super) fn steer(links: &[Link; 2], cores: &[usize]) -> Result<(), Failure> {
     for Link { router, .. } in links {
         let steer = format!("echo {} > /sys/class/net/{router}/queues/rx-0/rps_cpus", mask(cores));
@@ -57,7 +57,7 @@ pub(super) fn steer(links: &[Link; 2], cores: &[usize]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Cores as the kernel writes sets of them: words of 32 in hexadecimal, the highest first.
+/// Formats a set of cores for the kernel: words of 32 bits in hexadecimal, the highest first.
 fn mask(cores: &[usize]) -> String {
     let words = cores.iter().max().map_or(0, |most| most / 32);
     let word = |n: usize| cores.iter().filter(|c| *c / 32 == n).fold(0u32, |all, c| all | 1 << (c % 32));
@@ -65,14 +65,14 @@ fn mask(cores: &[usize]) -> String {
     all.join(",")
 }
 
-/// One virtual link of which the tester has both ends. It goes with the value.
+/// A virtual link with both ends on the tester; removed on drop.
 pub(super) struct Cable {
     near: Interfaces,
     name: String,
 }
 
 impl Cable {
-    /// Makes it, to be driven like this; the links get the names of its ends.
+    /// Makes it for this driver, and stores the names of its ends in the links.
     pub fn make(links: &mut [Link; 2], driver: Driver) -> Result<Cable, Failure> {
         silence()?;
         for (n, link) in links.iter_mut().enumerate() {
@@ -98,7 +98,7 @@ impl Near for Cable {
 impl Drop for Cable {
     fn drop(&mut self) {
         self.near = Interfaces::default();
-        // All other links go with the tester's namespaces.
+        // All other links are removed with the tester's namespaces.
         let _ = sh(&format!("ip link del {}", self.name));
     }
 }

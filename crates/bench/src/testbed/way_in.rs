@@ -1,6 +1,6 @@
-//! The ports that the machine needs, its way in before all: the tester does not take them.
+//! Detects ports that the machine needs, above all for remote access. The tester does not use those.
 //!
-//! What the kernel says is collected first, and judged then, by a function of nothing else.
+//! The kernel's state is collected first, and then judged by a pure function.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,45 +10,45 @@ use wire::Mac;
 
 use crate::trial::Failure;
 
-/// Where sshd listens, if nobody has changed that.
+/// The default port of sshd.
 const SSH: u16 = 22;
 
-/// What is known of how this machine is reached, and what it needs its ports for.
+/// How this machine is reached, and what it uses its ports for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// Its interfaces, as `ip -json address show` has them.
+    /// Its interfaces, as shown by `ip -json address show`.
     interfaces: Vec<Value>,
-    /// Who is logged in over the network.
+    /// Remote logins.
     sessions: Vec<Session>,
-    /// The interfaces by which default routes of any table leave.
+    /// The outgoing interfaces of default routes, in any table.
     defaults: Vec<String>,
-    /// Those by which what is sent to who is logged in leaves.
+    /// The outgoing interfaces of replies to logged-in users.
     answers: Vec<String>,
-    /// The ports on which PPPoE of the kernel's own runs.
+    /// The ports with PPPoE sessions of the kernel.
     pppoe: Vec<String>,
 }
 
-/// Somebody who is logged in.
+/// A remote login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
-    /// The address of this machine, and the interface that it is of, where that is said (RFC 4007 section 11).
+    /// This machine's address, and its interface if given (RFC 4007 section 11).
     local: IpAddr,
     zone: Option<String>,
     remote: IpAddr,
 }
 
 impl Known {
-    /// What the kernel says of a machine where `ask` runs a line of shell and gives what it printed. Nothing is touched.
+    /// Collects the state of a machine; `ask` runs a shell command there and returns its output. Changes nothing.
     ///
     /// # Errors
-    /// When there is no `ip`, or it says what nobody understands.
+    /// If there is no `ip` command, or its output cannot be parsed.
     pub fn collect(ask: &dyn Fn(&str) -> Result<String, Failure>) -> Result<Known, Failure> {
-        // Not each kernel has each of them.
+        // Not every kernel has all of these files.
         let read = |path: &str| ask(&format!("[ ! -e {path} ] || cat {path}"));
         let own = of_environment(&ask("echo $SSH_CONNECTION")?);
         let ports = [Some(SSH), own.as_ref().map(|(_, port)| *port)];
         let mut sessions: Vec<_> = own.into_iter().map(|(session, _)| session).collect();
-        // sudo does not hand the variable on, and others may be logged in, too.
+        // sudo does not pass the variable on, and other users may be logged in, too.
         for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
             sessions.extend(of_sockets(&read(file)?, &ports));
         }
@@ -60,7 +60,7 @@ impl Known {
         let mut answers = Vec::new();
         let ends: BTreeSet<_> = sessions.iter().map(|s| (s.remote, s.local)).collect();
         for (remote, local) in ends {
-            // One that cannot be reached any more needs no port.
+            // An unreachable client needs no port.
             let route = ip(ask, &format!("route get {remote} from {local}")).unwrap_or_default();
             answers.extend(route.iter().flat_map(devices));
         }
@@ -68,22 +68,22 @@ impl Known {
         Ok(Known { interfaces, sessions, defaults, answers, pppoe: of_pppoe(&read("/proc/net/pppoe")?) })
     }
 
-    /// Looks whether a port is one that the machine is reached by, or reaches others by, itself or by an interface on it.
+    /// Checks that the machine is not reached through this port or an interface on it, and does not reach others through it.
     ///
     /// # Errors
-    /// When it is, or may be: why it is not taken.
+    /// If it is or may be, with the reason.
     pub fn spare(&self, name: &str) -> Result<(), String> {
-        let port = self.interfaces.iter().find(|i| is_called(i, name)).ok_or("there is no such interface")?;
+        let port = self.interfaces.iter().find(|i| is_called(i, name)).ok_or("no such interface")?;
         for of in self.with_those_above(port) {
             self.spare_one(of).map_err(|why| match of["ifname"].as_str() {
-                Some(above) if of["ifname"] != port["ifname"] => format!("{above} is on it: {why}"),
+                Some(above) if of["ifname"] != port["ifname"] => format!("{above} is configured on it: {why}"),
                 _ => why,
             })?;
         }
         self.unknown_ppp().map_or(Ok(()), |ppp| {
             Err(format!(
-                "the machine is reached by {ppp}, and the kernel does not say on which port that runs, so that it may be this one: end \
-                 that connection, or have the kernel run PPPoE itself (pppd's plugin)"
+                "the machine is reached through {ppp}, and the kernel does not tell which port that uses, possibly this one: end that \
+                 connection, or use the kernel's PPPoE (pppd's plugin)"
             ))
         })
     }
@@ -92,18 +92,18 @@ impl Known {
         let says = |all: &[String]| all.iter().any(|one| interface["ifname"] == **one);
         let session = self.sessions.iter().find(|s| s.is_by(interface));
         let why = match session {
-            Some(session) => format!("you are logged in by this port, from {}", session.remote),
+            Some(session) => format!("you are logged in through this port, from {}", session.remote),
             None if says(&self.answers) => {
-                "what is sent to you, who are logged in, leaves by this port".into()
+                "replies to your login leave through this port".into()
             }
-            None if says(&self.defaults) => "a default route leaves by this port".into(),
+            None if says(&self.defaults) => "a default route uses this port".into(),
             None if says(&self.pppoe) => "a PPPoE session runs on this port".into(),
             None => return Ok(()),
         };
-        Err(format!("{why}: the tester does not take it"))
+        Err(format!("{why}: name another port"))
     }
 
-    /// An interface, what it belongs to (a bridge, a bond), and what is on it (VLANs, macvlans), and so on.
+    /// Returns an interface, the interfaces it belongs to (bridge, bond), those on it (VLANs, macvlans), and so on recursively.
     fn with_those_above<'a>(&'a self, port: &'a Value) -> Vec<&'a Value> {
         let mut all = vec![port];
         let mut next = 0;
@@ -118,31 +118,31 @@ impl Known {
         all
     }
 
-    /// The Ethernet address of a port that nobody needs; else why it may not be taken. `above` are the interfaces on it.
+    /// Returns the Ethernet address of a port that the machine does not need; otherwise why it does. `above` are the interfaces on it.
     pub fn judge(&self, name: &str, above: &[String]) -> Result<Mac, String> {
         let port =
-            self.interfaces.iter().find(|i| i["ifname"] == name).ok_or("there is no such interface")?;
+            self.interfaces.iter().find(|i| i["ifname"] == name).ok_or("no such interface")?;
         self.spare(name)?;
-        // Every port that is up has an IPv6 address of its link.
+        // Every port that is up has a link-local IPv6 address.
         if let Some(address) = addresses(port).find(|a| !is_of_every_port(*a)) {
             return Err(format!(
-                "it has the address {address}, so the machine uses it: remove the address if it does not"
+                "it has the address {address}: remove the address if the machine does not need this port"
             ));
         }
         if let Some(master) = port["master"].as_str() {
             return Err(format!("it belongs to {master}: remove it from there first"));
         }
-        // Addresses and routes may be there.
+        // Interfaces on it may have addresses and routes.
         if let Some(above) = above.first() {
-            return Err(format!("{above} is on it, so the machine uses it: remove that if it does not"));
+            return Err(format!("{above} is configured on it: remove {above} if the machine does not need it"));
         }
         port["address"]
             .as_str()
             .and_then(|mac| mac.parse().ok())
-            .ok_or_else(|| "it is no Ethernet port".into())
+            .ok_or_else(|| "not an Ethernet port".into())
     }
 
-    /// A connection by PPP that the machine is reached by, and of which nobody knows the port: one that a program runs, not the kernel.
+    /// Returns a PPP interface through which the machine is reached, and whose port is unknown because a program runs it, not the kernel.
     fn unknown_ppp(&self) -> Option<&str> {
         let is_way = |interface: &&Value| {
             let named = self.defaults.iter().chain(&self.answers).any(|name| interface["ifname"] == **name);
@@ -154,7 +154,8 @@ impl Known {
 }
 
 impl Session {
-    /// Whether its address is of this interface. One of a link (RFC 4291 section 2.5.6) without a zone is of each that has it.
+    /// True if the session's local address belongs to this interface. A link-local address (RFC 4291 section 2.5.6) without a zone may
+    /// belong to every interface that has it.
     fn is_by(&self, interface: &Value) -> bool {
         let zone = self.zone.as_ref().is_none_or(|zone| {
             interface["ifname"] == **zone
@@ -164,7 +165,7 @@ impl Session {
     }
 }
 
-/// Whether an interface has this name, or it is another one of its names.
+/// True if an interface has this name or alternative name.
 fn is_called(interface: &Value, name: &str) -> bool {
     let others = interface["altnames"].as_array().into_iter().flatten();
     others.chain([&interface["ifname"]]).any(|one| *one == *name)
@@ -179,20 +180,21 @@ fn is_of_every_port(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(a) if a.is_unicast_link_local())
 }
 
-/// What `ip` says, as JSON; it says nothing of nothing.
+/// Runs `ip` and parses its JSON. Empty output is an empty list.
 fn ip(ask: &dyn Fn(&str) -> Result<String, Failure>, words: &str) -> Result<Vec<Value>, Failure> {
     let text = ask(&format!("ip -json {words}"))?;
     let text = if text.trim().is_empty() { "[]" } else { &text };
     serde_json::from_str(text).map_err(|e| Failure(format!("ip {words}: {e}")))
 }
 
-/// The devices of a route: one, or one for each next hop.
+/// Returns the devices of a route: one, or one for each next hop.
 fn devices(route: &Value) -> Vec<String> {
     let hops = route["nexthops"].as_array().into_iter().flatten();
     hops.chain([route]).filter_map(|hop| hop["dev"].as_str().map(str::to_owned)).collect()
 }
 
-/// The session of `SSH_CONNECTION` (ssh(1)): the client's address and port, the server's address and port. With the latter.
+/// Parses `SSH_CONNECTION` (ssh(1)): address and port of the client, address and port of the server. Returns the session and the server's
+/// port.
 fn of_environment(text: &str) -> Option<(Session, u16)> {
     let words: Vec<_> = text.split_whitespace().collect();
     let &[client, _, server, port] = words.as_slice() else { return None };
@@ -205,7 +207,7 @@ fn of_environment(text: &str) -> Option<(Session, u16)> {
     Some((Session { local, zone, remote }, port.parse().ok()?))
 }
 
-/// The connections that are established to these ports, from the text of `/proc/net/tcp` or `/proc/net/tcp6` (proc_net_tcp.rst, and
+/// Returns the established connections to these ports, from the text of `/proc/net/tcp` or `/proc/net/tcp6` (proc_net_tcp.rst, and
 /// `net/tcp_states.h`).
 fn of_sockets(text: &str, ports: &[Option<u16>]) -> Vec<Session> {
     let of = |line: &str| {
@@ -217,7 +219,7 @@ fn of_sockets(text: &str, ports: &[Option<u16>]) -> Vec<Session> {
     text.lines().filter_map(of).collect()
 }
 
-/// An address and a port: words of 32 bits in the order of this machine, and the port as a number.
+/// Parses an address and a port, in hexadecimal: the address as 32-bit words in this machine's byte order, the port as a number.
 fn socket(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word = |n: usize| Some(u32::from_str_radix(address.get(8 * n..8 * n + 8)?, 16).ok()?.to_ne_bytes());
@@ -235,7 +237,7 @@ fn socket(text: &str) -> Option<(IpAddr, u16)> {
     Some((address.to_canonical(), u16::from_str_radix(port, 16).ok()?))
 }
 
-/// The ports of `/proc/net/pppoe`: a title, then a session, a peer and a port in each line.
+/// Returns the ports in `/proc/net/pppoe`: a title line, then a session, a peer and a port in each line.
 fn of_pppoe(text: &str) -> Vec<String> {
     text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2).map(str::to_owned)).collect()
 }

@@ -4,7 +4,7 @@ use testkit::skip::skipped;
 
 use super::*;
 
-/// A machine with a port for management, one that is free, and a PPP interface.
+/// A machine with a management port, a free port, and a PPP interface.
 fn machine() -> Known {
     let port = |n: u64, name: &str, kind: &str, addresses: Value| {
         let mac = format!("02:00:00:00:00:0{n}");
@@ -37,13 +37,13 @@ fn a_port_that_nobody_needs_may_be_taken() {
     let known = machine();
     assert_eq!(known.judge("eth1", &[]), Ok(Mac([2, 0, 0, 0, 0, 2])));
     assert_eq!(known.judge("eth2", &[]), Ok(Mac([2, 0, 0, 0, 0, 3])));
-    assert_eq!(said(&known, "eth3"), "there is no such interface");
-    assert!(known.judge("eth1", &["eth1.5".into()]).is_err_and(|why| why.starts_with("eth1.5 is on it")));
+    assert_eq!(said(&known, "eth3"), "no such interface");
+    assert!(known.judge("eth1", &["eth1.5".into()]).is_err_and(|why| why.starts_with("eth1.5 is configured on it")));
 }
 
 #[test]
 fn a_port_that_the_machine_uses_is_not_taken() {
-    assert!(said(&machine(), "eth0").contains("a default route leaves by this port"));
+    assert!(said(&machine(), "eth0").contains("a default route uses this port"));
     let known = Known { defaults: Vec::new(), ..machine() };
     assert!(said(&known, "eth0").contains("it has the address 192.0.2.7"));
     let with = |key: &str, value: Value| {
@@ -52,8 +52,8 @@ fn a_port_that_the_machine_uses_is_not_taken() {
         said(&known, "eth1")
     };
     assert!(with("master", json!("br0")).contains("it belongs to br0"));
-    assert_eq!(with("address", json!("00:00")), "it is no Ethernet port");
-    // Of IPv4, no port has an address of its link by itself.
+    assert_eq!(with("address", json!("00:00")), "not an Ethernet port");
+    // An IPv4 link-local address is not assigned automatically, so it counts as use.
     let linked = with(
         "addr_info",
         json!([{"local": "fe80::1", "scope": "link"}, {"local": "169.254.1.2", "scope": "link"}]),
@@ -72,7 +72,7 @@ fn the_port_of_a_session_is_not_taken() {
         ("fe80::9%eth1 50000 fe80::1%eth1 22", &["eth1"]),
         ("fe80::9%2 50000 fe80::1%2 22", &["eth1"]),
         ("fe80::9%eth2 50000 fe80::2%eth2 22", &["eth2"]),
-        // Nobody knows which of both.
+        // Either interface may be the one.
         ("fe80::9 50000 fe80::1 22", &["eth0", "eth1"]),
         ("203.0.113.5 50000 192.0.2.8 22", &[]),
         ("nonsense", &[]),
@@ -80,13 +80,13 @@ fn the_port_of_a_session_is_not_taken() {
     ] {
         let known = Known { sessions: session(connection), defaults: Vec::new(), ..machine() };
         for port in ["eth0", "eth1", "eth2"] {
-            let refused = said(&known, port).contains("you are logged in by this port, from ");
+            let refused = said(&known, port).contains("you are logged in through this port, from ");
             assert_eq!(refused, by.contains(&port), "{connection}, {port}: {}", said(&known, port));
         }
     }
-    // The address may be another interface's: what is sent back leaves by this one.
+    // The address may be on another interface; replies leave through this one.
     let known = Known { answers: vec!["eth2".into()], ..machine() };
-    assert!(said(&known, "eth2").contains("what is sent to you"));
+    assert!(said(&known, "eth2").contains("replies to your login"));
 }
 
 #[test]
@@ -96,18 +96,18 @@ fn what_is_on_a_port_counts() {
     known.defaults.clear();
     let above = |name: &str, link: Value, master: Value| json!({"ifname": name, "link": link, "master": master, "addr_info": []});
     known.interfaces[1]["altnames"] = json!(["enp9s0"]);
-    // A VLAN of eth1 is in a bridge, on which is another VLAN that has the address.
+    // A VLAN of eth1 is in a bridge; another VLAN on the bridge has the address.
     known.interfaces.push(above("eth1.5", json!("eth1"), json!("br0")));
     known.interfaces.push(above("br0", Value::Null, Value::Null));
     known.interfaces.push(above("br0.7", json!("br0"), Value::Null));
     known.interfaces[6]["addr_info"] = json!([{"local": "192.0.2.8"}]);
     for name in ["eth1", "enp9s0"] {
         let why = known.spare(name).err().unwrap_or_default();
-        assert!(why.starts_with("br0.7 is on it: you are logged in by this port"), "{name}: {why}");
+        assert!(why.starts_with("br0.7 is configured on it: you are logged in through this port"), "{name}: {why}");
     }
     assert_eq!((known.spare("eth2"), known.spare("eth0")), (Ok(()), Ok(())));
-    assert_eq!(known.spare("eth9"), Err("there is no such interface".into()));
-    // A circle ends: two ends of a virtual link name each other.
+    assert_eq!(known.spare("eth9"), Err("no such interface".into()));
+    // The search ends in a cycle: two ends of a virtual link name each other.
     known.interfaces[2]["link"] = json!("eth0");
     known.interfaces[0]["link"] = json!("eth2");
     assert_eq!(known.spare("eth2"), Ok(()));
@@ -122,15 +122,15 @@ fn a_way_in_of_which_the_port_is_not_known_leaves_none() {
         Known { answers: vec!["ppp0".into()], ..machine() },
     ];
     for known in ways {
-        assert!(said(&known, "eth1").contains("reached by ppp0, and the kernel does not say"), "{known:?}");
-        // The kernel's own PPPoE says its port.
+        assert!(said(&known, "eth1").contains("reached through ppp0, and the kernel does not tell"), "{known:?}");
+        // For the kernel's own PPPoE the port is known.
         let known = Known { pppoe: vec!["eth2".into()], ..known };
         assert_eq!(
             (said(&known, "eth1").as_str(), said(&known, "eth2").contains("PPPoE")),
             ("nothing", true)
         );
     }
-    // One that nobody comes by is no way in.
+    // A PPP interface without logins and default routes does not matter.
     assert_eq!(said(&machine(), "eth1"), "nothing");
 }
 

@@ -1,4 +1,4 @@
-//! From the description of traffic to the frames of a direction.
+//! Builds the frames of a direction from the description of traffic.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,29 +11,29 @@ use wire::builder::PacketBuilder;
 use super::describe::{Family, Field, Flow, How, Kind, Load, Mark, Protocol, Traffic, Vary};
 use crate::engine::{run, sender, stamp};
 
-/// The frame check sequence, which no frame in memory has.
+/// Length of the frame check sequence in bytes; frames in memory do not contain it.
 pub(super) const FCS: usize = 4;
-/// Values that a permutation has, at most.
+/// Maximum number of values in a permutation.
 const PERMUTED: u64 = 1 << 24;
 
-/// The two ends of a direction, as frames name them.
+/// The two ends of a direction, with the addresses in its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// The tester's port that sends.
+    /// Ethernet address of the tester's sending port.
     pub source_mac: Mac,
-    /// The router's port that it is connected to.
+    /// Ethernet address of the router's port on that link.
     pub destination_mac: Mac,
-    /// Where packets come from, and where they go.
+    /// Source and destination in IPv4.
     pub ipv4: (Ipv4Addr, Ipv4Addr),
-    /// The same of IPv6.
+    /// Source and destination in IPv6.
     pub ipv6: (Ipv6Addr, Ipv6Addr),
-    /// Whether it is the way back: addresses of the traffic's own are exchanged.
+    /// True for the way back: source and destination addresses in the traffic's description are exchanged.
     pub reverse: bool,
 }
 
 impl Ends {
-    /// Those of RFC 2544 appendix C.2.2 (198.18.0.0/15, halved) and of RFC 5180 section 8 (2001:2::/48, halved), hosts 2 on both
-    /// sides; the way back if `reverse`.
+    /// Returns the ends with the addresses of RFC 2544 appendix C.2.2 (198.18.0.0/15, halved) and RFC 5180 section 8 (2001:2::/48, halved),
+    /// host 2 on both sides. Those of the way back if `reverse`.
     pub fn rfc(source_mac: Mac, destination_mac: Mac, reverse: bool) -> Ends {
         let mut ipv4 = (Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
         let mut ipv6 =
@@ -45,7 +45,7 @@ impl Ends {
     }
 }
 
-/// What cannot be sent, and why: it names the flow and the kind of frame.
+/// An error in a description of traffic; names the flow and the kind of frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault(pub String);
 
@@ -58,13 +58,13 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Traffic {
-    /// The flows of a direction.
+    /// Builds the flows of a direction.
     ///
     /// # Errors
-    /// When a frame cannot be as described, or a load is none.
+    /// If a frame is impossible, or a load is invalid.
     pub fn flows(&self, ends: &Ends) -> Result<Vec<run::Flow>, Fault> {
         if self.flows.is_empty() {
-            return Err(Fault("flows: it has none: add one".into()));
+            return Err(Fault("flows: none given: add one".into()));
         }
         let build = |(n, flow): (usize, &Flow)| {
             let named = |what| Fault(format!("flows {} ({}): {what}", n + 1, flow.name));
@@ -78,16 +78,16 @@ impl Flow {
     fn build(&self, seed: u64, ends: &Ends) -> Result<run::Flow, String> {
         let rate = match self.load {
             Load::Share(share) if !(share > 0.0 && share <= 1.0) => {
-                return Err(format!("load: a share is more than 0 and at most 1, not {share}"));
+                return Err(format!("load: a share must be above 0 and at most 1, is {share}"));
             }
             Load::Fps(fps) if !(fps > 0.0 && fps.is_finite()) => {
-                return Err(format!("load: {fps} frames a second are no rate"));
+                return Err(format!("load: the rate must be a finite number above 0, is {fps} frames per second"));
             }
             Load::Share(share) => run::Rate::Share(share),
             Load::Fps(fps) => run::Rate::Fixed(fps),
         };
         if self.frames.is_empty() {
-            return Err("frames: it has none: add a kind".into());
+            return Err("frames: none given: add a kind of frame".into());
         }
         let mode = match self.mark {
             Mark::Stamped => sender::Mode::Stamped,
@@ -102,7 +102,7 @@ impl Flow {
 }
 
 impl Kind {
-    /// Addresses of this kind in a direction.
+    /// Returns source and destination of this kind of frame in a direction.
     fn addresses(&self, ends: &Ends) -> Result<(IpAddr, IpAddr), String> {
         let (a, b) = match self.family {
             Family::Ipv4 => (ends.ipv4.0.into(), ends.ipv4.1.into()),
@@ -112,22 +112,22 @@ impl Kind {
             if ends.reverse { (self.destination, self.source) } else { (self.source, self.destination) };
         let (a, b) = (own.0.unwrap_or(a), own.1.unwrap_or(b));
         match [a, b].iter().find(|ip| ip.is_ipv4() != (self.family == Family::Ipv4)) {
-            Some(other) => Err(format!("{other} is no address of its family")),
+            Some(other) => Err(format!("{other} is not an address of the frame's family")),
             None => Ok((a, b)),
         }
     }
 
-    /// The frame without its payload.
+    /// Builds the frame without its payload.
     fn headers(&self, ends: &Ends) -> Result<PacketBuilder, String> {
         let mut b = match self.addresses(ends)? {
             (IpAddr::V4(a), IpAddr::V4(b)) => PacketBuilder::ipv4(a, b),
             (IpAddr::V6(a), IpAddr::V6(b)) => PacketBuilder::ipv6(a, b),
-            (a, b) => return Err(format!("{a} and {b} are of two families")),
+            (a, b) => return Err(format!("{a} and {b} belong to different address families")),
         };
         b = b.ethernet(ends.source_mac, ends.destination_mac);
         if let Some(vlan) = self.vlan {
             if !(1..=4094).contains(&vlan) {
-                return Err(format!("a VLAN has a number from 1 to 4094, not {vlan}"));
+                return Err(format!("a VLAN number must be from 1 to 4094, is {vlan}"));
             }
             b = b.vlan(vlan);
         }
@@ -138,7 +138,8 @@ impl Kind {
         })
     }
 
-    /// The smallest frame of this kind that has room for the tester's mark, bytes with frame check sequence: at least 64.
+    /// Returns the size of the smallest frame of this kind that has room for the tester's mark, in bytes with frame check sequence: at
+    /// least 64.
     pub fn least_size(&self, ends: &Ends) -> Result<usize, String> {
         Ok((self.headers(ends)?.header_len() + stamp::LEN + FCS).max(64))
     }
@@ -148,12 +149,12 @@ impl Kind {
         let most = buf::layout::DATA_ROOM + FCS;
         if self.size < least || self.size > most {
             return Err(format!(
-                "a frame of {} bytes is impossible: this kind has {least} to {most}",
+                "frame size {} is out of range: this kind of frame has {least} to {most} bytes",
                 self.size
             ));
         }
         if self.weight == 0 {
-            return Err("a weight of 0 means that it never comes: leave it out, or give at least 1".into());
+            return Err("weight is 0, so the frame is never sent: remove it, or set at least 1".into());
         }
         let headers = self.headers(ends)?;
         let payload = self.size - FCS - headers.header_len();
@@ -166,24 +167,24 @@ impl Kind {
         Ok(Template { fields, weight: self.weight, ..Template::fixed(bytes) })
     }
 
-    /// Where a field is in the frame, and how many bytes it has.
+    /// Returns the offset and length of a field in the frame, in bytes.
     fn place(&self, field: Field) -> Result<(usize, usize), String> {
         let network = if self.vlan.is_some() { 18 } else { 14 };
         let is_v6 = self.family == Family::Ipv6;
         let transport = network + if is_v6 { 40 } else { 20 };
-        // Of an echo the identifier is where others have their length, and its number the checksum.
+        // In an ICMP echo, identifier and sequence number are 4 bytes into the header, after type, code and checksum.
         let ports = if self.protocol == Protocol::Icmp { transport + 4 } else { transport };
         Ok(match field {
             Field::DestinationMac => (2, 4),
             Field::SourceMac => (8, 4),
-            Field::Vlan if self.vlan.is_none() => return Err("this kind has no VLAN".into()),
+            Field::Vlan if self.vlan.is_none() => return Err("this kind of frame has no VLAN".into()),
             Field::Vlan => (14, 2),
             Field::Source if is_v6 => (network + 16, 8),
             Field::Source => (network + 12, 4),
             Field::Destination if is_v6 => (network + 32, 8),
             Field::Destination => (network + 16, 4),
             Field::SourceNetwork | Field::DestinationNetwork if !is_v6 => {
-                return Err("an IPv4 address has no upper 64 bits: vary all of it".into());
+                return Err("an IPv4 address has no upper 64 bits: vary \"source\" or \"destination\"".into());
             }
             Field::SourceNetwork => (network + 8, 8),
             Field::DestinationNetwork => (network + 24, 8),
@@ -202,7 +203,7 @@ impl Kind {
         let own = own.iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
         let base = if is_address { own } else { 0 };
         let top = u64::MAX >> (64 - 8 * width);
-        let too_much = || format!("{} to {} is no range of {width} bytes", vary.min, vary.max);
+        let too_much = || format!("{} to {} is not a range that fits in {width} bytes", vary.min, vary.max);
         let add = |value: u64| base.checked_add(value).filter(|v| *v <= top).ok_or_else(too_much);
         let (min, max) = (add(vary.min)?, add(vary.max)?);
         if min > max || vary.step == 0 {
@@ -218,11 +219,11 @@ impl Kind {
     }
 }
 
-/// All values in an order that looks random.
+/// Returns all values in pseudorandom order.
 fn permuted(min: u64, max: u64, step: u64, seed: u64) -> Result<Vec<u64>, String> {
     let count = (max - min) / step + 1;
     if count > PERMUTED {
-        return Err(format!("{count} values are too many to come each once: at most {PERMUTED}"));
+        return Err(format!("a permutation has at most {PERMUTED} values, {count} given"));
     }
     let mut values: Vec<u64> = (0..count).map(|n| min + n * step).collect();
     for i in (1..values.len()).rev() {

@@ -1,21 +1,21 @@
-//! Traffic by name.
+//! Built-in traffic.
 
 use super::describe::{Family, Field, Flow, How, Kind, Load, Mark, Traffic, Vary};
 
-/// The names of what is built in, each with what it is.
+/// The names of all built-in traffic, each with a description.
 pub const BUILTIN: [(&str, &str); 6] = [
-    ("rfc2544", "one source and one destination, ports random (RFC 2544 appendix C, RFC 4814)"),
-    ("rfc2544-256", "destinations random in 256 networks (RFC 2544 section 12)"),
-    ("rfc5180", "as rfc2544, of IPv6"),
-    ("rfc5180-256", "as rfc2544-256, of IPv6"),
-    ("imix", "64, 570 and 1518 bytes, 28:16:4 (the mix of FD.io's CSIT)"),
+    ("rfc2544", "one source and one destination, random ports (RFC 2544 appendix C, RFC 4814)"),
+    ("rfc2544-256", "random destinations in 256 networks (RFC 2544 section 12)"),
+    ("rfc5180", "like rfc2544, with IPv6"),
+    ("rfc5180-256", "like rfc2544-256, with IPv6"),
+    ("imix", "64, 570 and 1518 bytes, 28:16:4 (the mix of FD.io CSIT)"),
     (
         "slavik-2025",
-        "the TRex profile of the thesis (appendix A): sources one after the other, and a stream of 5,000 pps that measures latency",
+        "the TRex profile of the thesis (appendix A): sources in ascending order, and a separate stream of 5,000 pps for latency",
     ),
 ];
 
-/// Traffic that is built in, for frames of this size (bytes with frame check sequence; a mix has its own). `None`: there is no such name.
+/// Returns built-in traffic for a frame size, in bytes with frame check sequence; a mix has its own sizes. `None` if the name is unknown.
 pub fn builtin(name: &str, size: usize) -> Option<Traffic> {
     let v4 = || Kind { vary: ports(), ..Kind::udp(Family::Ipv4, size) };
     let v6 = || Kind { vary: ports(), ..Kind::udp(Family::Ipv6, size) };
@@ -32,19 +32,19 @@ pub fn builtin(name: &str, size: usize) -> Option<Traffic> {
     Some(Traffic { name: name.into(), seed: 1, flows: vec![test] })
 }
 
-/// Ports as RFC 4814 section 4.5 has them: sources of 1024 and above, destinations of 1 to 49151.
+/// Random ports as in RFC 4814 section 4.5: sources from 1024, destinations from 1 to 49151.
 pub(super) fn ports() -> Vec<Vary> {
     let vary = |field, min, max| Vary { field, how: How::Random, min, max, step: 1 };
     vec![vary(Field::SourcePort, 1024, 65535), vary(Field::DestinationPort, 1, 49151)]
 }
 
-/// 256 networks, one above the other: a network is so many bits wide.
+/// Varies a field over 256 consecutive networks, in pseudorandom order. A network spans `bits` bits of the field.
 fn networks(mut kind: Kind, field: Field, bits: u32) -> Kind {
     kind.vary.push(Vary { field, how: How::Permutation, min: 0, max: 255 << bits, step: 1 << bits });
     kind
 }
 
-/// Two streams as TRex had them: one whose sources go up from 10.0.0.1, and one of 64 bytes that measures latency.
+/// The two streams of the thesis' TRex profile: one with sources counting up from 10.0.0.1, and one of 64 bytes for latency.
 fn slavik(size: usize) -> Traffic {
     let ip = |a, b, c, d| Some(std::net::Ipv4Addr::new(a, b, c, d).into());
     let of = |size, port, to| Kind {
@@ -54,7 +54,7 @@ fn slavik(size: usize) -> Traffic {
         destination_port: to,
         ..Kind::udp(Family::Ipv4, size)
     };
-    // Its last address is 10.255.255.255.
+    // The last source is 10.255.255.255.
     let sources = Vary { field: Field::Source, how: How::Increment, min: 0, max: 0x00ff_fffe, step: 1 };
     let heavy = Kind { source: ip(10, 0, 0, 1), vary: vec![sources], ..of(size, 1025, 12) };
     let flow = |name: &str, load, mark, kind| Flow { name: name.into(), load, mark, frames: vec![kind] };

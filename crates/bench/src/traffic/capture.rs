@@ -1,4 +1,4 @@
-//! Traffic that is mixed as a capture is.
+//! Traffic with the mix of a capture.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,39 +13,39 @@ use super::builtin;
 use super::describe::{Family, Flow, Kind, Load, Mark, Protocol, Traffic};
 use crate::engine::sender::TURNS;
 
-/// What traffic has of a capture besides sizes, families and protocols.
+/// The parts of a capture to keep, in addition to sizes, address families and protocols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Addresses and ports; else they are those of the testbed, and random (RFC 4814 section 4.5).
+    /// Addresses and ports. Otherwise addresses are the testbed's, and ports are random (RFC 4814 section 4.5).
     pub addresses: bool,
-    /// The tags of VLANs; else frames have none, and are that much shorter.
+    /// VLAN tags. Otherwise frames have no tag, and are shorter by its length.
     pub vlans: bool,
 }
 
-/// Traffic of a capture, and what of that is not in it.
+/// Traffic made from a capture, with counts of what differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captured {
-    /// One flow, with a kind for all frames that are alike.
+    /// One flow, with one kind of frame for all frames that are alike.
     pub traffic: Traffic,
-    /// Frames of the file.
+    /// Number of frames in the file.
     pub frames: u64,
-    /// Frames that are longer than they were: the tester's mark would not have had room.
+    /// Number of frames made longer, because the tester's mark did not fit.
     pub longer: u64,
-    /// Frames that the tester cannot send, by reason.
+    /// Numbers of frames that are left out, by reason.
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
-/// The longest frame of Ethernet, in bytes with its check sequence and without a tag.
+/// Length of the longest Ethernet frame, in bytes with check sequence and without tag.
 const MOST: usize = 1518;
 
-/// In what frames are alike.
+/// The properties that frames of one kind share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Alike {
     size: usize,
     is_ipv6: bool,
     protocol: Proto,
     vlan: Option<u16>,
-    /// Source, destination, and their ports, where these are wanted.
+    /// Source, destination, source port and destination port, if kept.
     ends: Option<(IpAddr, IpAddr, u16, u16)>,
 }
 
@@ -56,10 +56,10 @@ enum Proto {
     Icmp,
 }
 
-/// Reads the traffic of a capture: how often which kinds of frames come. In which order they came, and when, is not in it.
+/// Reads the mix of a capture: the kinds of frames and their proportions. Order and times are not kept.
 ///
 /// # Errors
-/// When the file cannot be read, or has no frame that can be sent.
+/// If the file cannot be read, or contains no frame that can be sent.
 pub fn captured(path: &Path, name: &str, keep: Keep) -> Result<Captured, Fault> {
     let named = |why: String| Fault(format!("{}: {why}", path.display()));
     let mut kinds = BTreeMap::<Alike, u64>::new();
@@ -96,15 +96,15 @@ pub fn captured(path: &Path, name: &str, keep: Keep) -> Result<Captured, Fault> 
     Ok(Captured { traffic, frames, longer, left_out })
 }
 
-/// Reasons, each with its number, in words.
+/// Formats reasons with their numbers.
 pub fn told(left_out: &BTreeMap<&'static str, u64>) -> String {
     let all: Vec<_> = left_out.iter().map(|(why, frames)| format!("{frames} {why}")).collect();
-    if all.is_empty() { "there are none".into() } else { all.join(", ") }
+    if all.is_empty() { "it is empty".into() } else { all.join(", ") }
 }
 
-/// What a frame is like, or why the tester cannot send one like it.
+/// Returns a frame's properties, or why the tester cannot send frames like it.
 fn alike(seen: &Seen<'_>, keep: Keep) -> Result<Alike, &'static str> {
-    const SHORT: &str = "of which the file has not all headers";
+    const SHORT: &str = "with truncated headers";
     let (ethernet, mut rest) = EthernetHeader::split(seen.bytes).ok_or(SHORT)?;
     let (mut kind, mut vlan, mut size) = (ethernet.ethertype(), None, seen.len as usize + FCS);
     if ethertype::is_vlan(kind) {
@@ -125,36 +125,36 @@ fn alike(seen: &Seen<'_>, keep: Keep) -> Result<Alike, &'static str> {
         }
         ethertype::IPV6 => {
             let (ip, _) = Ipv6Header::split(rest).ok_or(SHORT)?;
-            let chain = Chain::of(rest).map_err(|_| "of IPv6 whose headers cannot be followed")?;
+            let chain = Chain::of(rest).map_err(|_| "with invalid IPv6 extension headers")?;
             if chain.is_fragment() {
                 return Err("fragments");
             }
             ((IpAddr::V6(ip.src()), IpAddr::V6(ip.dst())), chain.protocol, rest.get(chain.offset..))
         }
-        kind if ethertype::is_vlan(kind) => return Err("with two VLANs"),
-        _ => return Err("neither of IPv4 nor of IPv6"),
+        kind if ethertype::is_vlan(kind) => return Err("with two VLAN tags"),
+        _ => return Err("neither IPv4 nor IPv6"),
     };
     let protocol = match number {
         protocol::UDP => Proto::Udp,
         protocol::TCP => Proto::Tcp,
         protocol::ICMP | protocol::ICMPV6 => Proto::Icmp,
-        _ => return Err("neither of UDP, TCP nor ICMP"),
+        _ => return Err("neither UDP, TCP nor ICMP"),
     };
     if ethernet.dst().is_multicast() || [ends.0, ends.1].into_iter().any(stays) {
-        return Err("that no router forwards (groups, links, hosts themselves)");
+        return Err("never forwarded by routers (multicast, broadcast, link-local, loopback)");
     }
-    // Those that an offload of whoever captured had joined are none that a wire saw.
+    // Longer frames were joined by an offload on the capturing host; they never were on a wire.
     if size > MOST + if vlan.is_some() { VlanTag::LEN } else { 0 } {
         return Err("longer than 1518 bytes (capture without GRO and TSO: ethtool -K)");
     }
-    // The first four bytes of both transports are ports; of ICMP nothing is kept.
+    // Both transports begin with the ports; of ICMP nothing is kept.
     let ports = transport.and_then(UdpHeader::split).map(|(ports, _)| (ports.src_port(), ports.dst_port()));
     let (from, to) = ports.filter(|_| protocol != Proto::Icmp).unwrap_or_default();
     let ends = keep.addresses.then_some((ends.0, ends.1, from, to));
     Ok(Alike { size, is_ipv6: kind == ethertype::IPV6, protocol, vlan, ends })
 }
 
-/// A frame like that, as long as it must be.
+/// Makes a kind of frame with these properties, extended to the minimum size if necessary.
 fn kind(alike: &Alike) -> Kind {
     let family = if alike.is_ipv6 { Family::Ipv6 } else { Family::Ipv4 };
     let mut kind = Kind { vlan: alike.vlan, vary: builtin::ports(), ..Kind::udp(family, alike.size) };
@@ -172,7 +172,7 @@ fn kind(alike: &Alike) -> Kind {
     kind
 }
 
-/// Whether packets from there, or to there, stay on their link or host (RFC 6890).
+/// True if packets with this source or destination stay on their link or host (RFC 6890).
 fn stays(ip: IpAddr) -> bool {
     let link = match ip {
         IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast() || ip.octets()[0] == 0,
@@ -181,7 +181,7 @@ fn stays(ip: IpAddr) -> bool {
     link || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()
 }
 
-/// How many turns of a mix each count has: itself, if all are no more than a mix can have, else its share by the largest remainder.
+/// Returns the turns of each count in a mix: the count itself if all fit into a mix, otherwise its share by the largest remainder.
 fn turns(counts: &[u64]) -> Vec<u32> {
     let all: u128 = counts.iter().map(|n| u128::from(*n)).sum();
     let most = u128::from(TURNS);

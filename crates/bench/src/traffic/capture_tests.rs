@@ -7,11 +7,11 @@ const VLANS: Keep = Keep { addresses: false, vlans: true };
 const ADDRESSES: Keep = Keep { addresses: true, vlans: false };
 const HERE: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
-/// A file of frames as libpcap writes it, of each of which it has so many bytes at most.
+/// Writes a capture file in libpcap's format, with at most `most` bytes of each frame.
 fn file(frames: &[Vec<u8>], most: usize) -> tempfile::NamedTempFile {
     let mut bytes = Vec::new();
     let mut put = |words: &[u32]| words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
-    // Magic number, version 2.4, no time zone, no accuracy, the longest, Ethernet.
+    // Magic number, version 2.4, time zone 0, accuracy 0, maximum length, link type Ethernet.
     put(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
     for frame in frames {
         let kept = &frame[..frame.len().min(most)];
@@ -35,11 +35,11 @@ fn ip6() -> PacketBuilder {
 
 fn mixed() -> Vec<Vec<u8>> {
     let mut all = vec![ip4().udp(5000, 53).payload(&[1; 86]).build(); 3];
-    // An acknowledgement of 64 bytes with its check sequence, in which the mark has no room.
+    // A TCP ACK of 64 bytes with check sequence, too short for the mark.
     all.push(ip4().tcp(443, 50_000, 1, 2, wire::tcp::Flags::ACK).frame_len(60).build());
     all.push(ip6().vlan(7).udp(1, 2).payload(&[2; 300]).build());
     all.push(ip6().echo_request(1, 1).payload(&[3; 64]).build());
-    // What cannot be sent.
+    // Frames that cannot be sent.
     all.push(ip4().fragment(0, true).udp(1, 2).payload(&[4; 64]).build());
     all.push(ip4().protocol(wire::protocol::ESP).payload(&[5; 64]).build());
     all.push(ip4().ethernet(HERE, Mac::BROADCAST).udp(1, 2).payload(&[6; 64]).build());
@@ -53,7 +53,7 @@ fn mixed() -> Vec<Vec<u8>> {
 
 #[test]
 fn frames_that_are_alike_are_one_kind() {
-    // Headers are enough.
+    // Also with truncated frames that contain all headers.
     for most in [65_535, 96] {
         let file = file(&mixed(), most);
         let found = captured(file.path(), "office", VLANS).unwrap();
@@ -62,7 +62,7 @@ fn frames_that_are_alike_are_one_kind() {
         let of =
             |family, protocol| kinds.iter().find(|k| (k.family, k.protocol) == (family, protocol)).unwrap();
         let dns = of(Family::Ipv4, Protocol::Udp);
-        // 14 + 20 + 8 + 86 bytes, and the check sequence.
+        // 14 + 20 + 8 + 86 bytes, plus the check sequence.
         assert_eq!((dns.size, dns.weight, dns.source, dns.vary.len()), (132, 3, None, 2));
         assert_eq!(of(Family::Ipv4, Protocol::Tcp).size, 14 + 20 + 20 + 18 + 4);
         let tagged = of(Family::Ipv6, Protocol::Udp);
@@ -70,8 +70,8 @@ fn frames_that_are_alike_are_one_kind() {
         assert_eq!(of(Family::Ipv6, Protocol::Icmp).size, 14 + 40 + 8 + 64 + 4);
         assert_eq!(
             told(&found.left_out),
-            "1 fragments, 1 longer than 1518 bytes (capture without GRO and TSO: ethtool -K), 1 neither of IPv4 nor of IPv6, 1 neither of UDP, \
-             TCP nor ICMP, 2 that no router forwards (groups, links, hosts themselves)"
+            "1 fragments, 1 longer than 1518 bytes (capture without GRO and TSO: ethtool -K), 1 neither IPv4 nor IPv6, 1 neither UDP, \
+             TCP nor ICMP, 2 never forwarded by routers (multicast, broadcast, link-local, loopback)"
         );
         let untagged = captured(file.path(), "office", Keep::default()).unwrap();
         let kinds = &untagged.traffic.flows[0].frames;
@@ -109,7 +109,7 @@ fn addresses_and_ports_are_kept_if_they_are_wanted() {
     let dns = found.traffic.flows[0].frames.iter().find(|kind| kind.weight == 3).unwrap();
     assert_eq!(dns.destination, Some([198, 51, 100, 7].into()));
     assert_eq!((dns.source_port, dns.destination_port, dns.vary.len()), (5000, 53, 0));
-    // Of IPv4 one, of IPv6 one.
+    // One for IPv4, one for IPv6.
     assert_eq!(found.traffic.own_networks(false).len(), 2);
 }
 
@@ -131,7 +131,7 @@ fn what_is_no_capture_is_refused_by_name() {
     let said = |path: &Path| captured(path, "x", Keep::default()).map_or_else(|e| e.0, |_| "nothing".into());
     assert!(said(empty.path()).contains("none of its 0 frames can be sent"), "{}", said(empty.path()));
     let arp = file(&mixed()[11..], 65_535);
-    assert!(said(arp.path()).contains("1 neither of IPv4 nor of IPv6"), "{}", said(arp.path()));
+    assert!(said(arp.path()).contains("1 neither IPv4 nor IPv6"), "{}", said(arp.path()));
     std::fs::write(empty.path(), "no capture").unwrap();
     for path in [empty.path(), Path::new("/nowhere/x.pcap"), Path::new("/")] {
         assert!(said(path).starts_with(&format!("{}: ", path.display())), "{}", said(path));
@@ -147,7 +147,7 @@ fn what_is_no_capture_is_refused_by_name() {
 }
 
 proptest! {
-    /// Turns are what a mix can have, and each is less than one off its share of the capture.
+    /// The turns add up to the size of a mix, and each differs by less than one from its share of the capture.
     #[test]
     fn turns_are_shares_of_a_mix(counts in prop::collection::vec(prop_oneof![1u64..10, 1u64..1 << 40], 1..500)) {
         let turns = turns(&counts);
@@ -159,7 +159,7 @@ proptest! {
         }
     }
 
-    /// Whatever a file has, it is read or refused.
+    /// Any file is either read or rejected.
     #[test]
     fn any_bytes_are_read_or_refused(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 0..20), most in 0usize..120) {
         let file = file(&frames, most);

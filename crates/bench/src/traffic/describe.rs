@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::build::Fault;
 
-/// What is sent in one direction; the other direction has the same, with its ends exchanged.
+/// The traffic in one direction; the other direction has the same with the ends exchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Traffic {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// Start of everything random; a report says it.
+    /// Seed of all random values; given in reports.
     #[serde(default = "one")]
     pub seed: u64,
-    /// At least one.
+    /// The flows, at least one.
     pub flows: Vec<Flow>,
 }
 
@@ -25,7 +25,7 @@ fn one() -> u64 {
 }
 
 impl Traffic {
-    /// The same with frames of `size` bytes where they have none of their own.
+    /// Returns the traffic with `size` bytes for frames that have no size of their own.
     pub fn sized(&self, size: usize) -> Traffic {
         let mut sized = self.clone();
         let kinds = sized.flows.iter_mut().flat_map(|flow| &mut flow.frames);
@@ -33,21 +33,21 @@ impl Traffic {
         sized
     }
 
-    /// As a campaign has it.
+    /// Returns the traffic as written in a campaign.
     ///
     /// # Errors
-    /// When it cannot be written so.
+    /// If it cannot be serialized.
     pub fn toml(&self) -> Result<String, Fault> {
         let text = toml::to_string(&BTreeMap::from([("traffic", [self])]));
         text.map_err(|e| Fault(format!("traffic {}: {e}", self.name)))
     }
 
-    /// Whether frames of some flow have numbers and times.
+    /// True if the frames of some flow are stamped with numbers and times.
     pub fn is_stamped(&self) -> bool {
         self.flows.iter().any(|flow| flow.mark == Mark::Stamped)
     }
 
-    /// The mean size of its frames, in bytes, if all have sizes of their own; flows of a fixed rate do not count.
+    /// Returns the mean frame size in bytes if all frames have their own size; flows of a fixed rate do not count.
     pub fn own_size(&self) -> Option<usize> {
         let mut kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         if kinds.any(|kind| kind.size == 0) {
@@ -67,29 +67,29 @@ impl Traffic {
     }
 }
 
-/// A mix of frames with a rate of its own.
+/// A mix of frames with its own rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Flow {
-    /// Its name in reports, as `test`, `background`, `latency`.
+    /// Name in reports, such as `test`, `background` or `latency`.
     pub name: String,
-    /// How fast.
+    /// The rate.
     #[serde(default)]
     pub load: Load,
-    /// How its frames are marked.
+    /// The marking of its frames.
     #[serde(default)]
     pub mark: Mark,
-    /// At least one.
+    /// The kinds of frames, at least one.
     pub frames: Vec<Kind>,
 }
 
-/// How fast a flow is.
+/// The rate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// A share of the trial's load in frames, 0 to 1.
+    /// A share of the trial's load in frames, above 0 and at most 1.
     Share(f64),
-    /// So many frames a second, whatever the load is.
+    /// A fixed number of frames per second, independent of the load.
     Fps(f64),
 }
 
@@ -99,14 +99,14 @@ impl Default for Load {
     }
 }
 
-/// How frames are marked.
+/// The marking of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
-    /// Each has its number and its time.
+    /// Each frame carries its number and time.
     #[default]
     Stamped,
-    /// They are only counted.
+    /// Frames are only counted.
     Flood,
 }
 
@@ -114,10 +114,10 @@ pub enum Mark {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Kind {
-    /// Bytes with the frame check sequence, as the RFCs count; 0 for the size of the test.
+    /// Size in bytes with the frame check sequence, as in the RFCs; 0 for the test's size.
     #[serde(default)]
     pub size: usize,
-    /// How often it comes, in relation to the flow's other kinds.
+    /// Frequency relative to the flow's other kinds.
     #[serde(default = "once")]
     pub weight: u32,
     /// The network layer.
@@ -125,13 +125,13 @@ pub struct Kind {
     /// The transport.
     #[serde(default)]
     pub protocol: Protocol,
-    /// The tag of a VLAN, 1 to 4094.
+    /// VLAN number, 1 to 4094.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
-    /// The source, if not the direction's own.
+    /// Source address; by default the direction's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<IpAddr>,
-    /// The destination, if not the direction's own.
+    /// Destination address; by default the direction's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<IpAddr>,
     /// The source port.
@@ -140,7 +140,7 @@ pub struct Kind {
     /// The destination port.
     #[serde(default = "destination_port")]
     pub destination_port: u16,
-    /// What is another one in each frame.
+    /// The fields that vary from frame to frame.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vary: Vec<Vary>,
 }
@@ -149,18 +149,18 @@ fn once() -> u32 {
     1
 }
 
-/// Any of those that are nobody's.
+/// A port from the dynamic range.
 fn source_port() -> u16 {
     49152
 }
 
-/// Discard, of which nobody answers (RFC 863).
+/// The discard port: hosts do not answer (RFC 863).
 fn destination_port() -> u16 {
     9
 }
 
 impl Kind {
-    /// A frame of UDP that does not vary.
+    /// Makes a UDP frame without varying fields.
     pub fn udp(family: Family, size: usize) -> Kind {
         Kind {
             size,
@@ -181,9 +181,9 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// Version 4.
+    /// IPv4.
     Ipv4,
-    /// Version 6.
+    /// IPv6.
     Ipv6,
 }
 
@@ -191,12 +191,12 @@ pub enum Family {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// Datagrams.
+    /// UDP datagrams.
     #[default]
     Udp,
-    /// Segments of no connection.
+    /// TCP segments without a connection.
     Tcp,
-    /// Echo requests.
+    /// ICMP echo requests.
     Icmp,
 }
 
@@ -204,17 +204,17 @@ pub enum Protocol {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Vary {
-    /// Which one.
+    /// The field.
     pub field: Field,
-    /// From one frame to the next.
+    /// The order of its values.
     #[serde(default)]
     pub how: How,
-    /// The least value. Of addresses, what is added to the kind's own.
+    /// Minimum. For addresses, an offset added to the kind's own address.
     #[serde(default)]
     pub min: u64,
-    /// The greatest value.
+    /// Maximum, likewise.
     pub max: u64,
-    /// From one value to the next.
+    /// Distance between values.
     #[serde(default = "step")]
     pub step: u64,
 }
@@ -223,16 +223,16 @@ fn step() -> u64 {
     1
 }
 
-/// How a field goes from one frame to the next.
+/// The order of a varying field's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// Up in steps, and from the start again.
+    /// Ascending in steps, cyclically.
     Increment,
-    /// Any value, the same ones each time that the seed is the same.
+    /// Random values, reproducible with the same seed.
     #[default]
     Random,
-    /// Each value once, in an order that looks random, and from the start again.
+    /// Each value once in pseudorandom order, cyclically.
     Permutation,
 }
 
@@ -240,22 +240,22 @@ pub enum How {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Field {
-    /// The last four bytes of the source's Ethernet address.
+    /// The last four bytes of the source Ethernet address.
     SourceMac,
-    /// The last four bytes of the destination's Ethernet address: for a bridge.
+    /// The last four bytes of the destination Ethernet address, for testing bridges.
     DestinationMac,
-    /// The VLAN's number; the kind has to have one.
+    /// The VLAN number; only for frames with a VLAN.
     Vlan,
-    /// The source address, in IPv6 its last 64 bits.
+    /// The source address; in IPv6 its last 64 bits.
     Source,
-    /// The destination address, in IPv6 its last 64 bits.
+    /// The destination address; in IPv6 its last 64 bits.
     Destination,
-    /// The first 64 bits of an IPv6 source.
+    /// The first 64 bits of an IPv6 source address.
     SourceNetwork,
-    /// The first 64 bits of an IPv6 destination.
+    /// The first 64 bits of an IPv6 destination address.
     DestinationNetwork,
-    /// The source port; of an echo, its identifier.
+    /// The source port; in an echo request the identifier.
     SourcePort,
-    /// The destination port; of an echo, its sequence number.
+    /// The destination port; in an echo request the sequence number.
     DestinationPort,
 }

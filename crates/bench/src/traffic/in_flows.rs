@@ -1,4 +1,4 @@
-//! Traffic of a given number of flows, as what spreads or remembers them tells them apart: each is a four-tuple.
+//! Traffic with a given number of flows, for routers that balance or track flows. Each flow is a four-tuple.
 
 use super::build::{Ends, Fault};
 use super::describe::{Field, Traffic};
@@ -6,20 +6,20 @@ use crate::engine::run::Flow;
 use crate::sessions::{Tuple, tuples, with};
 
 impl Traffic {
-    /// As [`flows`](Self::flows), where frames have `count` four-tuples, one after the other in an order that looks random, and nothing else
-    /// varies: between the same addresses, with source ports of RFC 4814 and as few destination ports as do.
+    /// Returns the traffic's flows with `count` four-tuples, cyclically in pseudorandom order; nothing else varies. They use the same
+    /// addresses, source ports of RFC 4814, and as few destination ports as possible.
     ///
     /// # Errors
-    /// As that, and when there is more than one kind of frame, so that there would be more flows, or it is not of UDP, or varies in
-    /// something else than its ports.
+    /// Same as [`flows`](Self::flows). Also if there are several kinds of frames (which would multiply the flows), the kind is not UDP, or
+    /// fields other than the ports vary.
     pub fn in_flows(&self, ends: &Ends, count: u32) -> Result<Vec<Flow>, Fault> {
         let ports = [Field::SourcePort, Field::DestinationPort];
         let mut kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         if kinds.clone().count() > 1 {
-            return Err(Fault("each kind of frame would have as many: take traffic of one kind".into()));
+            return Err(Fault("each kind of frame would have its own flows: use traffic with one kind".into()));
         }
         if kinds.any(|kind| kind.vary.iter().any(|vary| !ports.contains(&vary.field))) {
-            let why = "frames that vary in something else than their ports are flows of their own: take other traffic";
+            let why = "fields other than the ports vary, which makes additional flows: use other traffic";
             return Err(Fault(why.into()));
         }
         let mut flows = self.flows(ends)?;
@@ -27,7 +27,7 @@ impl Traffic {
             let tuple = Tuple::of(&template.bytes);
             let made = tuple.and_then(|of| with(template, &tuples(of, count, self.seed)));
             *template = made
-                .ok_or_else(|| Fault("they are told apart by ports of UDP: take traffic of that".into()))?;
+                .ok_or_else(|| Fault("flows differ in their UDP ports: use UDP traffic".into()))?;
         }
         Ok(flows)
     }
@@ -75,12 +75,12 @@ mod tests {
             traffic.in_flows(&ends(false), 5).map_or_else(|e| e.0, |_| "nothing".into())
         };
         let mix = builtin("imix", 0).expect("built in");
-        assert!(mix.in_flows(&ends(false), 5).is_err_and(|e| e.0.contains("each kind of frame")));
+        assert!(mix.in_flows(&ends(false), 5).is_err_and(|e| e.0.contains("each kind of frame would have its own")));
         let udp = Kind::udp(Family::Ipv4, 64);
         assert_eq!(said(udp.clone()), "nothing");
-        assert!(said(Kind { protocol: Protocol::Icmp, ..udp.clone() }).contains("ports of UDP"));
+        assert!(said(Kind { protocol: Protocol::Icmp, ..udp.clone() }).contains("UDP ports"));
         let vary = |field| vec![Vary { field, how: How::Random, min: 0, max: 9, step: 1 }];
         assert_eq!(said(Kind { vary: vary(Field::SourcePort), ..udp.clone() }), "nothing");
-        assert!(said(Kind { vary: vary(Field::Source), ..udp }).contains("something else than their ports"));
+        assert!(said(Kind { vary: vary(Field::Source), ..udp }).contains("fields other than the ports"));
     }
 }

@@ -1,4 +1,4 @@
-//! What is sent, as data: read from a campaign's file, or one of those that are built in.
+//! Descriptions of traffic, from a campaign's file or built in.
 
 mod build;
 mod builtin;

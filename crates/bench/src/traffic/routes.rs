@@ -1,4 +1,4 @@
-//! Large tables: networks behind the router, each with a route of its own, and traffic to all of them.
+//! Large route tables: networks behind the router, with a route for each, and traffic to all of them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,11 +7,11 @@ use ipnet::IpNet;
 use super::build::Ends;
 use super::describe::{Family, Field, Flow, How, Kind, Traffic, Vary};
 
-/// The most networks of a family that fit between the first ones and 224.0.0.0: of both directions, 4 Mi each.
+/// Maximum number of networks of a family in a direction: 4 Mi, so that the IPv4 networks of both directions fit below 224.0.0.0.
 pub const MOST: u32 = 1 << 22;
 
-/// Where the networks of a direction begin: /24s from 20.0.0.0, and from 132.0.0.0 on the way back; /64s of 2a10::/32 and 2a11::/32. They
-/// are nobody's that answers: the tester is alone with the router (RFC 6815).
+/// Returns the first address of a direction's networks: /24s from 20.0.0.0 (way back: from 132.0.0.0), /64s of 2a10::/32 (way back:
+/// 2a11::/32). Their real owners are unaffected, because the tester is alone with the router (RFC 6815).
 fn first(family: Family, reverse: bool) -> IpAddr {
     match (family, reverse) {
         (Family::Ipv4, false) => Ipv4Addr::new(20, 0, 0, 0).into(),
@@ -21,7 +21,7 @@ fn first(family: Family, reverse: bool) -> IpAddr {
     }
 }
 
-/// The first `count` networks of a family behind the link that a direction ends at. There are [`MOST`] at most.
+/// Returns the first `count` networks of a family behind the link at which a direction ends, at most [`MOST`].
 pub fn networks(family: Family, reverse: bool, count: u32) -> impl Iterator<Item = IpNet> {
     let first = first(family, reverse);
     (0..count.min(MOST)).map(move |n| match first {
@@ -33,8 +33,8 @@ pub fn networks(family: Family, reverse: bool, count: u32) -> impl Iterator<Item
 }
 
 impl Traffic {
-    /// The same to the first `count` networks, one after the other in an order that looks random; frames with a destination of their own
-    /// keep it.
+    /// Returns the traffic with destinations in the first `count` networks, cyclically in pseudorandom order. Frames with their own
+    /// destination keep it.
     pub fn to_networks(&self, count: u32) -> Traffic {
         let mut spread = self.clone();
         let kinds = spread.flows.iter_mut().flat_map(|flow: &mut Flow| &mut flow.frames);
@@ -42,7 +42,7 @@ impl Traffic {
         spread
     }
 
-    /// The families of its frames.
+    /// Returns the address families of its frames.
     pub fn families(&self) -> Vec<Family> {
         let kinds = self.flows.iter().flat_map(|flow| &flow.frames).map(|kind| kind.family);
         let mut families = Vec::new();
@@ -56,8 +56,8 @@ impl Traffic {
 }
 
 impl Traffic {
-    /// The networks behind the link that a direction ends at which frames with addresses of their own go to, each once: the smallest
-    /// that has all of a kind.
+    /// Returns the networks of frames with their own addresses, behind the link at which a direction ends. For each kind of frame it is the
+    /// smallest network with all its addresses. Each network is listed once.
     pub fn own_networks(&self, reverse: bool) -> Vec<IpNet> {
         let kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         let mut all: Vec<IpNet> = kinds.filter_map(|kind| kind.own_network(reverse)).collect();
@@ -68,7 +68,7 @@ impl Traffic {
 }
 
 impl Kind {
-    /// Of the way there and of the way back: the address of its own that it is sent to, and all that varies from there on.
+    /// Returns the network of the kind's own destination (on the way back its source), including all addresses it varies over.
     fn own_network(&self, reverse: bool) -> Option<IpNet> {
         let own = if reverse { self.source } else { self.destination }?;
         let varies = |fields: [Field; 2]| self.vary.iter().filter(move |v| fields.contains(&v.field));
@@ -79,7 +79,7 @@ impl Kind {
                 let last = u64::from(ip.to_bits()).saturating_add(most).min(u32::MAX.into()) as u32;
                 IpNet::new(own, wide(32, 32 - (ip.to_bits() ^ last).leading_zeros()))
             }
-            // What varies is in either half; a route to the whole network does for both.
+            // Either half of an IPv6 address may vary; a route to the enclosing network covers both cases.
             IpAddr::V6(ip) => {
                 let upper = (ip.to_bits() >> 64) as u64;
                 let network = varies([Field::DestinationNetwork; 2]).map(|v| v.max).max();
@@ -103,7 +103,7 @@ fn spread_out(kind: &mut Kind, count: u32) {
 }
 
 impl Ends {
-    /// The same, with the first of the networks as the destination: host 2 in it.
+    /// Returns the ends with host 2 of the first network as the destination.
     pub fn to_networks(mut self, reverse: bool) -> Ends {
         if let (IpAddr::V4(v4), IpAddr::V6(v6)) = (first(Family::Ipv4, reverse), first(Family::Ipv6, reverse))
         {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every frame goes to one of the networks, and as many frames as networks go to each once.
+        /// Each frame goes to one of the networks, and the first `count` frames reach each network once.
         #[test]
         fn each_network_is_sent_to_once(count in 1u32..300, v6: bool, reverse: bool) {
             let (name, size, at, family) =

@@ -1,4 +1,4 @@
-//! What is described is what is sent.
+//! Tests that frames match the description.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn ends() -> Ends {
     Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false)
 }
 
-/// The first frames of the first flow.
+/// Returns the first `n` frames of the first flow.
 fn frames(traffic: &Traffic, n: usize) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
     let pool = Pool::new(512)?;
     let (mut cache, mut frame) = (pool.cache(), Frame::new());
@@ -31,7 +31,7 @@ fn frames(traffic: &Traffic, n: usize) -> Result<Vec<Vec<u8>>, Box<dyn std::erro
     Ok(all)
 }
 
-/// Whether the checksums of a frame without extension headers and options are right.
+/// True if the checksums of a frame are right; for frames without extension headers and IPv4 options.
 fn is_good(frame: &[u8], vlan: bool) -> bool {
     let ip = &frame[if vlan { 18 } else { 14 }..];
     let is_v4 = ip[0] >> 4 == 4;
@@ -79,7 +79,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
 }
 
 proptest! {
-    /// Whatever varies, each frame has its size, a place for the mark, and right checksums.
+    /// Whatever fields vary, each frame has its size, room for the mark, and right checksums.
     #[test]
     fn frames_are_good_whatever_varies(kind in kinds()) {
         let flow = Flow { name: "test".into(), load: Load::default(), mark: Mark::Stamped, frames: vec![kind.clone()] };
@@ -144,19 +144,19 @@ fn what_cannot_be_sent_is_refused_with_its_place() {
     let cases = [
         (
             Kind { size: 63, ..kind.clone() },
-            "frames 1: a frame of 63 bytes is impossible: this kind has 64 to 2116",
+            "frames 1: frame size 63 is out of range: this kind of frame has 64 to 2116 bytes",
         ),
-        (Kind { family: Family::Ipv6, ..kind.clone() }, "this kind has 84 to 2116"),
-        (Kind { protocol: Protocol::Tcp, ..kind.clone() }, "this kind has 76 to 2116"),
-        (Kind { vlan: Some(4095), ..kind.clone() }, "a VLAN has a number from 1 to 4094, not 4095"),
-        (Kind { weight: 0, ..kind.clone() }, "a weight of 0"),
-        (Kind { source: Some([0u16; 8].into()), ..kind.clone() }, ":: is no address of its family"),
-        (Kind { vary: vary(Field::Vlan, 1, 2), ..kind.clone() }, "vary 1: this kind has no VLAN"),
+        (Kind { family: Family::Ipv6, ..kind.clone() }, "this kind of frame has 84 to 2116 bytes"),
+        (Kind { protocol: Protocol::Tcp, ..kind.clone() }, "this kind of frame has 76 to 2116 bytes"),
+        (Kind { vlan: Some(4095), ..kind.clone() }, "a VLAN number must be from 1 to 4094, is 4095"),
+        (Kind { weight: 0, ..kind.clone() }, "weight is 0"),
+        (Kind { source: Some([0u16; 8].into()), ..kind.clone() }, ":: is not an address of the frame's family"),
+        (Kind { vary: vary(Field::Vlan, 1, 2), ..kind.clone() }, "vary 1: this kind of frame has no VLAN"),
         (
             Kind { vary: vary(Field::SourcePort, 1, 65536), ..kind.clone() },
-            "1 to 65536 is no range of 2 bytes",
+            "1 to 65536 is not a range that fits in 2 bytes",
         ),
-        (Kind { vary: vary(Field::SourcePort, 2, 1), ..kind.clone() }, "2 to 1 is no range"),
+        (Kind { vary: vary(Field::SourcePort, 2, 1), ..kind.clone() }, "2 to 1 is not a range"),
         (Kind { vary: vary(Field::SourceNetwork, 1, 2), ..kind.clone() }, "no upper 64 bits"),
     ];
     for (kind, why) in cases {

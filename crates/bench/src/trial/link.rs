@@ -1,38 +1,37 @@
-//! Arithmetic of a link: how many frames of a size it carries a second, and back.
+//! Conversions between frame rates, bit rates and frame sizes of a link.
 //!
 //! Frame sizes include the frame check sequence, as in RFC 2544 section 9: the smallest Ethernet frame has 64 bytes.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes a frame takes on the wire beside its own: preamble and start delimiter (8) and the smallest gap (12).
+/// Bytes on the wire in addition to a frame: preamble and start delimiter (8) and the minimum gap (12).
 pub const OVERHEAD_BYTES: u32 = 20;
 
-/// A link of a bit rate, one direction of it.
+/// One direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Bits a second, all that is on the wire counted: 10e9 for 10 Gbit/s Ethernet.
+    /// Bit rate in bits per second, including everything on the wire: 10e9 for 10 Gbit/s Ethernet.
     pub bits_per_second: f64,
 }
 
 impl Link {
-    /// A link of `gigabits` (10⁹ bits) a second.
+    /// Makes a link of `gigabits` · 10⁹ bits per second.
     pub fn gigabit(gigabits: f64) -> Self {
         Link { bits_per_second: gigabits * 1e9 }
     }
 
-    /// The most frames of `frame_bytes` (check sequence included) it carries a second: the maximum theoretical frame
-    /// rate of RFC 9004.
+    /// Returns the maximum theoretical frame rate of RFC 9004, in frames per second, for frames of `frame_bytes` (check sequence included).
     pub fn max_fps(&self, frame_bytes: u32) -> f64 {
         self.bits_per_second / wire_bits(frame_bytes)
     }
 
-    /// The share of the link that `fps` frames a second of `frame_bytes` take; over 1 when they do not fit.
+    /// Returns the share of the link that `fps` frames per second of `frame_bytes` use; above 1 if they exceed its capacity.
     pub fn share(&self, fps: f64, frame_bytes: u32) -> f64 {
         fps / self.max_fps(frame_bytes)
     }
 
-    /// The most frames a second of a mix, given as (frame bytes, weight): 28×64, 16×570, 4×1518, say. `None` when no
-    /// weight is above zero.
+    /// Returns the maximum rate of a mix in frames per second. The mix is given as (frame bytes, weight), for example 28×64, 16×570,
+    /// 4×1518. `None` if no weight is above 0.
     pub fn max_fps_of_mix(&self, mix: &[(u32, f64)]) -> Option<f64> {
         let weight: f64 = mix.iter().map(|&(_, weight)| weight).sum();
         let bits: f64 = mix.iter().map(|&(bytes, weight)| wire_bits(bytes) * weight).sum();
@@ -40,17 +39,17 @@ impl Link {
     }
 }
 
-/// Bits that a frame of `frame_bytes` (check sequence included) takes on the wire.
+/// Returns the bits on the wire of a frame of `frame_bytes` (check sequence included).
 pub fn wire_bits(frame_bytes: u32) -> f64 {
     f64::from(frame_bytes + OVERHEAD_BYTES) * 8.0
 }
 
-/// Bits a second on the wire (layer 1) of `fps` frames a second of `frame_bytes`.
+/// Returns the bit rate on the wire (layer 1) of `fps` frames per second of `frame_bytes`.
 pub fn wire_bps(fps: f64, frame_bytes: u32) -> f64 {
     fps * wire_bits(frame_bytes)
 }
 
-/// Bits a second of the frames themselves (layer 2, check sequence included) of `fps` frames a second.
+/// Returns the bit rate of the frames themselves (layer 2, check sequence included) at `fps` frames per second.
 pub fn frame_bps(fps: f64, frame_bytes: u32) -> f64 {
     fps * f64::from(frame_bytes) * 8.0
 }

@@ -1,7 +1,7 @@
-//! A trial: what is asked of it, and what came of it.
+//! Trials: requests and outcomes.
 //!
-//! A trial can be *invalid*, because the sender fell behind its schedule, say, or the tester dropped frames: it says nothing of the
-//! router then. That is something else than a trial with loss.
+//! A trial can be *invalid*, for example because the sender fell behind its schedule, or the tester dropped frames. It then does not
+//! describe the router. That is different from a trial with loss.
 
 pub mod link;
 mod outcome;

@@ -1,105 +1,105 @@
-//! What a trial is asked, and what it answers. Searches know trials by nothing else.
+//! Request and outcome of a trial: everything that searches know about trials.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What to send.
+/// The frames to send in a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Frames a second in each direction.
+    /// Load in frames per second, in each direction.
     pub load_fps: f64,
-    /// For how long.
+    /// Sending time.
     pub duration: Duration,
 }
 
 impl Request {
-    /// A burst of exactly `frames` at `load_fps`, the most that the link carries: RFC 2544 section 26.4 asks for frames
-    /// with the smallest gap. The wait that fills the trial up to its two seconds is the testbed's.
+    /// Requests a burst of exactly `frames` at `load_fps`, the link's maximum: RFC 2544 section 26.4 requires minimum gaps. The testbed
+    /// adds the wait that extends the trial to two seconds.
     ///
-    /// The duration is rounded to nanoseconds, so that the number is exact up to 900 million frames a second only.
+    /// The duration is rounded to nanoseconds, so the number of frames is only exact up to 900 million frames per second.
     pub fn burst(frames: u64, load_fps: f64) -> Self {
         Request { load_fps, duration: Duration::from_nanos((frames as f64 / load_fps * 1e9).round() as u64) }
     }
 
-    /// Frames to send in each direction.
+    /// Returns the number of frames to send in each direction.
     pub fn frames(&self) -> u64 {
         (self.load_fps * self.duration.as_secs_f64()).round() as u64
     }
 }
 
-/// What came of a trial, all directions together.
+/// The outcome of a trial, summed over all directions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What was asked.
+    /// The request.
     pub request: Request,
-    /// Frames that should have been sent.
+    /// Frames intended to be sent.
     pub intended: u64,
-    /// Frames that were.
+    /// Frames sent.
     pub sent: u64,
-    /// Different test frames that came back.
+    /// Distinct test frames received.
     pub received: u64,
-    /// How long the trial took in all, waits included: what a search pays for it.
+    /// Total elapsed time, including waits: the cost of the trial for a search.
     pub took: Duration,
-    /// Why it says nothing of the router; empty when it is valid.
+    /// Why the trial does not describe the router; empty if it is valid.
     pub invalid: Vec<Invalid>,
 }
 
 impl Outcome {
-    /// Frames that did not come back. What could not be sent counts, too: the router was not shown to forward it.
+    /// Returns the number of lost frames. Frames that could not be sent count as lost, because the router did not forward them.
     pub fn lost(&self) -> u64 {
         self.intended.saturating_sub(self.received)
     }
 
-    /// Lost frames as a share of those that should have been sent, 0 to 1. A trial of no frames lost all: it has shown nothing.
+    /// Returns lost frames as a share of the intended ones, 0 to 1. It is 1 for a trial without frames, which proves nothing.
     pub fn loss_ratio(&self) -> f64 {
         if self.intended == 0 { 1.0 } else { self.lost() as f64 / self.intended as f64 }
     }
 
-    /// Frames a second that came back, in each direction: the load less its loss.
+    /// Returns the forwarding rate in frames per second, in each direction: the load less its loss.
     pub fn forwarding_fps(&self) -> f64 {
         self.request.load_fps * (1.0 - self.loss_ratio())
     }
 
-    /// Whether it says something of the router.
+    /// True if the trial describes the router.
     pub fn is_valid(&self) -> bool {
         self.invalid.is_empty()
     }
 }
 
-/// Why a trial says nothing of the router.
+/// Reason why a trial does not describe the router.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Invalid {
-    /// Sending took longer than it may, by this factor.
+    /// Sending took too long: actual time divided by intended time.
     Late(f64),
-    /// So many frames were overdue at once.
+    /// The sender's maximum lag, in frames behind its schedule.
     Lagged(u64),
-    /// To catch up, the sender had to exceed its rate by this factor for a while.
+    /// To catch up, the sender temporarily exceeded its rate by this factor.
     Burst(f64),
-    /// The tester itself dropped this many frames.
+    /// Frames dropped by the tester itself.
     TesterDropped(u64),
-    /// The host gave processor time to others: this share of the trial.
+    /// The share of processor time that the host gave to other guests.
     Stolen(f64),
-    /// The clock is not fit for measuring: why.
+    /// The clock is unfit for measuring; with the reason.
     Clock(String),
 }
 
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Invalid::Late(by) => write!(f, "sending took {by:.6} of its time"),
+            Invalid::Late(by) => write!(f, "sending took {by:.6} times as long as intended"),
             Invalid::Lagged(n) => write!(f, "the sender was {n} frames behind its schedule"),
-            Invalid::Burst(by) => write!(f, "the sender had to burst at {by:.3} of its rate to catch up"),
+            Invalid::Burst(by) => write!(f, "the sender had to send at {by:.3} times its rate to catch up"),
             Invalid::TesterDropped(n) => write!(f, "the tester dropped {n} frames"),
-            Invalid::Stolen(share) => write!(f, "the host stole {:.2} % of the time", share * 100.0),
-            Invalid::Clock(why) => write!(f, "the clock is not fit: {why}"),
+            Invalid::Stolen(share) => write!(f, "the host stole {:.2} % of the processor time", share * 100.0),
+            Invalid::Clock(why) => write!(f, "the clock is unfit for measuring: {why}"),
         }
     }
 }
 
-/// Why there is no outcome at all: the router never answered, a port vanished.
+/// Reason why a trial has no outcome, such as a router that never answered, or a missing port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -111,12 +111,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Whoever runs trials: a testbed, or a simulated router.
+/// Runs trials: a testbed, or a simulated router.
 pub trait Measure {
-    /// Runs one.
+    /// Runs a trial.
     ///
     /// # Errors
-    /// When there is nothing to say at all. A trial with loss, or an invalid one, is no error.
+    /// If there is no outcome. A trial with loss, or an invalid trial, is not an error.
     fn measure(&mut self, request: Request) -> Result<Outcome, Failure>;
 }
 

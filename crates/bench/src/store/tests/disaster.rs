@@ -1,4 +1,4 @@
-//! Killed testers, full disks, several testers at once, and files that are something else.
+//! Killed testers, full disks, concurrent testers, and files that are not stores.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use testkit::skip::skipped;
 
 use super::*;
 
-/// In the environment of a process that is to write trials into this file until something ends it.
+/// Environment variable with the file to which a child process writes trials until it is stopped.
 const WRITE_TO: &str = "VOLLEY_TEST_WRITE_TO";
 
-/// Writes trials for ever, and says the number of each that is kept.
+/// Writes trials forever, and prints the number of each stored trial.
 fn write_for_ever(path: &str) {
     let store = Store::open(Path::new(path)).unwrap();
     let recorder = store.begin(&asked("a")).unwrap();
@@ -21,12 +21,12 @@ fn write_for_ever(path: &str) {
         match recorder.trial(&trial(key("linux", 64), n)) {
             Ok(()) => {
                 println!("kept {n}");
-                // Others have their turn, as they have while a trial runs.
+                // Lets other processes in, as during a trial.
                 std::thread::sleep(Duration::from_millis(2));
             }
             Err(e) => {
                 println!("ended: {e}");
-                // What is there can be read on the same disk.
+                // The store is still readable on the full disk.
                 println!("there are {}", trials(&store, recorder.id()).len());
                 return;
             }
@@ -34,7 +34,7 @@ fn write_for_ever(path: &str) {
     }
 }
 
-/// This very test, run anew to write; `around` is what it runs in.
+/// Returns a command that runs this test as a writer; `around` is the command that it runs in.
 fn writer(test: &str, path: &Path, around: &[&str]) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut words = around.iter().map(std::ffi::OsStr::new).chain([this.as_os_str()]);
@@ -44,7 +44,7 @@ fn writer(test: &str, path: &Path, around: &[&str]) -> Command {
     command
 }
 
-/// The number in a line "kept 12" or "there are 12".
+/// Returns the number in a line such as "kept 12" or "there are 12".
 fn number(line: &str, of: &str) -> Option<u64> {
     line.split_once(of)?.1.trim().parse().ok()
 }
@@ -67,7 +67,7 @@ fn a_killed_tester_leaves_all_that_it_has_kept() {
     for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
         kept = number(&line, "kept ").unwrap_or(kept);
         if kept == 20 {
-            // Nobody else goes on with what is still measured.
+            // No other tester resumes a campaign that is still running.
             let store = Store::existing(&path).unwrap();
             let why = store.resume(&asked("a")).err().unwrap().to_string();
             assert!(why.contains("campaign 1 is still being measured by another tester"), "{why}");
@@ -79,7 +79,7 @@ fn a_killed_tester_leaves_all_that_it_has_kept() {
     let store = Store::existing(&path).unwrap();
     let recorder = store.resume(&asked("a")).unwrap().unwrap();
     let there = trials(&store, recorder.id());
-    // The last one may have been kept and not been said.
+    // The last trial may be stored, but not yet printed.
     assert!((kept..=kept + 1).contains(&(there.len() as u64)), "{} of {kept}", there.len());
     assert!(there.iter().zip(1..).all(|(t, n)| t.outcome.received == n));
     assert_eq!(recorder.known(&key("linux", 64), Procedure::Loads), Some(measurement(Procedure::Loads)));
@@ -127,9 +127,9 @@ fn a_store_that_may_not_grow_can_be_gone_on_with_when_it_may() {
         }
     }
     let why = why.unwrap();
-    assert!(why.to_string().contains("store.db: the disk is full. What was measured until now is kept"));
+    assert!(why.to_string().contains("store.db: the disk is full. All results so far are stored"));
     grow(1 << 20).unwrap();
-    // A trial is missing: neither is the campaign complete, nor does it go on as if it could be.
+    // A trial is missing: the campaign must not count as complete, and must not continue.
     assert_eq!(recorder.failure("linux, rfc2544, 64 bytes, loads: the disk was full"), Err(why.clone()));
     assert_eq!(recorder.finish(), Err(why));
     assert_eq!(trials(&store, recorder.id()).len() as u64, kept);
@@ -148,7 +148,7 @@ fn what_another_program_locks_out_is_missed_in_the_end() {
     let other = Connection::open(directory.path().join("store.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let why = recorder.trial(&trial(key("linux", 64), 1)).unwrap_err();
-    assert!(why.to_string().contains("go on with --resume"), "{why}");
+    assert!(why.to_string().contains("continue with --resume"), "{why}");
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(recorder.finish(), Err(why));
     assert_eq!(store.campaigns().unwrap()[0].finished, None);
@@ -184,13 +184,13 @@ fn what_is_no_store_is_refused_and_left_alone() {
     drop(Store::open(&at("later")).unwrap());
     made("later", "PRAGMA user_version = 99");
     for (name, why) in [
-        ("text", "text: this is no store of volley bench: name another file"),
-        ("other", "other: this is another program's database: name another file"),
+        ("text", "text: not a store of volley bench: name another file"),
+        ("other", "other: the file is another program's database: name another file"),
         (
             "later",
-            "later: the store is of version 99, and this tester knows those up to 2: use the later one",
+            "later: the store has version 99, but this tester supports versions up to 2: use a newer tester",
         ),
-        ("no/where", "no/where: the store cannot be opened: look whether its directory exists"),
+        ("no/where", "no/where: cannot open the store: check that its directory exists"),
     ] {
         let before = std::fs::read(at(name)).ok();
         let said = Store::open(&at(name)).err().unwrap().to_string();

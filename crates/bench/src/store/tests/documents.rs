@@ -1,4 +1,4 @@
-//! What is written is what is read.
+//! Documents read back equal the written ones.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -109,8 +109,8 @@ fn a_figure_that_is_none_gets_not_in() {
         let mut one = trial(key("linux", 64), 1);
         one.outcome.invalid.push(Invalid::Late(bad));
         let why = recorder.trial(&one).unwrap_err().to_string();
-        assert!(why.contains("infinite, or no number") && why.contains("linux"), "{why}");
-        // Without this, it would be read as one that is not known.
+        assert!(why.contains("infinite or not a number") && why.contains("linux"), "{why}");
+        // Without the check, this figure would be read back as unknown.
         let mut one = trial(key("linux", 64), 1);
         one.usage.busy = Some(bad);
         assert!(recorder.trial(&one).is_err());
@@ -119,7 +119,7 @@ fn a_figure_that_is_none_gets_not_in() {
     assert_eq!(trials(&store, recorder.id()).len(), 1);
 }
 
-/// What was found of connections comes back, and what a tester wrote that knew none is read as being without.
+/// Results about connections are stored; documents of older testers, which lack them, are read as having none.
 #[test]
 fn connections_are_kept_and_older_documents_have_none() {
     let mut nat = Nat::new(100).rate(30_000.0, 4).invalid(0.2, 1);

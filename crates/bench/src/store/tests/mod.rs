@@ -16,7 +16,7 @@ use crate::trial::{Outcome, Request};
 const ASKED: &str = "name = 'a'\nduts = ['linux', 'volley']\nprocedures = ['throughput', 'loads']\nloads = ['1 %']\n\
                      [[test]]\ntraffic = 'rfc2544'\nsizes = [64, 512]\n";
 
-/// What a campaign of this name would begin with.
+/// Returns the head of a campaign with this name.
 fn asked(name: &str) -> Results {
     head(&Campaign::parse(&ASKED.replace("'a'", &format!("'{name}'"))).unwrap())
 }
@@ -95,7 +95,7 @@ fn store() -> (TempDir, Store) {
     (directory, store)
 }
 
-/// All of a store's trials of a campaign.
+/// Returns all trials of a campaign in a store.
 fn trials(store: &Store, id: i64) -> Vec<Trial> {
     let mut all = Vec::new();
     let mut each = |text: &str| {
@@ -120,7 +120,7 @@ fn a_campaign_is_read_as_it_was_written() {
             let key = key(name, size);
             recorder.cell(&cell(key.clone(), 1e6 / 3.0)).unwrap();
             recorder.trial(&trial(key.clone(), size as u64)).unwrap();
-            // In another order than that of the campaign.
+            // In another order than the campaign's.
             let both = [Procedure::Throughput, Procedure::Loads].map(measurement);
             both.iter().rev().for_each(|m| recorder.measurement(&key, m).unwrap());
             expected.cells.push(Cell { measurements: both.into(), ..cell(key, 1e6 / 3.0) });
@@ -143,7 +143,7 @@ fn a_campaign_is_read_as_it_was_written() {
     assert_eq!(store.results(id).unwrap(), expected);
     let sizes: Vec<u64> = trials(&store, id).iter().map(|t| t.outcome.received).collect();
     assert_eq!(sizes, [64, 512, 64, 512]);
-    // One file, and nothing beside it.
+    // Only one file; no journal is left.
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
@@ -159,16 +159,16 @@ fn what_was_interrupted_goes_on() {
     recorder.caveat("linux", "linux: it was not stopped").unwrap();
     let id = recorder.id();
     drop(recorder);
-    // One that asks for something else is not it, nor is the later one that does.
+    // A campaign with other contents is not resumed, even if it is newer.
     store.begin(&asked("b")).unwrap();
     let recorder = store.resume(&asked_a).unwrap().unwrap();
     assert_eq!((recorder.id(), recorder.known_before()), (id, 1));
     let known = |dut, procedure| recorder.known(&key(dut, 64), procedure);
     assert_eq!(known("linux", Procedure::Loads), Some(measurement(Procedure::Loads)));
     assert_eq!((known("linux", Procedure::Throughput), known("volley", Procedure::Loads)), (None, None));
-    // It is tried again, and the tester has tried itself again.
+    // The failed measurement is tried again, and its failure is removed.
     assert_eq!(store.results(id).unwrap().failures, [""; 0]);
-    // What is known stays, and so does what must be known of it.
+    // Existing results keep their caveats.
     assert_eq!(store.results(id).unwrap().caveats, ["linux: it was not stopped"]);
     recorder.cell(&cell(key("linux", 64), 6e5)).unwrap();
     recorder.finish().unwrap();
@@ -200,11 +200,11 @@ fn a_router_that_is_another_by_now_is_measured_anew() {
         let known = |dut| recorder.known(&key(dut, 64), Procedure::Loads).is_some();
         assert_eq!((recorder.dut(&facts("volley")), known("volley")), (Ok(0), true));
         assert_eq!((recorder.dut(&other), known("linux"), known("volley")), (Ok(2), false, true));
-        // Nothing that is there was measured with another router than the one that it is of.
+        // No remaining result was measured with another router.
         let results = store.results(id).unwrap();
         assert!(results.duts.contains(&other) && results.cells.iter().all(|c| c.key.dut == "volley"));
         assert_eq!(results.caveats, ["volley", "both"]);
-        // It is the same one from now on, and its results have their place again.
+        // From now on this is the stored router, and its results can be stored again.
         for size in [64, 512] {
             recorder.cell(&cell(key("linux", size), 1e6)).unwrap();
             recorder.measurement(&key("linux", size), &measurement(Procedure::Loads)).unwrap();
@@ -213,7 +213,7 @@ fn a_router_that_is_another_by_now_is_measured_anew() {
     }
 }
 
-/// Of the version before this one, as testers wrote it.
+/// A store of version 1, as written by older testers.
 #[test]
 fn an_older_store_is_read_as_it_is_and_gone_on_with() {
     let directory = tempfile::tempdir().unwrap();
@@ -263,8 +263,8 @@ fn campaigns_are_found_by_number_and_name() {
     assert_eq!(store.find(Some("b")).unwrap(), ids[1]);
     assert_eq!(store.find(Some("a")).unwrap(), ids[2]);
     assert_eq!(store.find(Some(&ids[0].to_string())).unwrap(), ids[0]);
-    assert!(why(Some("c")).contains("there is no campaign c: the store has 1 (a), 2 (b), 3 (a)"));
-    assert!(store.results(99).unwrap_err().to_string().contains("there is no campaign 99"));
+    assert!(why(Some("c")).contains("no such campaign: c; the store has 1 (a), 2 (b), 3 (a)"));
+    assert!(store.results(99).unwrap_err().to_string().contains("no such campaign: 99"));
     let names: Vec<_> = store.campaigns().unwrap().into_iter().map(|e| e.name).collect();
     assert_eq!(names, ["a", "b", "a"]);
 }
@@ -282,14 +282,14 @@ fn results_are_named_by_file_and_campaign() {
     assert_eq!(name("store.db#1").as_deref(), Ok("a"));
     assert_eq!(name("store.db#a").as_deref(), Ok("a"));
     assert_eq!(name("results.json").as_deref(), Ok("c"));
-    // A file may be called so.
+    // A file's name may contain a #.
     std::fs::copy(at("results.json"), at("results#2")).unwrap();
     assert_eq!(name("results#2").as_deref(), Ok("c"));
     std::fs::write(at("bad.json"), "{\"campaign\": 1}").unwrap();
     for (operand, why) in [
-        ("store.db#7", "store.db: there is no campaign 7: the store has 1 (a), 2 (b)"),
-        ("results.json#1", "results.json: this is no store"),
-        ("bad.json", "bad.json: these are no results of volley bench"),
+        ("store.db#7", "store.db: no such campaign: 7; the store has 1 (a), 2 (b)"),
+        ("results.json#1", "results.json: not a store"),
+        ("bad.json", "bad.json: neither results of volley bench nor a store"),
         ("none.json", "none.json: No such file"),
     ] {
         let said = name(operand).unwrap_err();
