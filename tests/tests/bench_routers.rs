@@ -263,8 +263,7 @@ fn ports_cabled_to_another_machine() {
         "for last; do :; done\nexec ip netns exec r env SSH_CONNECTION='192.0.2.9 5 192.0.2.2 22' sh -c \"$last\"",
     );
     let refused = campaign.spawn(&t, &[]).finish(LONG);
-    let why =
-        "router-ports 2: r2: you are logged in through this port, from 192.0.2.9: name another port";
+    let why = "router-ports 2: r2: you are logged in through this port, from 192.0.2.9: name another port";
     let failures = campaign.results()["failures"].to_string();
     assert!(!refused.ok() && failures.contains(why), "{failures}");
     assert!(!addresses().contains("198.1"), "{}", addresses());

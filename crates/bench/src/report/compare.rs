@@ -64,9 +64,9 @@ fn ratios(results: &Results) -> Option<Section> {
             table.row(row);
         }
     }
-    "The median throughput of a router divided by that of another, with the same traffic and frame size. Above 1, the first one \
-                is faster. The interval is by bootstrap and needs six runs of each router, all above 0. If the tester may have limited \
-                one router, the ratio is a bound (≥, ≤); if it may have limited both, there is no ratio.";
+    let text = "The median throughput of a router divided by that of another, with the same traffic and frame size. Above 1, the first one \
+                is faster. The interval is by bootstrap and needs six runs of each router, all above 0. If the tester may have limited one \
+                router, the ratio is a bound (≥, ≤); if it may have limited both, there is no ratio.";
     some("Routers beside each other".into(), text, table)
 }
 
@@ -184,7 +184,6 @@ fn scale(results: &Results) -> Option<Section> {
             table.row(row);
         }
     }
-    let text =
-        "Relative scale-up is S(n) = P(n) / P(1) / n, 1 at best. Relative to half as many workers, 2 is the best.";
+    let text = "Relative scale-up is S(n) = P(n) / P(1) / n, 1 at best. Relative to half as many workers, 2 is the best.";
     some("Throughput over workers".into(), text, table).map(|s| s.with(figures::workers(results)))
 }

@@ -94,8 +94,8 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at));
         result(&mut table, &cell.key, limited, own);
     }
-    "Each figure is the median over the runs, including invalid ones. A lost frame counts with the rest of the trial and the wait \
-                for stragglers as its delay. PDV is the 99.9th percentile less the minimum.";
+    let text = "Each figure is the median over the runs, including invalid ones. A lost frame counts with the rest of the trial and the \
+                wait for stragglers as its delay. PDV is the 99.9th percentile less the minimum.";
     let section = some(title(procedure, source), text, table);
     section.map(|s| s.with(figures::of_delays(results, procedure)))
 }
@@ -133,7 +133,7 @@ fn ipdv(results: &Results, procedure: Procedure) -> Option<Section> {
         ];
         table.row(keyed(&cell.key, own));
     }
-    "The delay of a frame less the delay of the frame before it. Each figure is the median over the runs. A pair with a lost \
+    let text = "The delay of a frame less the delay of the frame before it. Each figure is the median over the runs. A pair with a lost \
                 frame is undefined.";
     some("Inter-packet delay variation (RFC 8219 section 7.3.2)".into(), text, table)
 }

@@ -34,7 +34,7 @@ fn curve(results: &Results) -> Option<Section> {
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    "Lost frames, as a share of the intended ones. Starts at the largest load and goes down until two successive loads have no \
+    let text = "Lost frames, as a share of the intended ones. Starts at the largest load and goes down until two successive loads have no \
                 loss. One trial at each load.";
     some(title(Procedure::LossRate, "section 26.3"), text, table).map(|s| s.with(figures::loss(results)))
 }
@@ -74,8 +74,8 @@ fn bursts(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, figures.into_iter().chain(counts));
     }
-    "Implied is the buffer time of the mean burst. Corrected is the same without the frames that the router forwarded while the burst \
-                arrived (RFC 9004 section 6.4). If the largest load was forwarded, no buffer filled up, and the time has no meaning.";
+    let text = "Implied is the buffer time of the mean burst. Corrected is the same without the frames that the router forwarded while the \
+                burst arrived (RFC 9004 section 6.4). If the largest load was forwarded, no buffer filled up, and the time has no meaning.";
     some(title(Procedure::BackToBack, "section 26.4, RFC 9004"), text, table)
 }
 
@@ -90,8 +90,7 @@ fn maximum(results: &Results) -> Option<Section> {
         "invalid#",
         "",
     ];
-    let mut table =
-        Table::new("Forwarded at the maximum offered load, in each direction", heads(&own));
+    let mut table = Table::new("Forwarded at the maximum offered load, in each direction", heads(&own));
     for (cell, m) in found(results, Procedure::MaximumReceiveRate) {
         let Found::MaximumReceiveRate(all) = &m.found else { continue };
         for point in &all.points {

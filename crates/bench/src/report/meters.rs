@@ -93,8 +93,8 @@ pub fn energy(results: &Results) -> Option<Section> {
             maybe(one.of(bytes).map(|n| n / 1e6), 1),
         ]));
     }
-    "Energy of everything behind the meter, including its share without traffic. Packets and bytes (including the check sequence) \
-                are the delivered ones. Medians of the runs, including the trials' waits.";
+    let text = "Energy of everything behind the meter, including its share without traffic. Packets and bytes (including the check \
+                sequence) are the delivered ones. Medians of the runs, including the trials' waits.";
     some("Energy".into(), text, table).map(|s| s.with(figures::energy(results)))
 }
 
@@ -130,8 +130,8 @@ pub fn times(results: &Results) -> Option<Section> {
             maybe(one.read(|r| cores(r, |core| core.steal)), 2),
         ]));
     }
-    "Processor time, not energy. The first three columns cover the router's programs or its control group, or the router's cores \
-                if it has neither. The other columns cover all metered cores, including other programs there. In steps of 10 ms. \
+    let text = "Processor time, not energy. The first three columns cover the router's programs or its control group, or the router's \
+                cores if it has neither. The other columns cover all metered cores, including other programs there. In steps of 10 ms. \
                 Medians of the runs, including the trials' waits.";
     some("Processor time by meters".into(), text, table)
 }

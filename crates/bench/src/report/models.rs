@@ -74,7 +74,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
             table.row(key.into_iter().chain(of(model, "kfps", &at, &quality)));
         }
     }
-    "Fits by least squares. The residual of a point is the measured less the modelled value. Latency needs four loads below the \
+    let text = "Fits by least squares. The residual of a point is the measured less the modelled value. Latency needs four loads below the \
                 throughput. Lookups need two table sizes and a router that reports the time of its nodes. Workers and clocks need two \
                 values. A point with † was limited by the tester.";
     some("Models".into(), text, table).into_iter().collect()

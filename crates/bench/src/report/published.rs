@@ -135,10 +135,10 @@ pub fn sections(results: &Results) -> Vec<Section> {
             case.remark.clone().unwrap_or_default(),
         ]);
     }
-    "Results that papers found with a router of the same kind, the same frame size, the same protocol, and a table of similar \
-                size. Volley and VPP are listed with the papers' VPP, this machine's kernel with the papers' Linux. The conditions \
-                differ. Processor, clock and number of cores are the papers', as given here. Their links were physical, with network \
-                cards, and their tester was a separate machine. Their trials and repetitions also differ (20 runs in Kosák and Lencse \
-                2025, 6 in Okelmann 2019, 20 of 120 s in Slavík 2025). These numbers do not show which of two programs is faster.";
+    let text = "Results that papers found with a router of the same kind, the same frame size, the same protocol, and a table of similar \
+                size. Volley and VPP are listed with the papers' VPP, this machine's kernel with the papers' Linux. The conditions differ. \
+                Processor, clock and number of cores are the papers', as given here. Their links were physical, with network cards, and \
+                their tester was a separate machine. Their trials and repetitions also differ (20 runs in Kosák and Lencse 2025, 6 in \
+                Okelmann 2019, 20 of 120 s in Slavík 2025). These numbers do not show which of two programs is faster.";
     some("Published results for comparison".into(), text, table).into_iter().collect()
 }

@@ -44,7 +44,7 @@ fn rate(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, own);
     }
-    "The largest rate at which the router established all connections and kept them. There are as many new connections as the \
+    let text = "The largest rate at which the router established all connections and kept them. There are as many new connections as the \
                 test has sessions, each with its own four-tuple. Afterwards the responder sends a frame on each connection, at half the \
                 rate, and all must arrive. The router's table is emptied before each attempt.";
     some(title(Procedure::SessionRate, "RFC 9693 sections 4.5 and 4.6"), text, table)
@@ -85,9 +85,9 @@ fn capacity(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, own);
     }
-    "The largest number of concurrent connections, found by doubling and bisection. A number is tried at half the maximum \
-                establishment rate, and again at a quarter, before it counts as too many. RFC 9693 searches the maximum rate anew for \
-                each number.";
+    let text = "The largest number of concurrent connections, found by doubling and bisection. A number is tried at half the maximum \
+                establishment rate, and again at a quarter, before it counts as too many. RFC 9693 searches the maximum rate anew for each \
+                number.";
     some(title(Procedure::SessionCapacity, "RFC 9693 section 4.9"), text, table)
 }
 
@@ -109,8 +109,8 @@ fn teardown(results: &Results) -> Option<Section> {
             table.row(keyed(&cell.key, own));
         }
     }
-    "The duration of the command that deletes the whole table. Its duration on an empty table is overhead, and is subtracted for \
-                the rate. If only the overhead is measurable, there is no rate, and the test needs more sessions.";
+    let text = "The duration of the command that deletes the whole table. Its duration on an empty table is overhead, and is subtracted \
+                for the rate. If only the overhead is measurable, there is no rate, and the test needs more sessions.";
     some(title(Procedure::SessionTeardown, "RFC 9693 section 4.8"), text, table)
 }
 

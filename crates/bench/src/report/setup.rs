@@ -78,14 +78,14 @@ pub fn notes(results: &Results) -> Vec<Section> {
             invalid.row(keyed(&cell.key, counts));
         }
     }
-    "An invalid trial does not describe the router. Invalid trials were repeated; the repeated ones are in no other table. A trial \
-               that stayed invalid counts against its load, so a throughput can be too low, but never too high. For bursts, non-drop \
+    let why = "An invalid trial does not describe the router. Invalid trials were repeated; the repeated ones are in no other table. A \
+               trial that stayed invalid counts against its load, so a throughput can be too low, but never too high. For bursts, non-drop \
                rates and connection attempts, the numbers of trials and of invalid ones are in their own tables.";
     let mut of_invalid = table(invalid);
     if !of_invalid.is_empty() {
         of_invalid.insert(0, Block::Text(why.into()));
     }
-    "Covers all trials, including repeated ones. A reordered frame arrived after a frame that was sent later (RFC 4737 section \
+    let why = "Covers all trials, including repeated ones. A reordered frame arrived after a frame that was sent later (RFC 4737 section \
                3.3). All other frames arrived once, in order, and on the right port.";
     let mut of_disorder = table(disorder);
     if !of_disorder.is_empty() {

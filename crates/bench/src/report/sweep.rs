@@ -90,8 +90,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
 fn section(results: &Results, count: Count) -> Option<Section> {
     let name = count.name();
     let (head, fits) = (format!("{name}#"), (count == Count::Routes).then_some("fits"));
-    let own: Vec<&str> =
-        [&head, "median, kfps#", "ratio to the fewest#"].into_iter().chain(fits).collect();
+    let own: Vec<&str> = [&head, "median, kfps#", "ratio to the fewest#"].into_iter().chain(fits).collect();
     let mut table = Table::new(format!("Throughput over {name}, in each direction"), heads(&own));
     let all = count.swept(results);
     for (cell, runs) in &all {

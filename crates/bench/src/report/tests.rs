@@ -246,7 +246,8 @@ fn lookups_are_fitted_where_routers_say_how_long_they_take() {
     }
     let models = || rows(&markdown(&all), "Models").join("\n");
     // 90 % of a million frames per second, and 50 %.
-    let fit = "throughput = 1000.0 (1 − s) kfps, share s of the nodes' time in lookups | 0 routes (10.0 %): 0.00; 255000 routes (50.0 %): 0.00 kfps |";
+    let fit = "throughput = 1000.0 (1 − s) kfps, share s of the nodes' time in lookups | 0 routes (10.0 %): 0.00; 255000 routes (50.0 %): \
+               0.00 kfps |";
     assert!(models().contains(fit), "{}", models());
     all.cells[1].measurements[0].counters.clear();
     assert!(!rows(&markdown(&all), "Models").join("").contains("in lookups"));

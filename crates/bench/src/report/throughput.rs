@@ -52,8 +52,9 @@ fn throughput(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, own);
     }
-    "The largest load that was forwarded without loss. The interval is by bootstrap and needs six runs. Dispersion is (max − min) / \
-                median. A run in which every load had loss counts as 0. A run without a result is only counted; no figure includes it.";
+    let text = "The largest load that was forwarded without loss. The interval is by bootstrap and needs six runs. Dispersion is (max − \
+                min) / median. A run in which every load had loss counts as 0. A run without a result is only counted; no figure includes \
+                it.";
     let section = some(title(Procedure::Throughput, "section 26.1"), text, table);
     section.map(|s| s.with(spread(results)).with(figures::throughput(results)))
 }
@@ -106,8 +107,8 @@ fn goals(results: &Results) -> Option<Section> {
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    "The bounds that MLRsearch found for each goal. The conditional throughput is the rate forwarded at the lower bound. One search \
-                serves all goals, which share its trials.";
+    let text = "The bounds that MLRsearch found for each goal. The conditional throughput is the rate forwarded at the lower bound. One \
+                search serves all goals, which share its trials.";
     some(title(Procedure::NdrPdr, "MLRsearch, RFC 9971"), text, table)
 }
 

@@ -63,7 +63,7 @@ pub fn implied_buffer_seconds(mean_frames: f64, max_fps: f64) -> f64 {
     mean_frames / max_fps
 }
 
-/// Returns the buffer time corrected for the frames that the router forwarded while the burst arrived: implied − implied · (measured
+/// Returns the buffer time, corrected for the frames that the router forwarded while the burst arrived. It is implied − implied · (measured
 /// throughput / maximum theoretical frame rate) (RFC 9004 section 6.4).
 pub fn corrected_buffer_seconds(mean_frames: f64, throughput_fps: f64, max_fps: f64) -> f64 {
     let implied = implied_buffer_seconds(mean_frames, max_fps);

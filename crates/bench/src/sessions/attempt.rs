@@ -8,8 +8,8 @@ use super::Table;
 use crate::engine::run::Direction;
 use crate::trial::{Failure, Invalid, Outcome, Request};
 
-/// Rate of the second phase relative to the first: so slow that only a missing connection loses a frame (the factor alpha of RFC 9693
-/// section 4.6).
+/// Rate of the second phase relative to the first: the factor alpha of RFC 9693 section 4.6. It is so low that only a missing connection
+/// loses a frame.
 const VALIDATION: f64 = 0.5;
 
 /// Result of an attempt to establish connections.

@@ -92,8 +92,7 @@ impl Table {
 
 fn kind() -> Failure {
     Failure(
-        "sessions need traffic with one flow of one kind of frame: UDP, stamped (RFC 9693 section 8)"
-            .into(),
+        "sessions need traffic with one flow of one kind of frame: UDP, stamped (RFC 9693 section 8)".into(),
     )
 }
 

@@ -60,7 +60,7 @@ impl Router {
         self
     }
 
-    /// With this probability, a trial loses at least one and up to `ratio` of its frames at any load, as through an interrupt or another
+    /// With this probability, a trial loses at least one and up to `ratio` of its frames, at any load. Simulates an interrupt, or another
     /// guest on the host.
     pub fn spikes(mut self, probability: f64, ratio: f64) -> Self {
         self.spikes = (probability, ratio);
@@ -108,8 +108,8 @@ impl Router {
         self.trials
     }
 
-    /// Makes a realistic noisy virtual machine: 0.5 % jitter of the capacity; 5 % of trials lose up to 0.01 % of their frames for reasons
-    /// outside the router; 2 % of trials are invalid.
+    /// Makes a realistic noisy virtual machine. The capacity has 0.5 % jitter. 5 % of trials lose up to 0.01 % of their frames for reasons
+    /// outside the router. 2 % of trials are invalid.
     pub fn noisy(capacity_fps: f64, seed: u64) -> Self {
         Router::new(capacity_fps).jitter(0.005).spikes(0.05, 1e-4).invalid(0.02).queue(256).seed(seed)
     }

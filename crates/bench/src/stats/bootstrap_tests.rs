@@ -12,8 +12,8 @@ fn drawn_plainly(set: &Runs, mut generator: Pcg64, sets: u32) -> Vec<f64> {
     (0..sets).map(|_| runs(&(0..set.len()).map(&mut one).collect::<Vec<_>>()).median()).collect()
 }
 
-/// Returns the probability that the median of a drawn set with an odd number of runs is among the `k` smallest: at least half of `n` draws
-/// fall there (Maritz and Jarrett 1978). Exact, without drawing.
+/// Returns the exact probability that the median of a drawn set of an odd number of runs is among the `k` smallest. That is the case if at
+/// least half of the `n` draws are among them (Maritz and Jarrett 1978).
 fn exact_probability(n: usize, k: usize) -> f64 {
     let p = k as f64 / n as f64;
     let mut term = (1.0 - p).powi(n as i32);
@@ -87,10 +87,7 @@ fn settings_that_make_no_sense_are_refused() {
     assert!(Bootstrap { resamples: 40, ..Bootstrap::default() }.median(&set).is_ok());
     let zero =
         Bootstrap::default().ratio_of_medians(&set, &runs(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0])).unwrap_err();
-    assert_eq!(
-        zero.to_string(),
-        "the minimum of the base runs is 0: it must be a finite number above 0"
-    );
+    assert_eq!(zero.to_string(), "the minimum of the base runs is 0: it must be a finite number above 0");
 }
 
 #[test]

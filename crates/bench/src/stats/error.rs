@@ -50,7 +50,9 @@ impl fmt::Display for Error {
             Error::NotFinite(index, value) => {
                 write!(f, "value {} is {value:e}: it must be a finite number", index + 1)
             }
-            Error::TooFew { what, have, needed } => write!(f, "{needed} {what} are needed, only {have} given"),
+            Error::TooFew { what, have, needed } => {
+                write!(f, "{needed} {what} are needed, only {have} given")
+            }
             Error::Invalid { what, value, must } => write!(f, "{what} is {value}: it must be {must}"),
             Error::Twice { what, value } => write!(f, "{what} {value} is given twice"),
             Error::Histogram(what) => write!(f, "internal error: the delay histogram rejected {what}"),
@@ -105,7 +107,10 @@ mod tests {
             check_finite([f64::INFINITY]).unwrap_err().to_string(),
             "value 1 is inf: it must be a finite number"
         );
-        assert_eq!(check_finite([1e200]).unwrap_err().to_string(), "value 1 is 1e200: it must be a finite number");
+        assert_eq!(
+            check_finite([1e200]).unwrap_err().to_string(),
+            "value 1 is 1e200: it must be a finite number"
+        );
         assert_eq!(check_finite([-1e150, 0.0]), Ok(()));
         assert_eq!(
             check_positive("the energy", 0.0).unwrap_err().to_string(),

@@ -40,8 +40,9 @@ impl TryFrom<u32> for Percentile {
     type Error = String;
 
     fn try_from(parts: u32) -> Result<Self, String> {
-        Self::parts_per_million(parts)
-            .ok_or_else(|| format!("not a percentile: {parts}; it must be from 1 to 1000000 parts per million"))
+        Self::parts_per_million(parts).ok_or_else(|| {
+            format!("not a percentile: {parts}; it must be from 1 to 1000000 parts per million")
+        })
     }
 }
 

@@ -201,8 +201,7 @@ impl Keeper for Recorder<'_> {
 
 /// Serializes a document as JSON, and checks that parsing gives the same document. JSON has no infinity and no NaN.
 pub(super) fn document<T: Serialize + DeserializeOwned + PartialEq>(value: &T) -> Result<String, Failure> {
-    let unfit =
-        |why: String| Failure(format!("internal error: cannot store a record: {why}"));
+    let unfit = |why: String| Failure(format!("internal error: cannot store a record: {why}"));
     let text = serde_json::to_string(value).map_err(|e| unfit(e.to_string()))?;
     match serde_json::from_str::<T>(&text) {
         Ok(again) if again == *value => Ok(text),

@@ -3,8 +3,7 @@
 use super::{Bed, Driver, Kind, lab, veth};
 
 /// The condition of a self-test over [`Memory`](super::Memory).
-const IN_MEMORY: &str =
-    "The limits of the tester itself were measured over an in-memory cable, so the cost of its ports is not included.";
+const IN_MEMORY: &str = "The limits of the tester itself were measured over an in-memory cable, so the cost of its ports is not included.";
 
 impl Bed {
     /// Returns how the testbed is set up, and what its numbers do and do not show. Reports put this next to their tables.

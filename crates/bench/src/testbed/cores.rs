@@ -69,9 +69,14 @@ mod tests {
         assert_eq!(cores(&spec(None, Some(0)), &[0, 1])?, (0, vec![1]));
         let said =
             |spec: Spec, online: &[usize]| cores(&spec, online).map_or_else(|e| e.0, |_| String::new());
-        assert!(said(spec(None, None), &[0]).contains("cores: the tester and the router need different cores"));
+        assert!(
+            said(spec(None, None), &[0]).contains("cores: the tester and the router need different cores")
+        );
         assert!(said(spec(Some(&[7]), None), &[0, 1]).contains("testbed: cores 1: there is no core 7"));
-        assert!(said(spec(Some(&[0, 1]), None), &[0, 1]).contains("cores: the tester and the router need different cores"));
+        assert!(
+            said(spec(Some(&[0, 1]), None), &[0, 1])
+                .contains("cores: the tester and the router need different cores")
+        );
         // A router on another machine needs no cores here.
         let physical = Spec { kind: Kind::Physical, ..Spec::default() };
         assert_eq!(cores(&physical, &[0])?, (0, vec![]));

@@ -53,7 +53,8 @@ pub fn check_path(file: &Path) -> Result<(), Failure> {
     let directory = file.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match directory.canonicalize() {
         Ok(d) if d.starts_with("/run") => {
-            let why = "the tester runs with its own /run, where the file would be lost: name a file elsewhere";
+            let why =
+                "the tester runs with its own /run, where the file would be lost: name a file elsewhere";
             Err(Failure(format!("{}: {why}", file.display())))
         }
         // A missing directory is reported when the file is opened.

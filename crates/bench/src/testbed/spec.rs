@@ -79,7 +79,10 @@ impl Kind {
 
     /// All kinds, each with a one-line description.
     pub const ALL: [(Kind, &'static str); 4] = [
-        (Kind::Veth, "two virtual links of the kernel, in the tester's own namespaces; no configuration needed"),
+        (
+            Kind::Veth,
+            "two virtual links of the kernel, in the tester's own namespaces; no configuration needed",
+        ),
         (
             Kind::Tap,
             "like veth, but with taps: one system call for each frame, and the router has the kernel's interfaces",
@@ -194,10 +197,7 @@ mod tests {
         let cases = [
             ("colour = 1".to_owned(), "line 1"),
             ("rps = true\nkind = 'token-ring'".into(), "line 2"),
-            (
-                "kind = 'memif'\nrps = true".into(),
-                "rps requires kind = \"veth\" or \"tap\", not \"memif\"",
-            ),
+            ("kind = 'memif'\nrps = true".into(), "rps requires kind = \"veth\" or \"tap\", not \"memif\""),
             (
                 "kind = 'tap'\ndriver = 'af-xdp'".into(),
                 "driver requires kind = \"veth\" or \"physical\", not",

@@ -76,7 +76,9 @@ impl Known {
         let port = self.interfaces.iter().find(|i| is_called(i, name)).ok_or("no such interface")?;
         for of in self.with_those_above(port) {
             self.spare_one(of).map_err(|why| match of["ifname"].as_str() {
-                Some(above) if of["ifname"] != port["ifname"] => format!("{above} is configured on it: {why}"),
+                Some(above) if of["ifname"] != port["ifname"] => {
+                    format!("{above} is configured on it: {why}")
+                }
                 _ => why,
             })?;
         }
@@ -93,9 +95,7 @@ impl Known {
         let session = self.sessions.iter().find(|s| s.is_by(interface));
         let why = match session {
             Some(session) => format!("you are logged in through this port, from {}", session.remote),
-            None if says(&self.answers) => {
-                "replies to your login leave through this port".into()
-            }
+            None if says(&self.answers) => "replies to your login leave through this port".into(),
             None if says(&self.defaults) => "a default route uses this port".into(),
             None if says(&self.pppoe) => "a PPPoE session runs on this port".into(),
             None => return Ok(()),
@@ -120,8 +120,7 @@ impl Known {
 
     /// Returns the Ethernet address of a port that the machine does not need; otherwise why it does. `above` are the interfaces on it.
     pub fn judge(&self, name: &str, above: &[String]) -> Result<Mac, String> {
-        let port =
-            self.interfaces.iter().find(|i| i["ifname"] == name).ok_or("no such interface")?;
+        let port = self.interfaces.iter().find(|i| i["ifname"] == name).ok_or("no such interface")?;
         self.spare(name)?;
         // Every port that is up has a link-local IPv6 address.
         if let Some(address) = addresses(port).find(|a| !is_of_every_port(*a)) {
@@ -134,12 +133,11 @@ impl Known {
         }
         // Interfaces on it may have addresses and routes.
         if let Some(above) = above.first() {
-            return Err(format!("{above} is configured on it: remove {above} if the machine does not need it"));
+            return Err(format!(
+                "{above} is configured on it: remove {above} if the machine does not need it"
+            ));
         }
-        port["address"]
-            .as_str()
-            .and_then(|mac| mac.parse().ok())
-            .ok_or_else(|| "not an Ethernet port".into())
+        port["address"].as_str().and_then(|mac| mac.parse().ok()).ok_or_else(|| "not an Ethernet port".into())
     }
 
     /// Returns a PPP interface through which the machine is reached, and whose port is unknown because a program runs it, not the kernel.

@@ -38,7 +38,11 @@ fn a_port_that_nobody_needs_may_be_taken() {
     assert_eq!(known.judge("eth1", &[]), Ok(Mac([2, 0, 0, 0, 0, 2])));
     assert_eq!(known.judge("eth2", &[]), Ok(Mac([2, 0, 0, 0, 0, 3])));
     assert_eq!(said(&known, "eth3"), "no such interface");
-    assert!(known.judge("eth1", &["eth1.5".into()]).is_err_and(|why| why.starts_with("eth1.5 is configured on it")));
+    assert!(
+        known
+            .judge("eth1", &["eth1.5".into()])
+            .is_err_and(|why| why.starts_with("eth1.5 is configured on it"))
+    );
 }
 
 #[test]
@@ -103,7 +107,10 @@ fn what_is_on_a_port_counts() {
     known.interfaces[6]["addr_info"] = json!([{"local": "192.0.2.8"}]);
     for name in ["eth1", "enp9s0"] {
         let why = known.spare(name).err().unwrap_or_default();
-        assert!(why.starts_with("br0.7 is configured on it: you are logged in through this port"), "{name}: {why}");
+        assert!(
+            why.starts_with("br0.7 is configured on it: you are logged in through this port"),
+            "{name}: {why}"
+        );
     }
     assert_eq!((known.spare("eth2"), known.spare("eth0")), (Ok(()), Ok(())));
     assert_eq!(known.spare("eth9"), Err("no such interface".into()));
@@ -122,7 +129,10 @@ fn a_way_in_of_which_the_port_is_not_known_leaves_none() {
         Known { answers: vec!["ppp0".into()], ..machine() },
     ];
     for known in ways {
-        assert!(said(&known, "eth1").contains("reached through ppp0, and the kernel does not tell"), "{known:?}");
+        assert!(
+            said(&known, "eth1").contains("reached through ppp0, and the kernel does not tell"),
+            "{known:?}"
+        );
         // For the kernel's own PPPoE the port is known.
         let known = Known { pppoe: vec!["eth2".into()], ..known };
         assert_eq!(

@@ -32,8 +32,8 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Returns the ends with the addresses of RFC 2544 appendix C.2.2 (198.18.0.0/15, halved) and RFC 5180 section 8 (2001:2::/48, halved),
-    /// host 2 on both sides. Those of the way back if `reverse`.
+    /// Returns the ends with the RFCs' addresses; those of the way back if `reverse`. They are host 2 of each half of 198.18.0.0/15 (RFC
+    /// 2544 appendix C.2.2) and of 2001:2::/48 (RFC 5180 section 8).
     pub fn rfc(source_mac: Mac, destination_mac: Mac, reverse: bool) -> Ends {
         let mut ipv4 = (Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
         let mut ipv6 =
@@ -81,7 +81,9 @@ impl Flow {
                 return Err(format!("load: a share must be above 0 and at most 1, is {share}"));
             }
             Load::Fps(fps) if !(fps > 0.0 && fps.is_finite()) => {
-                return Err(format!("load: the rate must be a finite number above 0, is {fps} frames per second"));
+                return Err(format!(
+                    "load: the rate must be a finite number above 0, is {fps} frames per second"
+                ));
             }
             Load::Share(share) => run::Rate::Share(share),
             Load::Fps(fps) => run::Rate::Fixed(fps),

@@ -16,7 +16,9 @@ impl Traffic {
         let ports = [Field::SourcePort, Field::DestinationPort];
         let mut kinds = self.flows.iter().flat_map(|flow| &flow.frames);
         if kinds.clone().count() > 1 {
-            return Err(Fault("each kind of frame would have its own flows: use traffic with one kind".into()));
+            return Err(Fault(
+                "each kind of frame would have its own flows: use traffic with one kind".into(),
+            ));
         }
         if kinds.any(|kind| kind.vary.iter().any(|vary| !ports.contains(&vary.field))) {
             let why = "fields other than the ports vary, which makes additional flows: use other traffic";
@@ -26,8 +28,8 @@ impl Traffic {
         for template in flows.iter_mut().flat_map(|flow| &mut flow.templates) {
             let tuple = Tuple::of(&template.bytes);
             let made = tuple.and_then(|of| with(template, &tuples(of, count, self.seed)));
-            *template = made
-                .ok_or_else(|| Fault("flows differ in their UDP ports: use UDP traffic".into()))?;
+            *template =
+                made.ok_or_else(|| Fault("flows differ in their UDP ports: use UDP traffic".into()))?;
         }
         Ok(flows)
     }
@@ -75,7 +77,10 @@ mod tests {
             traffic.in_flows(&ends(false), 5).map_or_else(|e| e.0, |_| "nothing".into())
         };
         let mix = builtin("imix", 0).expect("built in");
-        assert!(mix.in_flows(&ends(false), 5).is_err_and(|e| e.0.contains("each kind of frame would have its own")));
+        assert!(
+            mix.in_flows(&ends(false), 5)
+                .is_err_and(|e| e.0.contains("each kind of frame would have its own"))
+        );
         let udp = Kind::udp(Family::Ipv4, 64);
         assert_eq!(said(udp.clone()), "nothing");
         assert!(said(Kind { protocol: Protocol::Icmp, ..udp.clone() }).contains("UDP ports"));

@@ -150,7 +150,10 @@ fn what_cannot_be_sent_is_refused_with_its_place() {
         (Kind { protocol: Protocol::Tcp, ..kind.clone() }, "this kind of frame has 76 to 2116 bytes"),
         (Kind { vlan: Some(4095), ..kind.clone() }, "a VLAN number must be from 1 to 4094, is 4095"),
         (Kind { weight: 0, ..kind.clone() }, "weight is 0"),
-        (Kind { source: Some([0u16; 8].into()), ..kind.clone() }, ":: is not an address of the frame's family"),
+        (
+            Kind { source: Some([0u16; 8].into()), ..kind.clone() },
+            ":: is not an address of the frame's family",
+        ),
         (Kind { vary: vary(Field::Vlan, 1, 2), ..kind.clone() }, "vary 1: this kind of frame has no VLAN"),
         (
             Kind { vary: vary(Field::SourcePort, 1, 65536), ..kind.clone() },

@@ -93,7 +93,9 @@ impl fmt::Display for Invalid {
             Invalid::Lagged(n) => write!(f, "the sender was {n} frames behind its schedule"),
             Invalid::Burst(by) => write!(f, "the sender had to send at {by:.3} times its rate to catch up"),
             Invalid::TesterDropped(n) => write!(f, "the tester dropped {n} frames"),
-            Invalid::Stolen(share) => write!(f, "the host stole {:.2} % of the processor time", share * 100.0),
+            Invalid::Stolen(share) => {
+                write!(f, "the host stole {:.2} % of the processor time", share * 100.0)
+            }
             Invalid::Clock(why) => write!(f, "the clock is unfit for measuring: {why}"),
         }
     }

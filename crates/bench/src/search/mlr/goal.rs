@@ -40,8 +40,8 @@ impl Goal {
         }
     }
 
-    /// Returns the goal for binary search with loss verification of ETSI GS NFV-TST 009 section 12.3.3, with max(r) = 2 and z = infinity:
-    /// one of two trials of 60 s must be without loss.
+    /// Returns the goal for binary search with loss verification: ETSI GS NFV-TST 009 section 12.3.3, with max(r) = 2 and z = infinity. One
+    /// of two trials of 60 s must be without loss.
     pub fn tst009() -> Self {
         Goal {
             name: "TST009".into(),
