@@ -93,7 +93,7 @@ fn an_ordinary_user_measures() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let results = campaign.results();
     forwarded(&results, &["linux", "volley"]);
-    assert!(results["conditions"].to_string().contains("only root may have"), "{}", results["conditions"]);
+    assert!(results["conditions"].to_string().contains("(RPS) needs root"), "{}", results["conditions"]);
     let volley = results["duts"].to_string();
     assert!(volley.contains("create host-interface") && volley.contains("no AF_XDP here"), "{volley}");
 }

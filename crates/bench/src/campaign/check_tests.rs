@@ -8,10 +8,10 @@ const GOOD: &str = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\
 fn what_is_wrong_with_traffic_of_ones_own_is_said_there() {
     let own = "[[traffic]]\nname = 'own'\n[[traffic.flows]]\nname = 'a'\nframes = [\n  { family = 'ipv4' },\n  { family = 'ipv4', size = 9 },\n]\n";
     let said = |text: String| Campaign::parse(&text).map_or_else(|e| e.0, |_| "nothing".into());
-    let why = "line 12: traffic 1 (own): flows 1 (a): frames 2: a frame of 9 bytes is impossible";
+    let why = "line 12: traffic 1 (own): flows 1 (a): frames 2: frame size 9 is out of range";
     assert!(said(format!("{GOOD}{own}")).starts_with(why), "{}", said(format!("{GOOD}{own}")));
     let good = GOOD.replace("rfc2544", "own").replace("[64]", "[64, 63]");
-    let why = "line 5: test 1 (own): sizes 2: flows 1 (a): frames 1: a frame of 63 bytes";
+    let why = "line 5: test 1 (own): sizes 2: flows 1 (a): frames 1: frame size 63";
     let own = own.replace("size = 9", "size = 90");
     assert!(said(format!("{good}{own}")).starts_with(why), "{}", said(format!("{good}{own}")));
 }

@@ -110,7 +110,7 @@ fn faults_name_the_router_the_key_and_what_would_do() {
         ("duts = [{kind = 'volley', restart = 'x'}]".into(), "restart does not go with the kind volley"),
         ("duts = ['command']".into(), "it needs start or configure"),
         ("duts = [{kind = 'command', configure = 'x', ready = 'y'}]".into(), "there is no start"),
-        ("duts = ['linux']\n[testbed]\ngbit = 1".into(), "testbed: gbit is for"),
+        ("duts = ['linux']\n[testbed]\ngbit = 1".into(), "testbed: gbit requires kind"),
     ];
     for (text, why) in cases {
         assert!(said(&text).contains(why), "{text}\n{}\nand not: {why}", said(&text));
