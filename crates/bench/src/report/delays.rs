@@ -12,7 +12,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     let of = [
         (Procedure::Latency, "RFC 8219 section 7.2"),
         (Procedure::Variation, "RFC 8219 section 7.3"),
-        (Procedure::Loads, "as the theses have them"),
+        (Procedure::Loads, "as in the theses"),
     ];
     of.into_iter()
         .flat_map(|(procedure, source)| [table(results, procedure, source), ipdv(results, procedure)])

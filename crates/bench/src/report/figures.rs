@@ -75,7 +75,7 @@ pub fn throughput(results: &Results) -> Vec<Block> {
         Axis::spanning("kfps, each direction", dots.flat_map(|d| [d.y, d.range.map_or(d.y, |(low, _)| low)]))
     };
     let x = Axis::linear("frame size, bytes");
-    all.plots_in("Throughput over frame size (bars from the least to the greatest run)", x, y)
+    all.plots_in("Throughput over frame size (bars: minimum to maximum of the runs)", x, y)
 }
 
 /// Plots throughput over the number of workers.
@@ -89,7 +89,7 @@ pub fn workers(results: &Results) -> Vec<Block> {
         }
     }
     all.plots(
-        "Throughput over workers (bars from the least to the greatest run)",
+        "Throughput over workers (bars: minimum to maximum of the runs)",
         Axis::linear("workers"),
         Axis::linear("kfps, each direction"),
     )
@@ -156,14 +156,14 @@ pub fn of_delays(results: &Results, procedure: Procedure) -> Vec<Block> {
     [
         over_load.plots("Delay over load (medians of the runs)", load(), delay()),
         pdv.plots(
-            "PDV over load (bars from the least to the greatest run)",
+            "PDV over load (bars: minimum to maximum of the runs)",
             load(),
             Axis::logarithmic("PDV, µs"),
         ),
         shares.plots(
             "Distribution of the delays of received frames (all runs together)",
             delay(),
-            Axis::linear("frames that took no longer, %"),
+            Axis::linear("frames with at most this delay, %"),
         ),
     ]
     .into_iter()
@@ -235,7 +235,7 @@ pub fn swept(results: &Results, count: Count) -> Vec<Block> {
         all.add(case(&count.any(&cell.key)), cell.key.dut.clone(), Kind::Measured, dot);
     }
     all.plots(
-        &format!("Throughput over {} (bars from the least to the greatest run)", count.name()),
+        &format!("Throughput over {} (bars: minimum to maximum of the runs)", count.name()),
         Axis::logarithmic(count.name()),
         Axis::linear("kfps, each direction"),
     )

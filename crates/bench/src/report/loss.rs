@@ -145,6 +145,7 @@ fn soak(results: &Results) -> Option<Section> {
             result(&mut table, &cell.key, m.limited_by_tester, own);
         }
     }
-    let text = "Consecutive trials at one load. Between two trials nothing is sent while the tester waits for stragglers.";
-    some(title(Procedure::Soak, "one load for long"), text, table).map(|s| s.with(figures::soak(results)))
+    let text = "Consecutive trials at one load. Between two trials the tester waits and sends nothing.";
+    some(title(Procedure::Soak, "one load over a long time"), text, table)
+        .map(|s| s.with(figures::soak(results)))
 }

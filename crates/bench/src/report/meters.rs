@@ -104,7 +104,7 @@ pub fn times(results: &Results) -> Option<Section> {
     let own = [
         "s a trial#",
         "s for a million packets#",
-        "processors without traffic#",
+        "busy processors without traffic#",
         "user, s#",
         "system, s#",
         "interrupt, s#",

@@ -92,8 +92,7 @@ fn capacity(results: &Results) -> Option<Section> {
 }
 
 fn teardown(results: &Results) -> Option<Section> {
-    let own =
-        ["run#", "connections#", "deleted in, ms#", "an empty table, ms#", "connections/s#", "left over#"];
+    let own = ["run#", "connections#", "deleted in, ms#", "empty table, ms#", "connections/s#", "left over#"];
     let mut table = Table::new("Connections deleted", heads(&own));
     for (cell, m) in found(results, Procedure::SessionTeardown) {
         let Found::SessionTeardown(all) = &m.found else { continue };

@@ -9,7 +9,7 @@ use crate::testbed;
 
 /// Returns the sections with conditions, routers, provenance, and the limits of tester and link.
 pub fn sections(results: &Results) -> Vec<Section> {
-    let mut routers = Table::new("Routers", ["router", "version", "workers#", "processor time is that of"]);
+    let mut routers = Table::new("Routers", ["router", "version", "workers#", "source of processor time"]);
     for dut in &results.duts {
         let spec = router(results, &dut.name).filter(|spec| spec.kind != Kind::None);
         let workers = spec.map_or_else(String::new, |spec| workers(spec, results.campaign.testbed.kind));

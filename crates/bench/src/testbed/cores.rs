@@ -26,7 +26,7 @@ fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> 
     let cores = spec.cores.iter().flatten().enumerate().map(|(n, core)| (format!("cores {}", n + 1), core));
     let mut asked = cores.chain(spec.tester_core.iter().map(|core| ("tester-core".to_owned(), core)));
     if let Some((key, missing)) = asked.find(|(_, core)| !online.contains(core)) {
-        return Err(Failure(format!("testbed: {key}: there is no core {missing}: {online:?} are online")));
+        return Err(Failure(format!("testbed: {key}: there is no core {missing}; online: {online:?}")));
     }
     let free = |core: &&usize| !spec.cores.iter().flatten().any(|c| c == *core);
     let last = online.iter().rfind(free).or(online.last()).copied();

@@ -129,7 +129,7 @@ impl Known {
             ));
         }
         if let Some(master) = port["master"].as_str() {
-            return Err(format!("it belongs to {master}: remove it from there first"));
+            return Err(format!("it belongs to {master}: remove it from {master} first"));
         }
         // Interfaces on it may have addresses and routes.
         if let Some(above) = above.first() {
