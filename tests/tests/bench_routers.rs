@@ -158,8 +158,8 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
         "; stop: touch ",
         "exit status: 4",
         "stays, rfc2544, 128 bytes: the router forwards nothing: port 0 sent ",
-        "none of them came by port 1; nobody asked for a host behind port 1",
-        "the last that it said: I am up",
+        "port 1 received none of them; no ARP or Neighbor Discovery request arrived at port 1",
+        "its last output: I am up",
         "stays: stop: echo I stay >&2; exit 5: exit status: 5: I stay: it may still run",
     ] {
         assert!(failures.contains(why), "{failures}\nand not: {why}");
@@ -202,7 +202,7 @@ fn what_cannot_be_is_not_tried() {
     let found =
         |cell: usize| results["cells"][cell]["measurements"][0]["found"]["result"].as_array().map(Vec::len);
     assert_eq!((found(0), found(1)), (Some(2), Some(1)), "{results}");
-    let why = "none, rfc2544, 1518 bytes, loads: 85 kfps: left out, for it is more than the links carry";
+    let why = "none, rfc2544, 1518 bytes, loads: 85 kfps: skipped, more than the links carry";
     assert_eq!(results["caveats"], serde_json::json!([why]));
 }
 

@@ -1,4 +1,4 @@
-//! What is asked: a campaign, and the files that it is from, so that a fault names its file and line.
+//! A campaign with the files it was read from, so that a fault names its file and line.
 
 use std::path::Path;
 
@@ -10,24 +10,24 @@ use crate::dut;
 use crate::energy;
 use crate::testbed;
 
-/// A campaign that can be run as far as its files say, and those.
+/// A checked campaign with its files.
 #[derive(Clone, Debug)]
 pub struct Asked {
     campaign: Campaign,
     file: File,
-    /// Whether it is a paper's, which is for the machines of its authors.
+    /// True for a paper's campaign, which was written for its authors' machines.
     is_paper: bool,
     machine: Option<Machine>,
 }
 
-/// A file of what is of machines, not of a question.
+/// A machine file: testbed, meters and routers.
 #[derive(Clone, Debug)]
 struct Machine {
     file: File,
     has: Parts,
 }
 
-/// What it may have, each in place of the campaign's.
+/// Parts of a machine file; each one given replaces the campaign's.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parts {
@@ -38,18 +38,18 @@ struct Parts {
 }
 
 impl Asked {
-    /// The campaign of a file; with another file, the testbed, the meters and the routers of that one, as far as it has them.
+    /// Reads a campaign from a file. The testbed, meters and routers of a `machine` file replace the campaign's.
     ///
     /// # Errors
-    /// The first fault that can be found before anything is touched, with the file and the line of what is at fault.
+    /// Returns the first fault that can be found without changing the machine, with its file and line.
     pub fn file(path: &Path, machine: Option<&Path>) -> Result<Asked, Fault> {
         Asked::of(File::read(path)?, false, machine)
     }
 
-    /// The same of a paper's campaign.
+    /// Reads a paper's campaign; `machine` is as for [`file`](Self::file).
     ///
     /// # Errors
-    /// As [`file`](Self::file), and when there is no such paper.
+    /// As [`file`](Self::file), or if the paper is unknown.
     pub fn paper(name: &str, machine: Option<&Path>) -> Result<Asked, Fault> {
         Asked::of(File::new(&format!("paper {name}"), Paper::named(name)?.text), true, machine)
     }
@@ -69,20 +69,20 @@ impl Asked {
         Ok(asked)
     }
 
-    /// What is to be measured.
+    /// Returns the campaign.
     pub fn campaign(&self) -> &Campaign {
         &self.campaign
     }
 
-    /// The same question in seconds.
+    /// Returns the same campaign with the quick profile.
     #[must_use]
     pub fn miniature(self) -> Asked {
         Asked { campaign: self.campaign.miniature(), ..self }
     }
 
-    /// Checks that this machine has what the campaign asks for: cores, ports that nobody else needs, clocks of processors that can be
-    /// set, links that carry its loads, and a place for what is recorded. What a paper asks for is not at fault: its authors' machines
-    /// had more, and what cannot be measured here is a line in the report. Nothing is touched.
+    /// Checks that this machine meets the campaign's needs: cores, free ports, adjustable processor clocks, link rates, and a directory for
+    /// recordings. Changes nothing. A paper may ask for more than this machine has, since its authors' machines had more. Its unmeasurable
+    /// loads are listed in the report.
     ///
     /// # Errors
     /// As [`file`](Self::file).
@@ -95,7 +95,7 @@ impl Asked {
         all.map_err(|fault| self.named(&fault))
     }
 
-    /// A fault with its place in the file that has the key which it names first.
+    /// Adds the file and line to a fault. The file is the one that sets the fault's first key.
     fn named(&self, fault: &Fault) -> Fault {
         let key = fault.0.split([':', ' ']).next();
         let of_machine = |machine: &&Machine| match key {
@@ -121,7 +121,7 @@ mod tests {
     const BED: &str =
         "[testbed]\nkind = 'physical'\nports = ['no-1', 'no-2']\nrouter-ports = ['a', 'b']\ngbit = 10\n";
 
-    /// A paper's campaign on the machine of a text.
+    /// Checks a paper's campaign with a machine file of this text.
     fn on(paper: &str, machine: &str) -> Result<Asked, String> {
         let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
         std::fs::write(file.path(), machine).map_err(|e| e.to_string())?;
@@ -178,7 +178,7 @@ mod tests {
     fn faults_name_the_file_that_has_them() {
         let router =
             "duts = [\n  'none',\n  { kind = 'linux', host = 'root@router',\n    driver = 'af-xdp' },\n]\n";
-        // The paper's routers are on this machine, and cannot be behind its ports.
+        // The paper's routers run on this machine, so they cannot be behind its ports.
         let paper =
             "paper okelmann-2019-routes, line 9: router 1 (linux): on the testbed \"physical\" it needs host";
         let cases = [

@@ -1,4 +1,4 @@
-//! One traffic in one size: the tester alone, then router by router.
+//! One traffic with one frame size: first over the tester's cable, then with each router.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,28 +22,28 @@ use crate::traffic::Family;
 use crate::trial::link::Link;
 use crate::trial::{Failure, Measure as _, Request};
 
-/// How long the tester finds out what it can do itself.
+/// Sending time of the tester's self-test.
 const SELF_TEST: Duration = Duration::from_millis(500);
 
-/// What is the same for all of a campaign.
+/// Shared context of all cases of a campaign.
 pub(super) struct Setup<'a> {
     pub campaign: &'a Campaign,
     pub profile: &'a Profile,
     pub pool: &'a Pool,
     pub keeper: &'a dyn Keeper,
-    /// Set when no trial is wanted any more.
+    /// Set when the campaign must stop.
     pub stop: &'a AtomicBool,
-    /// Is told what goes on.
+    /// Receives progress lines.
     pub say: &'a dyn Fn(&str),
 }
 
-/// A traffic in a size.
+/// A traffic with a frame size.
 pub(super) struct Case {
-    /// Its name, with that of the router which is measured now.
+    /// Key of the case, with the name of the current router.
     pub key: Key,
-    /// What the tester can do with it, frames a second in each direction.
+    /// Maximum rate of the tester in frames a second, per direction.
     pub tester_fps: f64,
-    /// What frames are sent over.
+    /// Link that carries the frames.
     link: Link,
 }
 
@@ -52,24 +52,24 @@ impl Case {
         Case { key: test.key(size), tester_fps: 0.0, link: bed.link() }
     }
 
-    /// What the link itself carries, frames a second.
+    /// Returns the link's maximum rate in frames a second.
     pub fn link_fps(&self) -> f64 {
         self.link.max_fps(self.key.size as u32)
     }
 }
 
 impl Setup<'_> {
-    /// What comes back of as much as can be sent where there is no router, frames a second in each direction.
+    /// Returns the tester's maximum rate over a cable without a router, in frames a second per direction.
     ///
     /// # Errors
-    /// When nothing does.
+    /// Returns an error if no frame arrives, or a trial fails.
     pub fn self_test(&self, case: &Case, bed: &Bed) -> Result<f64, Failure> {
         let mut cable = bed.cable()?;
         let mut trials = self.trials(case, &mut cable, None)?;
-        // A cable has nothing that must become stable.
+        // A cable needs no time to become stable again.
         trials.waits.restabilise = Duration::ZERO;
         let request = Request { load_fps: case.link_fps(), duration: SELF_TEST };
-        // The first one warms what is cold.
+        // The first trial only warms caches.
         trials.measure(request)?;
         let outcome = trials.measure(request)?;
         if outcome.received == 0 {
@@ -78,10 +78,10 @@ impl Setup<'_> {
         Ok(outcome.forwarding_fps())
     }
 
-    /// All procedures with a router. One that has no result is a failure of the campaign's, and the next one is run.
+    /// Runs all procedures with a router. A procedure without a result is recorded as a failure, and the next one runs.
     ///
     /// # Errors
-    /// When results cannot be kept.
+    /// Returns an error if results cannot be stored.
     pub fn cell(
         &self,
         case: &Case,
@@ -114,7 +114,7 @@ impl Setup<'_> {
         let frames = tester_fps * self.profile.duration.as_secs_f64();
         if f64::from(key.flows) > frames {
             let why =
-                format!("the tester sends {frames:.0} frames at most in a trial, so that not all flows come");
+                format!("the tester sends at most {frames:.0} frames in a trial, too few to use every flow");
             results.warn(&key.dut, format!("{place}: {why}"), self.keeper)?;
         }
         let mut cell = Cell {
@@ -135,7 +135,7 @@ impl Setup<'_> {
             say: self.say,
             valid: Valid::new(trials, self.profile.invalid_repeats),
         };
-        // Nothing is known before anything is to be measured; a router that forwards nothing is not asked again for each procedure.
+        // Warm up only when a procedure must run. A router that forwards nothing is not tried again for each procedure.
         let mut forwards = None;
         for &procedure in &self.campaign.procedures {
             let known = self.keeper.known(key, procedure);
@@ -169,7 +169,7 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// What the router is to have routes to: networks for the families of the traffic, and those that only this traffic goes to.
+    /// Returns the networks that the router needs routes to: those of the test's `routes`, and the traffic's own destinations.
     fn networks(&self, key: &Key, bed: &Bed) -> Result<Vec<Networks>, Failure> {
         let Key { traffic, size, routes, bidirectional, .. } = key;
         let Some(traffic) = self.campaign.traffic(traffic, *size) else { return Ok(Vec::new()) };
@@ -190,7 +190,8 @@ impl Setup<'_> {
         Ok(all)
     }
 
-    /// The connections that trials go through, for flows of both directions. What is sent until they are established is left there.
+    /// Creates the connection table for flows of both directions. Leaves in `directions` the initiator's frames that establish the
+    /// connections.
     fn sessions(
         &self,
         connections: u32,
@@ -202,13 +203,15 @@ impl Setup<'_> {
             true => self.campaign.most_sessions.max(connections),
             false => connections,
         };
-        let [forth, back] = &directions[..] else { return Err(Failure("two directions are needed".into())) };
+        let [forth, back] = &directions[..] else {
+            return Err(Failure("internal error: sessions need two directions".into()));
+        };
         let table = Table::new(&forth.flows, &back.flows, most, seed)?;
         *directions = vec![table.forth(connections.into())?];
         Ok(Sessions::new(table, connections.into(), bidirectional))
     }
 
-    /// Who runs the trials of a case, and has them kept.
+    /// Returns the runner of a case's trials, which stores each trial.
     fn trials<'b>(
         &'b self,
         case: &Case,
@@ -216,7 +219,7 @@ impl Setup<'_> {
         dut: Option<&'b dyn Dut>,
     ) -> Result<Recorded<'b>, Failure> {
         let (name, waits) = (&case.key.traffic, self.profile.waits);
-        let none = || Failure(format!("there is no traffic {name}"));
+        let none = || Failure(format!("unknown traffic {name}"));
         let mut traffic = self.campaign.traffic(name, case.key.size).ok_or_else(none)?;
         if case.key.routes > 0 {
             traffic = traffic.to_networks(case.key.routes);

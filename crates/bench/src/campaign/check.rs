@@ -1,4 +1,4 @@
-//! What is wrong with a campaign, before anything is touched.
+//! Checks of a campaign that change nothing on the machine.
 
 use std::collections::HashSet;
 
@@ -11,39 +11,39 @@ use crate::testbed;
 use crate::traffic::{BUILTIN, MOST_NETWORKS};
 
 impl Campaign {
-    /// Checks all that can be.
+    /// Checks everything that does not depend on the machine.
     ///
     /// # Errors
-    /// The first fault, and what would do.
+    /// Returns the first fault and its remedy.
     pub(super) fn check(&self) -> Result<(), Fault> {
         let ensure = |holds: bool, why: &str| if holds { Ok(()) } else { Err(Fault(why.into())) };
-        ensure(!self.duts.is_empty(), "duts: one router at least")?;
-        ensure(!self.tests.is_empty(), "test: one at least")?;
+        ensure(!self.duts.is_empty(), "duts: at least one router is needed")?;
+        ensure(!self.tests.is_empty(), "test: at least one [[test]] is needed")?;
         dut::check(&self.duts, &self.testbed).map_err(Fault)?;
         let seconds = |s: f64| (0.01..=86_400.0).contains(&s);
-        let why = "trial-seconds: a trial sends for 0.01 to 86400 seconds";
+        let why = "trial-seconds: must be from 0.01 to 86400";
         ensure(self.trial_seconds.is_none_or(seconds), why)?;
-        ensure(self.repetitions != Some(0), "repetitions: one at least")?;
+        ensure(self.repetitions != Some(0), "repetitions: must be at least 1")?;
         let soak = self.soak;
-        let why = "soak: each has 0.01 seconds at least, and seconds are no less than each";
+        let why = "soak: each must be at least 0.01, and seconds must be from each to 86400";
         ensure(seconds(soak.each) && soak.seconds >= soak.each && seconds(soak.seconds), why)?;
         let share = |s: &f64| *s > 0.0 && *s <= 1.0;
-        ensure(share(&soak.share), "soak: share is above 0 and no more than 1, of the throughput")?;
-        let why = "latency-at: shares of the throughput, above 0 and no more than 1";
+        ensure(share(&soak.share), "soak: share of the throughput must be above 0 and at most 1")?;
+        let why = "latency-at: needs shares of the throughput, each above 0 and at most 1";
         ensure(!self.latency_at.is_empty() && self.latency_at.iter().all(share), why)?;
-        let why = format!("most-sessions: {} at most", sessions::MOST);
+        let why = format!("most-sessions: must be at most {}", sessions::MOST);
         ensure(self.most_sessions <= sessions::MOST, &why)?;
         self.check_procedures()?;
         for (n, meter) in self.meters.iter().enumerate() {
             meter.check().map_err(|e| Fault(format!("meter {}: {e}", n + 1)))?;
             let physical = self.testbed.kind == testbed::Kind::Physical;
             if *meter == energy::Spec::CPU && physical {
-                let why = "cores: the router is another machine: name the cores of this one that are meant, or leave the meter away";
+                let why = "cores: the router is another machine: list the cores of this machine to measure, or remove the meter";
                 return Err(Fault(format!("meter {}: {why}", n + 1)));
             }
             if meter.is_remote() && !physical {
-                let why = "on virtual links the tester is in namespaces of its own, from where nothing on the network is reached: \
-                           have a command print its counter";
+                let why = "virtual links put the tester into its own network namespace, where it cannot reach this meter: \
+                           use a meter of kind \"command\" that prints the counter";
                 return Err(Fault(format!("meter {}: {why}", n + 1)));
             }
         }
@@ -52,17 +52,15 @@ impl Campaign {
         for (n, test) in self.tests.iter().enumerate() {
             let named = |e: Fault| Fault(format!("test {} ({}): {e}", n + 1, test.traffic));
             self.check_test(test).map_err(named)?;
-            // The same has one place among the results.
+            // The results have one place for each key.
             if let Some(size) = self.sizes(test).into_iter().find(|size| !before.insert(test.key(*size))) {
-                return Err(named(Fault(format!(
-                    "the same with {size} bytes is there already: leave one away"
-                ))));
+                return Err(named(Fault(format!("duplicate measurement with {size} bytes: remove one"))));
             }
         }
         Ok(())
     }
 
-    /// Checks that this machine has what the campaign asks for. Nothing is touched.
+    /// Checks that this machine meets the campaign's needs. Changes nothing.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -76,15 +74,15 @@ impl Campaign {
 
     fn check_procedures(&self) -> Result<(), Fault> {
         if self.procedures.is_empty() {
-            return Err(Fault("procedures: one at least".into()));
+            return Err(Fault("procedures: at least one is needed".into()));
         }
         for (n, procedure) in self.procedures.iter().enumerate() {
             let (before, name) = (&self.procedures[..n], procedure.name());
             let why = match procedure {
-                p if before.contains(p) => "stands there twice",
-                Procedure::SelfTest | Procedure::WarmUp => "runs before all others by itself",
+                p if before.contains(p) => "is listed twice",
+                Procedure::SelfTest | Procedure::WarmUp => "always runs first: remove it",
                 p if p.needs_throughput() && !before.contains(&Procedure::Throughput) => {
-                    "begins with the throughput: put \"throughput\" before it"
+                    "needs the throughput: put \"throughput\" before it"
                 }
                 Procedure::Loads if self.loads.is_empty() => {
                     "needs loads, such as loads = [\"10 %\", \"1 Gbit/s\"]"
@@ -95,18 +93,18 @@ impl Campaign {
         }
         let fixed = self.duts.iter().enumerate().find(|(_, dut)| !dut.can_restart());
         if let (true, Some((n, dut))) = (self.procedures.contains(&Procedure::Reset), fixed) {
-            let why = "the procedure \"reset\" restarts it, which the tester can do with volley, and with command that has the key restart: \
-                       measure the others in a campaign without";
+            let why = "the procedure \"reset\" cannot restart this router, only volley, and command with the key restart: \
+                       measure this router in a campaign without \"reset\"";
             return Err(Fault(dut.fault(n, why)));
         }
         if !self.goals.is_empty() && !self.procedures.contains(&Procedure::NdrPdr) {
-            return Err(Fault("goal: the procedure \"ndr-pdr\" is not among the procedures".into()));
+            return Err(Fault("goal: needs the procedure \"ndr-pdr\": add it to procedures".into()));
         }
         for (n, goal) in self.goals.iter().enumerate() {
             goal.check().map_err(|e| Fault(format!("goal {}: {e}", n + 1)))?;
         }
         if !self.loads.is_empty() && !self.procedures.contains(&Procedure::Loads) {
-            return Err(Fault("loads: the procedure \"loads\" is not among the procedures".into()));
+            return Err(Fault("loads: needs the procedure \"loads\": add it to procedures".into()));
         }
         Ok(())
     }
@@ -115,37 +113,37 @@ impl Campaign {
         let none = || {
             let builtin = BUILTIN.iter().map(|(name, _)| *name);
             let names: Vec<_> = self.traffics.iter().map(|t| t.name.as_str()).chain(builtin).collect();
-            Fault(format!("traffic: there is no such one: one of {}", names.join(", ")))
+            Fault(format!("traffic: unknown: use one of {}", names.join(", ")))
         };
         let own = self.traffic(&test.traffic, 0).ok_or_else(none)?.own_size();
         match own {
             Some(_) if !test.sizes.is_empty() => {
-                return Err(Fault("sizes: its frames have sizes of their own: leave sizes away".into()));
+                return Err(Fault("sizes: this traffic sets its own frame sizes: remove sizes".into()));
             }
-            None if test.sizes.is_empty() => return Err(Fault("sizes: it has none".into())),
+            None if test.sizes.is_empty() => return Err(Fault("sizes: at least one is needed".into())),
             _ => {}
         }
         if test.routes > MOST_NETWORKS {
-            return Err(Fault(format!("routes: {MOST_NETWORKS} at most")));
+            return Err(Fault(format!("routes: must be at most {MOST_NETWORKS}")));
         }
         let timed = [Procedure::Recovery, Procedure::Reset];
         let stamped = self.traffic(&test.traffic, 0).is_some_and(|t| t.is_stamped());
         if let Some(procedure) = self.procedures.iter().find(|p| timed.contains(p) && !stamped) {
             return Err(Fault(format!(
-                "{} needs a flow that is stamped: of a flood nobody knows which frames were lost",
+                "{} needs a flow with mark = \"stamped\": lost frames of a flood cannot be identified",
                 procedure.name()
             )));
         }
         if test.routes > 0 && self.procedures.contains(&Procedure::Reset) {
-            let why = "a router that was restarted has them no more: measure reset in a campaign without";
+            let why = "a restarted router loses its routes: measure \"reset\" in a campaign without routes";
             return Err(Fault(format!("routes: {why}")));
         }
         self.check_sessions(test)?;
         if test.flows > sessions::MOST {
-            return Err(Fault(format!("flows: {} at most", sessions::MOST)));
+            return Err(Fault(format!("flows: must be at most {}", sessions::MOST)));
         }
         if test.flows > 0 && (test.routes > 0 || test.sessions > 0) {
-            let why = "routes and sessions bring flows of their own: leave flows away, or those";
+            let why = "routes and sessions set their own flows: remove flows, or routes and sessions";
             return Err(Fault(format!("flows: {why}")));
         }
         self.check_vlans(test)?;
@@ -169,12 +167,13 @@ impl Campaign {
         let needs = self.procedures.iter().find(|p| p.needs_sessions());
         let why = match (test.sessions, needs) {
             (0, Some(procedure)) => {
-                format!("the procedure {:?} needs some, such as sessions = 10000", procedure.name())
+                format!("the procedure {:?} needs sessions, such as sessions = 10000", procedure.name())
             }
-            (n, _) if n > sessions::MOST => format!("{} at most", sessions::MOST),
-            (1.., _) if test.routes > 0 => "traffic goes through sessions or to routes, not both".into(),
+            (n, _) if n > sessions::MOST => format!("must be at most {}", sessions::MOST),
+            (1.., _) if test.routes > 0 => "cannot be combined with routes: remove one of the two".into(),
             (1.., _) if self.procedures.contains(&Procedure::Reset) => {
-                "a router that was restarted has them no more: measure reset in a campaign without".into()
+                "a restarted router loses its sessions: measure \"reset\" in a campaign without sessions"
+                    .into()
             }
             _ => return Ok(()),
         };

@@ -45,7 +45,7 @@ fn what_a_command_restarts_may_be_reset() {
 fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
     let campaign = Campaign::parse(TEMPLATE)?;
     assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 4));
-    // What it says of comparisons is so.
+    // The template's number of runs for comparisons is right.
     let needed = fewest_runs(0.95);
     assert!(TEMPLATE.contains(&format!("from {needed} on")), "{needed}");
     Ok(())
@@ -76,41 +76,41 @@ fn faults_name_their_place_and_what_would_do() {
     let with = |line: &str| format!("name = 'a'\n{line}\n");
     let cases = [
         ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'".to_owned(), "line 3"),
-        ("'rfc2544'", "'rfc2545'".into(), "line 4: test 1 (rfc2545): traffic: there is no such one: one of rfc2544, "),
+        ("'rfc2544'", "'rfc2545'".into(), "line 4: test 1 (rfc2545): traffic: unknown: use one of rfc2544, "),
         ("'linux'", "'linus'".into(), "there is no router \"linus\": one of linux, volley, vpp"),
         ("[64]", "[63]".into(), "frame size 63 is out of range: this kind of frame has 64 to 2116 bytes"),
         ("[64]", "[\n64,\n63]".into(), "line 7: test 1 (rfc2544): sizes 2: "),
         ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]".into(), "this kind of frame has 84 to 2116 bytes"),
-        ("[64]", "[]".into(), "line 5: test 1 (rfc2544): sizes: it has none"),
-        ("[64]", "[64, 512, 64]".into(), "line 3: test 1 (rfc2544): the same with 64 bytes is there already"),
+        ("[64]", "[]".into(), "line 5: test 1 (rfc2544): sizes: at least one"),
+        ("[64]", "[64, 512, 64]".into(), "line 3: test 1 (rfc2544): duplicate measurement with 64 bytes"),
         (
             "[[test]]",
             "[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\nbidirectional = true\n[[test]]\ntraffic = 'rfc2544'\nsizes = [512, 64]\n[[test]]".into(),
-            "line 10: test 3 (rfc2544): the same with 64 bytes",
+            "line 10: test 3 (rfc2544): duplicate measurement with 64 bytes",
         ),
-        ("'rfc2544'\nsizes = [64]", "'imix'\n[[test]]\ntraffic = 'imix'".into(), "test 2 (imix): the same with 354"),
-        ("'rfc2544'", "'imix'".into(), "line 5: test 1 (imix): sizes: its frames"),
+        ("'rfc2544'\nsizes = [64]", "'imix'\n[[test]]\ntraffic = 'imix'".into(), "test 2 (imix): duplicate measurement with 354"),
+        ("'rfc2544'", "'imix'".into(), "line 5: test 1 (imix): sizes: this traffic sets"),
         ("name = 'a'\n", with("profile = 'slow'"), "line 2"),
-        ("name = 'a'\n", with("trial-seconds = 0"), "line 2: trial-seconds: a trial sends for 0.01 to"),
-        ("name = 'a'\n", with("repetitions = 0"), "repetitions: one at least"),
-        ("name = 'a'\n", with("procedures = []"), "procedures: one at least"),
+        ("name = 'a'\n", with("trial-seconds = 0"), "line 2: trial-seconds: must be from 0.01 to"),
+        ("name = 'a'\n", with("repetitions = 0"), "repetitions: must be at least 1"),
+        ("name = 'a'\n", with("procedures = []"), "procedures: at least one"),
         ("name = 'a'\n", with("procedures = ['speed']"), "line 2"),
-        ("name = 'a'\n", with("procedures = [\n'latency']"), "line 3: procedures 1: \"latency\" begins with the throughput: put \"throughput\" before it"),
-        ("name = 'a'\n", with("procedures = ['ndr-pdr', 'ndr-pdr']"), "stands there twice"),
+        ("name = 'a'\n", with("procedures = [\n'latency']"), "line 3: procedures 1: \"latency\" needs the throughput: put \"throughput\" before it"),
+        ("name = 'a'\n", with("procedures = ['ndr-pdr', 'ndr-pdr']"), "is listed twice"),
         ("name = 'a'\n", with("procedures = ['loads']"), "needs loads"),
-        ("name = 'a'\n", with("loads = ['10 %']"), "is not among the procedures"),
+        ("name = 'a'\n", with("loads = ['10 %']"), "loads: needs the procedure"),
         ("name = 'a'\n", with("procedures = ['loads']\nloads = ['10 m']"), "line 3"),
-        ("[[test]]", "[[goal]]\nname = 'x'\n[[test]]".into(), "\"ndr-pdr\" is not among"),
+        ("[[test]]", "[[goal]]\nname = 'x'\n[[test]]".into(), "goal: needs the procedure \"ndr-pdr\""),
         (
             "[[test]]",
             "procedures = ['ndr-pdr']\n[[goal]]\nname = 'x'\nwidth = 2\n[[test]]".into(),
             "line 6: goal 1: width must be from",
         ),
         ("[[test]]", "[[goal]]\nname = 'x'\nfinal-seconds = -1\n[[test]]".into(), "line 5"),
-        ("[64]", "[64]\nroutes = 5000000".into(), "line 6: test 1 (rfc2544): routes: 4194304 at most"),
-        ("[64]", "[64]\nsessions = 5000000".into(), "test 1 (rfc2544): sessions: 4194304 at most"),
-        ("[64]", "[64]\nflows = 5000000".into(), "test 1 (rfc2544): flows: 4194304 at most"),
-        ("[64]", "[64]\nflows = 5\nroutes = 7".into(), "flows: routes and sessions bring flows of their own"),
+        ("[64]", "[64]\nroutes = 5000000".into(), "line 6: test 1 (rfc2544): routes: must be at most 4194304"),
+        ("[64]", "[64]\nsessions = 5000000".into(), "test 1 (rfc2544): sessions: must be at most 4194304"),
+        ("[64]", "[64]\nflows = 5000000".into(), "test 1 (rfc2544): flows: must be at most 4194304"),
+        ("[64]", "[64]\nflows = 5\nroutes = 7".into(), "flows: routes and sessions set their own flows"),
         (
             "'rfc2544'\nsizes",
             "'rfc2544-256'\nflows = 5\nsizes".into(),
@@ -119,7 +119,7 @@ fn faults_name_their_place_and_what_would_do() {
         (
             "[64]",
             "[64]\nsessions = 5\nroutes = 5".into(),
-            "sessions: traffic goes through sessions or to routes",
+            "sessions: cannot be combined with routes",
         ),
         (
             "'rfc2544'\nsizes = [64]",
@@ -134,17 +134,17 @@ fn faults_name_their_place_and_what_would_do() {
         (
             "'linux']\n[[test]]",
             "'volley']\nprocedures = ['throughput', 'reset']\n[[test]]\nsessions = 5".into(),
-            "has them no more",
+            "sessions: a restarted router loses its sessions",
         ),
         (
             "duts = ['linux']",
             "procedures = ['throughput', 'reset']\nduts = [\n'volley',\n'linux']".into(),
-            "line 5: router 2 (linux): the procedure \"reset\" restarts it",
+            "line 5: router 2 (linux): the procedure \"reset\" cannot restart this router",
         ),
         (
             "duts = ['linux']",
             "procedures = ['throughput', 'reset']\nduts = ['volley',\n{ kind = 'command', start = 'x' }]".into(),
-            "line 4: router 2 (command): the procedure \"reset\" restarts it",
+            "line 4: router 2 (command): the procedure \"reset\" cannot restart this router",
         ),
         (
             "'linux']",
@@ -152,8 +152,8 @@ fn faults_name_their_place_and_what_would_do() {
             "meter 1: cores: the router is another machine",
         ),
         ("['linux']", "[\n'linux',\n{ kind = 'linux',\n mode = 'tuned' }]".into(), "line 4: router 2 (linux): another"),
-        ("['linux']", "[]".into(), "line 2: duts: one router at least"),
-        ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: shares"),
+        ("['linux']", "[]".into(), "line 2: duts: at least one router"),
+        ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: needs shares"),
         ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),
         ("name = 'a'\n", with("soak = { share = 0 }"), "soak: share"),
     ];

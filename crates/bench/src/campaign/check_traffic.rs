@@ -1,4 +1,4 @@
-//! Whether traffic is told apart by its name, can be sent, and is taken by links and routers.
+//! Checks a campaign's traffic: names, frames, links and routers.
 
 use wire::Mac;
 
@@ -6,12 +6,12 @@ use super::{Campaign, Fault, Test};
 use crate::dut;
 use crate::traffic::{BUILTIN, Ends, Traffic};
 
-/// A size that frames of every kind can have.
+/// A frame size in bytes that every kind of frame can have.
 const USUAL: usize = 1518;
-/// The bytes of a VLAN's tag, by which frames may be longer (IEEE 802.1Q).
+/// Length of a VLAN tag in bytes, by which tagged frames may be longer (IEEE 802.1Q).
 const TAG: usize = 4;
 
-/// Ends of which nothing is known yet.
+/// Returns placeholder ends for checks before the testbed exists.
 pub(super) fn ends() -> Ends {
     Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false)
 }
@@ -20,15 +20,15 @@ impl Campaign {
     /// Checks the campaign's own traffic.
     ///
     /// # Errors
-    /// The first fault, and what would do.
+    /// Returns the first fault and its remedy.
     pub(super) fn check_traffics(&self) -> Result<(), Fault> {
         for (n, traffic) in self.traffics.iter().enumerate() {
             let named = |why: String| Fault(format!("traffic {} ({}): {why}", n + 1, traffic.name));
             let is_builtin = BUILTIN.iter().any(|(name, _)| *name == traffic.name);
             if is_builtin || self.traffics[..n].iter().any(|other| other.name == traffic.name) {
-                return Err(named("name: another traffic is called so: give it one of its own".into()));
+                return Err(named("name: already taken by another traffic: choose another name".into()));
             }
-            // Frames without a size have that of a test, which is not at fault here.
+            // Frames without a size take the test's, which is checked with the test.
             let usual = traffic.sized(USUAL);
             usual.flows(&ends()).map_err(|e| named(e.to_string()))?;
             self.check_links(&usual).map_err(|(place, why)| named(format!("{place}: {why}")))?;
@@ -36,17 +36,20 @@ impl Campaign {
         Ok(())
     }
 
-    /// Checks that the links take all frames.
+    /// Checks that the links carry all frames.
     ///
     /// # Errors
-    /// The place of the first that is too long, and what would do.
+    /// Returns the place of the first frame that is too long, and the reason.
     pub(super) fn check_links(&self, traffic: &Traffic) -> Result<(), (String, String)> {
         let Some(most) = self.testbed.kind.most_bytes() else { return Ok(()) };
         for (f, flow) in traffic.flows.iter().enumerate() {
             for (k, kind) in flow.frames.iter().enumerate() {
                 let most = if kind.vlan.is_some() { most + TAG } else { most };
                 if kind.size > most {
-                    let why = format!("the links carry frames of {most} bytes at most, not of {}", kind.size);
+                    let why = format!(
+                        "a frame of {} bytes is too long: the links carry at most {most} bytes",
+                        kind.size
+                    );
                     return Err((format!("flows {}: frames {}: size", f + 1, k + 1), why));
                 }
             }
@@ -54,10 +57,10 @@ impl Campaign {
         Ok(())
     }
 
-    /// Checks that routers which the tester sets up take the frames of a test: none of them has an interface for a VLAN.
+    /// Checks that the routers accept the frames of a test: those that the tester configures have no VLAN interfaces.
     ///
     /// # Errors
-    /// The first that does not, and what would do.
+    /// Returns the first router that does not accept them, and the remedy.
     pub(super) fn check_vlans(&self, test: &Test) -> Result<(), Fault> {
         let traffic = self.traffic(&test.traffic, USUAL);
         let tagged =
@@ -65,7 +68,7 @@ impl Campaign {
         let without = |kind| matches!(kind, dut::Kind::Linux | dut::Kind::Volley | dut::Kind::Vpp);
         match self.duts.iter().find(|dut| without(dut.kind)) {
             Some(dut) if tagged => Err(Fault(format!(
-                "traffic: its frames have a VLAN, and {} is set up without: measure it as \"command\", or leave vlan away",
+                "traffic: frames have a VLAN tag, but {} is set up without VLANs: use a router of kind \"command\", or remove vlan",
                 dut.name()
             ))),
             _ => Ok(()),
@@ -87,7 +90,8 @@ mod tests {
 
     #[test]
     fn frames_are_no_longer_than_links_carry() {
-        let too_long = |size| format!("the links carry frames of 1518 bytes at most, not of {size}");
+        let too_long =
+            |size| format!("a frame of {size} bytes is too long: the links carry at most 1518 bytes");
         for bed in ["veth", "tap"] {
             let said = |sizes: &str, kind: &str| said(bed, "linux", sizes, kind);
             assert_eq!(said("sizes = [64, 1518]", ""), "nothing");
@@ -96,9 +100,9 @@ mod tests {
             let why = format!("line 14: traffic 1 (own): flows 1: frames 1: size: {}", too_long(1600));
             assert_eq!(said("", "size = 1600"), why);
         }
-        // A tag makes them longer, and memory has room for more.
+        // A tagged frame may be longer, and memif has no such limit.
         assert_eq!(said("veth", "none", "", "size = 1522\nvlan = 7"), "nothing");
-        assert!(said("veth", "none", "", "size = 1523\nvlan = 7").contains("1522 bytes at most"));
+        assert!(said("veth", "none", "", "size = 1523\nvlan = 7").contains("at most 1522 bytes"));
         assert_eq!(said("memif", "none", "sizes = [1600]", ""), "nothing");
     }
 
@@ -108,7 +112,7 @@ mod tests {
             let said = said("veth", dut, "sizes = [128]", "vlan = 7");
             assert!(
                 said.starts_with(&format!(
-                    "line 6: test 1 (own): traffic: its frames have a VLAN, and {dut} is"
+                    "line 6: test 1 (own): traffic: frames have a VLAN tag, but {dut} is"
                 )),
                 "{said}"
             );
@@ -133,7 +137,7 @@ mod tests {
         };
         assert_eq!(named(["a", "b"]), "nothing");
         assert!(
-            named(["a", "a"]).starts_with("line 12: traffic 2 (a): name: another"),
+            named(["a", "a"]).starts_with("line 12: traffic 2 (a): name: already"),
             "{}",
             named(["a", "a"])
         );

@@ -7,25 +7,25 @@ use crate::engine::run::Direction;
 use crate::sessions::{Attempt, Establish, Phases, Table, attempt};
 use crate::trial::{Failure, Outcome, Request};
 
-/// What trials go through.
+/// Connections that trials use.
 pub(super) struct Sessions {
-    /// As many as any procedure of the campaign needs.
+    /// Connection table, large enough for every procedure of the campaign.
     pub table: Table,
-    /// Of them those that trials go through.
+    /// Number of connections that trials use, the first ones of the table.
     pub connections: u64,
-    /// Whether both sides send in trials.
+    /// True if both sides send in trials.
     pub bidirectional: bool,
-    /// How fast they are established before a trial: as fast as has gone well.
+    /// Rate at which connections are established before a trial, in connections a second: the fastest that has worked.
     pub rate_fps: f64,
 }
 
 impl Sessions {
-    /// The first `connections` of a table. They are established within a second, until it is known how fast the router is.
+    /// Uses the first `connections` of a table. The first attempt establishes them within a second.
     pub fn new(table: Table, connections: u64, bidirectional: bool) -> Sessions {
         Sessions { table, connections, bidirectional, rate_fps: (connections as f64).max(LEAST) }
     }
 
-    /// What is sent in trials, once all are established.
+    /// Returns the traffic of trials through established connections.
     fn directions(&self) -> Result<Vec<Direction>, Failure> {
         let mut all = vec![self.table.forth(self.connections)?];
         if self.bidirectional {
@@ -36,14 +36,14 @@ impl Sessions {
 }
 
 impl Recorded<'_> {
-    /// Establishes all connections of the trials anew, if they go through any: at half the rate where some did not come through, and so
-    /// on (RFC 9693 section 4.2).
+    /// Establishes all connections of the trials again, if there are any. Halves the rate after each attempt that lost some (RFC 9693
+    /// section 4.2).
     ///
     /// # Errors
-    /// When they cannot be established, however slowly.
+    /// Returns an error if connections are lost even at the lowest rate.
     pub fn connect(&mut self) -> Result<(), Failure> {
         let Some(mut sessions) = self.sessions.take() else { return Ok(()) };
-        // These trials are none of the procedure's own.
+        // These trials do not count for the procedure.
         let procedure = std::mem::replace(&mut self.procedure, Procedure::WarmUp);
         let done = self.connect_all(&mut sessions);
         (self.procedure, self.sessions) = (procedure, Some(sessions));
@@ -64,7 +64,7 @@ impl Recorded<'_> {
             }
             if rate_fps <= LEAST {
                 return Err(Failure(format!(
-                    "of {connections} sessions {} came through the router, {learned} of them different: fewer sessions may do",
+                    "the router established only {learned} of {connections} sessions ({} frames arrived): try fewer sessions",
                     outcome.received
                 )));
             }
@@ -82,10 +82,10 @@ impl Phases for Recorded<'_> {
     ) -> Result<Outcome, Failure> {
         self.engine.set_directions(vec![direction]);
         let trial = self.watched(&[request], |stamp, frame| came(stamp.sequence, frame))?.pop();
-        trial.map(|t| t.outcome).ok_or_else(|| Failure("no trial".into()))
+        trial.map(|t| t.outcome).ok_or_else(|| Failure("internal error: no trial".into()))
     }
 
-    /// A router that tracks nothing has nothing to forget.
+    /// Does nothing if the router tracks no connections.
     fn forget(&mut self) -> Result<(), Failure> {
         self.dut.and_then(|dut| dut.forget_sessions()).unwrap_or(Ok(()))
     }

@@ -1,11 +1,11 @@
-//! In what a campaign is not as the RFCs have it: RFC 2544 section 23 has that reported.
+//! Deviations of a campaign from the RFCs, which RFC 2544 section 23 requires in the report.
 
 use super::load::percent;
 use super::{Campaign, Procedure};
 use crate::search::profile::{Deviation, Part};
 
 impl Campaign {
-    /// All that is known before anything is measured: of its times and numbers, and of its procedures.
+    /// Returns the deviations that are known before any measurement: of times, repetitions and procedures.
     pub(super) fn deviations(&self) -> Vec<Deviation> {
         let has = |procedure| self.procedures.contains(&procedure);
         let matters = |of: Part| match of {
@@ -22,13 +22,13 @@ impl Campaign {
         let mut differs = |source, what: String| all.push(Deviation { source, of: Part::All, what });
         differs(
             "RFC 2544 section 23 a and b",
-            "neighbours are found and tables are warm before the first trial with a traffic and size, not before each trial".into(),
+            "neighbour discovery and warm-up run before the first trial of a traffic and size, not before each trial".into(),
         );
         if has(Procedure::Latency) {
             let source = "RFC 2544 section 26.2, RFC 8219 section 7.2";
             differs(
                 source,
-                "no frame is tagged: latency is of all frames that carry their time, from the first one on"
+                "no single frame is tagged: latency covers all time-stamped frames, from the first one on"
                     .into(),
             );
             if !self.latency_at.contains(&1.0) {
@@ -36,7 +36,7 @@ impl Campaign {
                 differs(
                     source,
                     format!(
-                        "latency is measured at {} of the throughput, not at all of it",
+                        "latency is measured at {} of the throughput, not at the full throughput",
                         shares.join(", ")
                     ),
                 );
@@ -46,14 +46,16 @@ impl Campaign {
             let source = "RFC 2544 section 26.6, RFC 6201 section 4";
             differs(
                 source,
-                "the router's program is restarted; its hardware is not, nor is its power cut, unless its restart command does so".into(),
+                "only the router's program is restarted, not its hardware or power, unless its restart command does so".into(),
             );
-            differs(source, "the load is half of the throughput, not all of it".into());
+            differs(source, "the load is half the throughput, not the full throughput".into());
         }
         all
     }
 
-    /// What differs with a traffic and size, told in words, where the tester cannot send as much as the link carries.
+    /// Returns the deviation for `cases` (traffic and size as text) in which the tester is slower than the link. `None` if there are none,
+    /// or
+    /// no procedure is affected.
     pub(super) fn slower_than_the_link(&self, cases: &[String]) -> Option<Deviation> {
         let parts = [
             (Procedure::LossRate, "the largest load of the frame loss rate"),
@@ -66,8 +68,7 @@ impl Campaign {
             return None;
         }
         let (what, with) = (concerned.join(", "), cases.join("; "));
-        let what =
-            format!("what the tester can send is less than what the link carries, and is {what} with {with}");
+        let what = format!("the tester cannot fill the link: its own maximum is {what} with {with}");
         Some(Deviation { source: "RFC 2544 sections 26.3 to 26.5", of: Part::All, what })
     }
 }
@@ -86,19 +87,19 @@ mod tests {
 
     #[test]
     fn what_procedures_do_otherwise_is_told_where_they_are_run() {
-        let once = "RFC 2544 section 23 a and b: neighbours are found and tables are warm before the first trial with a traffic and size, \
+        let once = "RFC 2544 section 23 a and b: neighbour discovery and warm-up run before the first trial of a traffic and size, \
                     not before each trial";
         assert_eq!(told("strict", "'throughput', 'loss-rate', 'back-to-back', 'recovery'", ""), [once]);
         let latency = told("strict", "'throughput', 'latency'", "latency-at = [0.07, 0.9]");
-        let at = "RFC 2544 section 26.2, RFC 8219 section 7.2: latency is measured at 7 %, 90 % of the throughput, not at all of it";
+        let at = "RFC 2544 section 26.2, RFC 8219 section 7.2: latency is measured at 7 %, 90 % of the throughput, not at the full throughput";
         assert!(
-            latency.len() == 3 && latency[1].contains("no frame is tagged") && latency[2] == at,
+            latency.len() == 3 && latency[1].contains("no single frame is tagged") && latency[2] == at,
             "{latency:?}"
         );
         assert_eq!(told("strict", "'throughput', 'latency'", "latency-at = [0.5, 1.0]").len(), 2);
         let reset = told("strict", "'throughput', 'reset'", "");
-        assert!(reset.len() == 3 && reset[1].contains("nor is its power cut"), "{reset:?}");
-        // In seconds, times are told as well: of what is run.
+        assert!(reset.len() == 3 && reset[1].contains("not its hardware or power"), "{reset:?}");
+        // The quick profile also deviates in its times, but only those of listed procedures are reported.
         let quick = told("quick", "'throughput', 'reset'", "").join("\n");
         assert!(
             quick.contains("section 24: trials of throughput") && quick.contains("section 23 e"),
@@ -128,8 +129,8 @@ mod tests {
             Campaign::parse(&text(procedures)).unwrap().slower_than_the_link(cases).map(|d| d.to_string())
         };
         let slow = ["rfc2544, 64 bytes".to_owned()];
-        let expected = "RFC 2544 sections 26.3 to 26.5: what the tester can send is less than what the link carries, and is the largest \
-                        load of the frame loss rate, the rate of bursts with rfc2544, 64 bytes";
+        let expected = "RFC 2544 sections 26.3 to 26.5: the tester cannot fill the link: its own maximum is the largest load of the \
+                        frame loss rate, the rate of bursts with rfc2544, 64 bytes";
         assert_eq!(told("'throughput', 'loss-rate', 'back-to-back'", &slow).as_deref(), Some(expected));
         assert_eq!((told("'throughput', 'loss-rate'", &[]), told("'throughput'", &slow)), (None, None));
     }

@@ -1,4 +1,4 @@
-//! A goal of MLRsearch, as a campaign's file has it.
+//! An MLRsearch goal in a campaign's file.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,23 +6,23 @@ use super::seconds::Seconds;
 use crate::search::BadInput;
 use crate::search::mlr::Goal;
 
-/// A search goal (RFC 9971): attributes that are not given are those of CSIT's non-drop rate.
+/// A search goal (RFC 9971). Attributes default to those of CSIT's non-drop rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct GoalSpec {
-    /// What reports call it.
+    /// Name in reports.
     pub name: String,
-    /// A trial that loses more is a high-loss trial: 0 to below 1.
+    /// Loss ratio above which a trial is a high-loss trial: from 0 to below 1.
     pub loss_ratio: f64,
-    /// The share of the time that may be spent in high-loss trials.
+    /// Share of the total trial time that high-loss trials may take.
     pub exceed_ratio: f64,
-    /// How near the bounds come, as a share of the upper one.
+    /// Target distance between the two bounds, as a share of the upper bound.
     pub width: f64,
-    /// The search begins with trials of so many seconds.
+    /// Duration of the search's first trials.
     pub initial_seconds: Seconds,
-    /// A shorter trial counts for less.
+    /// Full trial duration; a shorter trial counts for less.
     pub final_seconds: Seconds,
-    /// So many seconds of trials decide about a load.
+    /// Total trial time that decides about a load.
     pub sum_seconds: Seconds,
 }
 
@@ -42,7 +42,7 @@ impl Default for GoalSpec {
 }
 
 impl GoalSpec {
-    /// The goal.
+    /// Converts it to the goal of the search.
     pub fn goal(&self) -> Goal {
         Goal {
             name: self.name.clone(),
@@ -55,10 +55,10 @@ impl GoalSpec {
         }
     }
 
-    /// Whether it makes sense.
+    /// Checks the attributes.
     ///
     /// # Errors
-    /// The first attribute that does not.
+    /// Returns the first invalid attribute.
     pub fn check(&self) -> Result<(), BadInput> {
         self.goal().check()
     }

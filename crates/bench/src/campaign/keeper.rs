@@ -1,4 +1,4 @@
-//! Who keeps what a campaign finds.
+//! Storage interface for a campaign's results.
 
 use super::procedure::Procedure;
 use super::results::{Cell, Key, Measurement};
@@ -6,60 +6,63 @@ use super::trial::Trial;
 use crate::dut::Facts;
 use crate::trial::Failure;
 
-/// Keeps what a campaign finds as it finds it, and knows what was found before an interruption.
+/// Stores a campaign's results as they are found, and returns results from before an interruption.
+///
+/// After a failed write, such as on a full disk, an implementation must write nothing more, even if there is room again. The next call
+/// then fails, too, and the campaign ends with the results stored so far.
 ///
 /// One that could not write, because the disk was full, say, writes nothing from then on, whatever there is room for: the next thing that
 /// it is to keep fails, too, and the campaign ends there with what was kept before.
 pub trait Keeper {
-    /// What is known already of a procedure: it is not run again.
+    /// Returns the stored result of a procedure, which is then not run again.
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;
 
-    /// Keeps a trial.
+    /// Stores a trial.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// Returns an error if it cannot be stored.
     fn trial(&self, trial: &Trial) -> Result<(), Failure>;
 
-    /// Keeps what the numbers mean: the testbed's conditions, and deviations from the RFCs.
+    /// Stores the conditions of the results: those of the testbed, and deviations from the RFCs.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
     fn conditions(&self, conditions: &[String]) -> Result<(), Failure>;
 
-    /// Keeps what is known of a cell before its first procedure.
+    /// Stores a cell's data from before its first procedure.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
     fn cell(&self, cell: &Cell) -> Result<(), Failure>;
 
-    /// Keeps what a router says of itself. Where it said something else before an interruption, what was found then is forgotten, since it
-    /// is another router's: gives how many results that were.
+    /// Stores a router's description of itself. If it differs from the one before an interruption, the old results belong to another
+    /// router:
+    /// they are deleted. Returns the number of deleted results.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
     fn dut(&self, facts: &Facts) -> Result<usize, Failure>;
 
-    /// Keeps what a procedure found.
+    /// Stores the result of a procedure.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
     fn measurement(&self, key: &Key, measurement: &Measurement) -> Result<(), Failure>;
 
-    /// Keeps what could not be measured, and why.
+    /// Stores why something could not be measured.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
     fn failure(&self, why: &str) -> Result<(), Failure>;
 
-    /// Keeps what must be known of results that are there, of a router or, without its name, of all. It is forgotten with the router's
-    /// results.
+    /// Stores a caveat about a router's results, or about all results if `dut` is empty. It is deleted with the router's results.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).
     fn caveat(&self, dut: &str, what: &str) -> Result<(), Failure>;
 }
 
-/// Keeps nothing: a campaign of which only the results are wanted.
+/// A keeper that stores nothing, for campaigns whose results are only returned.
 pub struct Nothing;
 
 impl Keeper for Nothing {

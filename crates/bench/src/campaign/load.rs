@@ -1,4 +1,4 @@
-//! A load, as a campaign's file has it.
+//! A load in a campaign's file.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Campaign, Fault};
 use crate::trial::link::Link;
 
-/// A load in each direction: `"10 %"` of the link, `"1 Gbit/s"` (with preamble and gap, as links are rated), `"250 kfps"`, or a number,
+/// A load per direction: `"10 %"` of the link, `"1 Gbit/s"` (with preamble and gap, as links are rated), `"250 kfps"`, or a number of
 /// frames a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// Of the link, 0 to 100.
+    /// Percentage of the link's rate, above 0 to 100.
     Percent(f64),
     /// Bits a second on the wire.
     Bits(f64),
@@ -20,7 +20,7 @@ pub enum Load {
     Frames(f64),
 }
 
-/// The units of a load, in frames or bits a second.
+/// Units of a load: name, true for bits a second, factor to bits or frames a second.
 const UNITS: [(&str, bool, f64); 7] = [
     ("Gbit/s", true, 1e9),
     ("Mbit/s", true, 1e6),
@@ -32,7 +32,7 @@ const UNITS: [(&str, bool, f64); 7] = [
 ];
 
 impl Load {
-    /// In frames a second of `size` bytes, on a link that carries `link_fps` of them.
+    /// Converts it to frames a second of `size` bytes, on a link that carries `link_fps` of them.
     pub fn fps(self, size: usize, link_fps: f64) -> f64 {
         match self {
             Load::Percent(percent) => percent / 100.0 * link_fps,
@@ -41,7 +41,7 @@ impl Load {
         }
     }
 
-    /// Reads one; `None` when it is none, or not above 0.
+    /// Parses a load; `None` if the text is no load, or not above 0.
     fn parse(text: &str) -> Option<Load> {
         let positive = |number: &str| number.trim().parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
         if let Some(percent) = text.strip_suffix('%') {
@@ -54,24 +54,24 @@ impl Load {
 }
 
 impl Campaign {
-    /// Whether the links carry a load of frames of `size` bytes. Virtual ones have no rate of their own: they are offered any.
+    /// True if the links carry a load of frames of `size` bytes. Virtual links have no rate and carry any load.
     pub(super) fn carries(&self, load: Load, size: usize) -> bool {
         let most = self.testbed.link().map(|link| link.max_fps(size as u32));
-        // Give or take what a product of binary fractions is off.
+        // Allow for rounding of binary fractions.
         most.is_none_or(|most| load.fps(size, most) <= most * (1.0 + 1e-9))
     }
 
-    /// Checks that each load can be carried with some traffic and size.
+    /// Checks that the links carry each load with at least one traffic and size.
     ///
     /// # Errors
-    /// The first that cannot, and what would do.
+    /// Returns the first load that they do not carry, and the remedy.
     pub(super) fn check_loads(&self) -> Result<(), Fault> {
         for (n, load) in self.loads.iter().enumerate() {
             if !self.cells().any(|(_, size)| self.carries(*load, size)) {
                 let gbit = self.testbed.gbit.unwrap_or_default();
                 let why = "more than the links carry with any traffic and size";
                 return Err(Fault(format!(
-                    "loads {}: {load} is {why} (testbed, gbit = {gbit}): leave it away",
+                    "loads {}: {load} is {why} (testbed, gbit = {gbit}): remove it",
                     n + 1
                 )));
             }
@@ -79,12 +79,11 @@ impl Campaign {
         Ok(())
     }
 
-    /// The loads that the links do not carry as frames of `size` bytes, in words; `None` if they carry all.
+    /// Returns a text about the loads that exceed the links' rate as frames of `size` bytes; `None` if there are none.
     pub(super) fn left_out(&self, size: usize) -> Option<String> {
         let all = self.loads.iter().filter(|load| !self.carries(**load, size));
         let all: Vec<_> = all.map(Load::to_string).collect();
-        (!all.is_empty())
-            .then(|| format!("loads: {}: left out, for it is more than the links carry", all.join(", ")))
+        (!all.is_empty()).then(|| format!("loads: {}: skipped, more than the links carry", all.join(", ")))
     }
 }
 
@@ -95,7 +94,7 @@ impl fmt::Display for Load {
             Load::Bits(value) => (value, true),
             Load::Frames(value) => (value, false),
         };
-        // In a unit in which it is read as the same again, to the last bit.
+        // Choose a unit in which the text parses to exactly the same value.
         let exact = |by: f64| value >= by && value / by * by == value;
         let fits = |(_, of_bits, by): &(&str, bool, f64)| *of_bits == bits && exact(*by);
         match UNITS.into_iter().find(fits) {
@@ -105,7 +104,7 @@ impl fmt::Display for Load {
     }
 }
 
-/// A share as loads are written, without the digits that a product of binary fractions has behind the last one: "7 %".
+/// Formats a share as a percentage such as "7 %", without the rounding errors of binary fractions.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", (share * 1e14).round() / 1e12)
 }
@@ -160,10 +159,10 @@ mod tests {
     fn loads_have_units() {
         let said = |text| Load::parse(text).map(|l| (l.to_string(), l.fps(64, 1e6)));
         assert_eq!(said("10 %"), Some(("10 %".into(), 1e5)));
-        // In binary, seven hundredths of a hundred are more than seven.
+        // In binary floating point, 0.07 · 100 is more than 7.
         assert_eq!(said("7 %"), Some(("7 %".into(), 0.07 * 1e6)));
         assert_eq!(said("1.344Gbit/s"), Some(("1.344 Gbit/s".into(), 2e6)));
-        // Of 64.160704 million, the last bit would be another one.
+        // 64.160704 Mbit/s would differ in the last bit.
         assert_eq!(said("64160704 bit/s").map(|s| s.0).as_deref(), Some("64160.704 kbit/s"));
         assert_eq!(said("250 kfps"), Some(("250 kfps".into(), 2.5e5)));
         assert_eq!(said("0.5fps"), Some(("0.5 fps".into(), 0.5)));
@@ -183,13 +182,13 @@ mod tests {
         let said =
             |loads: &str| Ok(on(loads, bed)?.check_loads().map_or_else(|e| e.0, |()| "nothing".into()));
         assert_eq!(said("'100 %', '10 Gbit/s', '812743 fps', '14.88 Mfps'")?, "nothing");
-        let why = "loads 2: 10.1 Gbit/s is more than the links carry with any traffic and size (testbed, gbit = 10): leave it away";
+        let why = "loads 2: 10.1 Gbit/s is more than the links carry with any traffic and size (testbed, gbit = 10): remove it";
         assert_eq!(said("'1 %', '10.1 Gbit/s'")?, why);
         assert!(said("'15 Mfps'")?.starts_with("loads 1: 15 Mfps is more"));
         let some = on("'1 %', '1 Mfps', '14 Mfps'", bed)?;
-        let why = "loads: 1 Mfps, 14 Mfps: left out, for it is more than the links carry";
+        let why = "loads: 1 Mfps, 14 Mfps: skipped, more than the links carry";
         assert_eq!((some.left_out(64), some.left_out(1518).as_deref()), (None, Some(why)));
-        // Nobody knows what a virtual link carries.
+        // Virtual links have no rate.
         let any = on("'40 Gbit/s'", "")?;
         assert_eq!((any.check_loads(), any.left_out(64)), (Ok(()), None));
         Ok(())
@@ -213,7 +212,7 @@ mod tests {
                 _ => Load::Frames(n),
             };
             let again = serde_json::from_str::<Load>(&serde_json::to_string(&load).unwrap()).unwrap();
-            // A store refuses what it does not get back to the last bit.
+            // The store refuses values that do not survive a round trip bit by bit.
             prop_assert_eq!(again, load);
         }
     }

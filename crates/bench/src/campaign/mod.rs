@@ -1,4 +1,4 @@
-//! A campaign: which routers are measured, with what, and how. Read from a file, or written by `volley bench init`.
+//! A campaign: the routers to measure, the traffic, and the procedures. Read from a file, or written by `volley bench init`.
 
 mod asked;
 mod case;
@@ -47,54 +47,54 @@ use crate::testbed;
 use crate::traffic::{Traffic, builtin};
 use place::File;
 
-/// What is measured.
+/// A campaign: everything that its file can set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Campaign {
-    /// Its name in reports.
+    /// Name in reports.
     pub name: String,
-    /// How long, and how often.
+    /// Default times and repetitions.
     #[serde(default)]
     pub profile: Times,
-    /// Seconds that a trial sends, in place of the profile's.
+    /// Sending time of a trial in seconds; overrides the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_seconds: Option<f64>,
-    /// Repetitions of each measurement, in place of the profile's.
+    /// Repetitions of each measurement; overrides the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<u32>,
-    /// What a trial waits for, in place of the profile's.
+    /// Waits of a trial; each one given overrides the profile.
     #[serde(default)]
     pub waits: WaitsSpec,
-    /// What is measured, in this order.
+    /// Procedures to run, in this order.
     #[serde(default = "usual")]
     pub procedures: Vec<Procedure>,
-    /// Shares of the throughput at which latency is measured.
+    /// Loads for `latency`, as shares of the throughput.
     #[serde(default = "half_and_most")]
     pub latency_at: Vec<f64>,
-    /// The loads of the procedure of that name.
+    /// Loads for the procedure `loads`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<Load>,
-    /// The load of a soak, and its times.
+    /// Load and times of `soak`.
     #[serde(default)]
     pub soak: Soak,
-    /// The most connections that the procedure `session-capacity` tries.
+    /// Upper limit for the connections that `session-capacity` tries.
     #[serde(default = "million", skip_serializing_if = "is_million")]
     pub most_sessions: u32,
-    /// What the procedure `ndr-pdr` searches, in place of the profile's goals.
+    /// Search goals of `ndr-pdr`, in place of the profile's.
     #[serde(default, rename = "goal", skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<GoalSpec>,
-    /// The routers, one after the other on the same testbed.
+    /// Routers to measure, one after the other on the same testbed.
     pub duts: Vec<dut::Spec>,
-    /// What they are between.
+    /// Links between the tester and the routers.
     #[serde(default)]
     pub testbed: testbed::Spec,
-    /// What measures energy; processor time where there is none.
+    /// Energy meters; without any, only processor time is measured.
     #[serde(default, rename = "meter", skip_serializing_if = "Vec::is_empty")]
     pub meters: Vec<energy::Spec>,
-    /// Traffic that is not built in.
+    /// The campaign's own traffic, besides the built-in ones.
     #[serde(default, rename = "traffic", skip_serializing_if = "Vec::is_empty")]
     pub traffics: Vec<Traffic>,
-    /// What the routers are measured with.
+    /// Tests to run with each router.
     #[serde(rename = "test")]
     pub tests: Vec<Test>,
 }
@@ -111,67 +111,67 @@ fn million() -> u32 {
     1_000_000
 }
 
-/// What is not written is asked as it always was.
+/// True for the default, which is omitted from JSON: campaigns stored before this key existed stay equal.
 fn is_million(n: &u32) -> bool {
     *n == million()
 }
 
-/// Traffic, in some sizes.
+/// A traffic with its frame sizes and options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Test {
-    /// The name of what is built in, or of a traffic of the campaign's own.
+    /// Name of a built-in traffic or of one of the campaign's own.
     pub traffic: String,
-    /// Bytes with frame check sequence; none for a traffic whose frames have sizes of their own.
+    /// Frame sizes in bytes, with frame check sequence. Empty for a traffic that sets its own sizes.
     #[serde(default)]
     pub sizes: Vec<usize>,
-    /// Whether it is sent in both directions at once; the load is that of each.
+    /// True to send in both directions at once; a load then applies to each direction.
     #[serde(default)]
     pub bidirectional: bool,
-    /// To so many networks, each of which the router has a route to; 0: to those of the traffic.
+    /// Number of destination networks, each with a route in the router; 0 uses the traffic's own destinations.
     #[serde(default)]
     pub routes: u32,
-    /// Through so many connections, established before each trial; 0: without. The procedures of RFC 9693 need some.
+    /// Number of connections, established before each trial; 0 for none. The procedures of RFC 9693 need some.
     #[serde(default)]
     pub sessions: u32,
-    /// In so many flows, each a four-tuple of its own; 0: in those of the traffic.
+    /// Number of flows, each with its own four-tuple; 0 uses the traffic's own flows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flows: u32,
 }
 
-/// As [`is_million`].
+/// True for 0, which is omitted from JSON as in [`is_million`].
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
 impl Test {
-    /// What is measured with it in a size; the router is not known yet.
+    /// Returns the key of this test with frames of `size` bytes. The router's name is still empty.
     fn key(&self, size: usize) -> Key {
         let Test { traffic, bidirectional, routes, sessions, flows, .. } = self.clone();
         Key { dut: String::new(), traffic, size, bidirectional, routes, sessions, flows }
     }
 }
 
-/// How long, and how often.
+/// Profile of times and repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Times {
-    /// Seconds: like RFC 2544, for a first look.
+    /// A first look: the procedures of RFC 2544 with times of seconds.
     #[default]
     Quick,
-    /// What the RFCs ask for: hours.
+    /// The times and repetitions that the RFCs demand: hours.
     Strict,
 }
 
-/// One load for long.
+/// Load and times of the procedure `soak`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Soak {
-    /// Of the throughput.
+    /// Load as a share of the throughput.
     pub share: f64,
-    /// How long in all.
+    /// Total time in seconds.
     pub seconds: f64,
-    /// How long each of its trials is: the loss is known for each.
+    /// Time of each trial in seconds; loss is reported for each trial.
     pub each: f64,
 }
 
@@ -182,18 +182,18 @@ impl Default for Soak {
 }
 
 impl Soak {
-    /// How long in all.
+    /// Returns the total time.
     pub fn total(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
     }
 
-    /// How long each of its trials is.
+    /// Returns the time of each trial.
     pub fn each(&self) -> Duration {
         Duration::from_secs_f64(self.each)
     }
 }
 
-/// What is wrong with a campaign, and where.
+/// An error in a campaign: its place and its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault(pub String);
 
@@ -205,14 +205,14 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// The campaign that `volley bench init` writes, with words beside each key.
+/// The commented campaign that `volley bench init` writes.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 impl Campaign {
-    /// Reads a campaign from its text, and checks all that can be checked before anything is touched.
+    /// Parses a campaign and makes all checks that change nothing on the machine.
     ///
     /// # Errors
-    /// With the line of what is at fault.
+    /// Returns the first fault, with its line.
     pub fn parse(text: &str) -> Result<Campaign, Fault> {
         let file = File::new("", text);
         let campaign: Campaign = file.parse()?;
@@ -220,8 +220,9 @@ impl Campaign {
         Ok(campaign)
     }
 
-    /// The traffic of a name, the campaign's own before what is built in, with frames of `size` bytes where they have no size of their
-    /// own. `None`: there is no such name.
+    /// Returns the traffic with this name. The campaign's own traffic comes before the built-in ones. Frames without a size of their own
+    /// get
+    /// `size` bytes. `None` if the name is unknown.
     pub fn traffic(&self, name: &str, size: usize) -> Option<Traffic> {
         match self.traffics.iter().find(|t| t.name == name) {
             Some(own) => Some(own.sized(size)),
@@ -229,18 +230,18 @@ impl Campaign {
         }
     }
 
-    /// Every traffic and size, in order. The size of a mix is the mean of its frames.
+    /// Iterates over each test and frame size, in order. A mix has one size: the mean of its frames.
     pub fn cells(&self) -> impl Iterator<Item = (&Test, usize)> {
         self.tests.iter().flat_map(|test| self.sizes(test).into_iter().map(move |size| (test, size)))
     }
 
-    /// The sizes of a test.
+    /// Returns the frame sizes of a test.
     fn sizes(&self, test: &Test) -> Vec<usize> {
         let own = self.traffic(&test.traffic, 0).and_then(|t| t.own_size());
         own.map_or_else(|| test.sizes.clone(), |size| vec![size])
     }
 
-    /// What its procedures are run with.
+    /// Returns the profile with the campaign's overrides.
     pub fn profile(&self) -> Profile {
         let mut profile = match self.profile {
             Times::Quick => Profile::quick(),

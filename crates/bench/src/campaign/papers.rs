@@ -1,22 +1,22 @@
-//! The campaigns of the papers: each measures what some of a paper's tables show. They are written for hardware as the authors had it;
-//! [`miniature`](Campaign::miniature) makes of one what a laptop does in minutes.
+//! Campaigns that repeat a paper's tables. They need hardware such as the authors'; [`miniature`](Campaign::miniature) turns one into a
+//! run of minutes on a laptop.
 
 use super::{Campaign, Fault, Times, WaitsSpec};
 
-/// A campaign that is built in.
+/// A built-in campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
-    /// Its name.
+    /// Name for `--paper`.
     pub name: &'static str,
-    /// Which tables it is of.
+    /// The paper's tables and figures that it repeats.
     pub what: &'static str,
-    /// Its text, as a file would have it.
+    /// The campaign's TOML text.
     pub text: &'static str,
 }
 
 macro_rules! papers {
     ($($name:literal: $what:literal,)*) => {
-        /// All of them.
+        /// All built-in campaigns.
         pub const PAPERS: &[Paper] =
             &[$(Paper { name: $name, what: $what, text: include_str!(concat!("papers/", $name, ".toml")) }),*];
     };
@@ -34,19 +34,19 @@ papers! {
 }
 
 impl Paper {
-    /// The one of a name.
+    /// Returns the campaign with this name.
     ///
     /// # Errors
-    /// With the names that there are.
+    /// Returns an error with the known names if there is no such campaign.
     pub fn named(name: &str) -> Result<Paper, Fault> {
         let names = || PAPERS.iter().map(|paper| paper.name).collect::<Vec<_>>().join(", ");
-        let none = || Fault(format!("there is no campaign {name:?} of a paper: one of {}", names()));
+        let none = || Fault(format!("unknown paper {name:?}: use one of {}", names()));
         PAPERS.iter().find(|paper| paper.name == name).copied().ok_or_else(none)
     }
 }
 
 impl Campaign {
-    /// The same question in seconds: the quick profile with its own times and repetitions.
+    /// Returns the same campaign with the quick profile, without its own times and repetitions.
     pub fn miniature(self) -> Campaign {
         Campaign {
             profile: Times::Quick,

@@ -1,4 +1,4 @@
-//! Where in its file a campaign is at fault.
+//! Finds the line of a fault in a campaign's file.
 
 use std::path::Path;
 
@@ -7,40 +7,40 @@ use toml::de::{DeTable, DeValue};
 
 use super::Fault;
 
-/// A text that says what is measured, or on what. All faults in it name it, and their line.
+/// The text of a campaign or machine file. Its faults carry its name and their line.
 #[derive(Clone, Debug)]
 pub(super) struct File {
-    /// What it is called; nothing where it is no file.
+    /// File name; empty for a text without a file.
     name: String,
     text: String,
 }
 
 impl File {
-    /// A text of this name.
+    /// Creates a file from its text.
     pub fn new(name: &str, text: &str) -> File {
         File { name: name.into(), text: text.into() }
     }
 
-    /// The file of this name.
+    /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn read(path: &Path) -> Result<File, Fault> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|e| Fault(format!("{name}: {e}")))?;
         Ok(File { name, text })
     }
 
-    /// What it says.
+    /// Parses the text as TOML.
     ///
     /// # Errors
-    /// What is no TOML, or not of these types, with its line.
+    /// Returns the first syntax or type error, with its line.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         toml::from_str(&self.text).map_err(|e| self.at(e.span().map(|span| span.start), e.message()))
     }
 
-    /// A fault with the line of what it names: keys, outermost first, each with a colon behind it, and a number where there are several
-    /// of a kind, as in "test 2 (rfc2544): sizes 3: ...". One that names nothing of the text has the file's name alone.
+    /// Adds the file's name and the fault's line. The fault starts with its keys, outermost first, each with a colon behind it; a key of an
+    /// array has a number, as in "test 2 (rfc2544): sizes 3: ...". Without a known key, only the file's name is added.
     pub fn named(&self, fault: &Fault) -> Fault {
         self.at(offset(&self.text, &fault.0), &fault.0)
     }
@@ -55,7 +55,7 @@ impl File {
     }
 }
 
-/// Where the innermost key is that is named.
+/// Returns the offset of the innermost key that the fault names.
 fn offset(text: &str, fault: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let (mut table, mut found) = (document.get_ref(), None);
@@ -76,7 +76,7 @@ fn offset(text: &str, fault: &str) -> Option<usize> {
         let DeValue::Table(inner) = value.get_ref() else { break };
         table = inner;
     }
-    // What is in the text only.
+    // Drop an offset that does not belong to the text.
     found.filter(|at| text.is_char_boundary(*at))
 }
 

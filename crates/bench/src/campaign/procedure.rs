@@ -1,4 +1,4 @@
-//! What can be measured.
+//! The procedures that a campaign can run.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Procedure {
-    /// What the tester itself can do, over a cable without a router. Runs before all others, always.
+    /// Maximum rate of the tester over a cable without a router. Always runs first.
     SelfTest,
-    /// What comes before the first trial that counts with a router.
+    /// Warm-up with a router, before the first trial that counts.
     WarmUp,
     /// RFC 2544 section 26.1.
     Throughput,
@@ -24,9 +24,9 @@ pub enum Procedure {
     NdrPdr,
     /// RFC 2285 section 3.6.2.
     MaximumReceiveRate,
-    /// Given loads, as in the theses.
+    /// Loss and delays at given loads, as in the theses.
     Loads,
-    /// One load for long.
+    /// Loss at one load over a long time.
     Soak,
     /// RFC 2544 section 26.5.
     Recovery,
@@ -41,34 +41,28 @@ pub enum Procedure {
 }
 
 impl Procedure {
-    /// All that a campaign may ask for, each with what it is.
+    /// Procedures that a campaign may list, with a description.
     pub const ALL: [(Procedure, &str); 14] = [
-        (Procedure::Throughput, "the largest load of which no frame is lost (RFC 2544 section 26.1)"),
+        (Procedure::Throughput, "the largest load without frame loss (RFC 2544 section 26.1)"),
         (Procedure::Latency, "delays at shares of the throughput (RFC 8219 section 7.2)"),
         (Procedure::Variation, "PDV and IPDV at the throughput (RFC 8219 section 7.3)"),
-        (Procedure::LossRate, "what is lost, from the largest load down (RFC 2544 section 26.3)"),
-        (
-            Procedure::BackToBack,
-            "the longest burst of which no frame is lost (RFC 2544 section 26.4, RFC 9004)",
-        ),
+        (Procedure::LossRate, "frame loss from the largest load down (RFC 2544 section 26.3)"),
+        (Procedure::BackToBack, "the longest burst without frame loss (RFC 2544 section 26.4, RFC 9004)"),
         (Procedure::NdrPdr, "non-drop and partial-drop rate by MLRsearch (RFC 9971)"),
-        (
-            Procedure::MaximumReceiveRate,
-            "what comes back of the most that can be sent (RFC 2285 section 3.6.2)",
-        ),
-        (Procedure::Loads, "loss and delays at given loads, as the theses have them"),
-        (Procedure::Soak, "what is lost at one load over a long time"),
-        (Procedure::Recovery, "how long the router takes to recover from overload (RFC 2544 section 26.5)"),
-        (Procedure::Reset, "how long a restart of the router stops forwarding (RFC 6201)"),
+        (Procedure::MaximumReceiveRate, "frames received at the highest load (RFC 2285 section 3.6.2)"),
+        (Procedure::Loads, "loss and delays at given loads, as in the theses"),
+        (Procedure::Soak, "frame loss at one load over a long time"),
+        (Procedure::Recovery, "recovery time after overload (RFC 2544 section 26.5)"),
+        (Procedure::Reset, "outage of a router's restart (RFC 6201)"),
         (
             Procedure::SessionRate,
-            "how fast a stateful router establishes connections (RFC 9693 sections 4.5 and 4.6)",
+            "connections a second that a stateful router establishes (RFC 9693 sections 4.5 and 4.6)",
         ),
-        (Procedure::SessionCapacity, "how many connections it can have (RFC 9693 section 4.9)"),
-        (Procedure::SessionTeardown, "how fast it deletes all of them (RFC 9693 section 4.8)"),
+        (Procedure::SessionCapacity, "maximum number of connections (RFC 9693 section 4.9)"),
+        (Procedure::SessionTeardown, "time to delete all connections (RFC 9693 section 4.8)"),
     ];
 
-    /// Its name in campaigns.
+    /// Returns the name used in campaign files.
     pub fn name(self) -> &'static str {
         match self {
             Procedure::SelfTest => "self-test",
@@ -90,13 +84,13 @@ impl Procedure {
         }
     }
 
-    /// Whether it is about the connections of a stateful router.
+    /// True if the procedure needs connections of a stateful router.
     pub fn needs_sessions(self) -> bool {
         use Procedure::{SessionCapacity, SessionRate, SessionTeardown};
         matches!(self, SessionRate | SessionCapacity | SessionTeardown)
     }
 
-    /// Whether it begins with the throughput, which is searched before then.
+    /// True if the procedure needs the result of `throughput` first.
     pub fn needs_throughput(self) -> bool {
         use Procedure::{BackToBack, Latency, Recovery, Reset, Soak, Variation};
         matches!(self, Latency | Variation | BackToBack | Soak | Recovery | Reset)

@@ -1,4 +1,4 @@
-//! Trials of a campaign, each of which is kept.
+//! Runs the trials of a campaign and stores each one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,53 +18,53 @@ use crate::search::profile::Waits;
 use crate::stats::latency::Ranked as _;
 use crate::trial::{Failure, Measure, Outcome, Request};
 
-/// Runs trials, and has each kept.
+/// Runs trials and stores each one.
 pub(super) struct Recorded<'a> {
-    /// Who sends and receives.
+    /// Engine that sends and receives.
     pub engine: Engine,
-    /// What is tested; `None` for the tester itself.
+    /// Router under test; `None` for the tester's self-test.
     pub dut: Option<&'a dyn Dut>,
-    /// Who keeps the trials.
+    /// Storage for the trials.
     pub keeper: &'a dyn Keeper,
-    /// Set when no trial is wanted any more.
+    /// Set when the campaign must stop.
     pub stop: &'a AtomicBool,
-    /// What is measured.
+    /// Key of the measured cell.
     pub key: Key,
-    /// The connections that trials go through; nothing without.
+    /// Connections that trials use, if any.
     pub sessions: Option<Sessions>,
-    /// The names of the flows of a direction.
+    /// Names of the flows of a direction.
     pub flows: Vec<String>,
-    /// What is measured now.
+    /// Current procedure.
     pub procedure: Procedure,
-    /// Which repetition of it, from 1 on.
+    /// Current repetition, from 1 on.
     pub repetition: u32,
-    /// What is waited for in each trial.
+    /// Waits of each trial.
     pub waits: Waits,
-    /// What measures energy and processor time; nothing for the tester itself.
+    /// Meters of energy and processor time; `None` for the tester's self-test.
     pub meters: Option<Meters>,
-    /// What they say without traffic.
+    /// Readings of the meters without traffic.
     pub idle: Vec<Measured>,
-    /// The last trial.
+    /// Last trial.
     pub last: Option<Trial>,
-    /// How near the tester came to what it can do.
+    /// Load of the tester in the current procedure.
     pub strain: Strain,
-    /// Frames that came as they should not.
+    /// Duplicated, reordered and misdirected frames of the current procedure.
     pub disorder: Disorder,
 }
 
-/// How near the tester came to what it can do, in the trials of a procedure.
+/// Load of the tester in the trials of a procedure, compared with its maximum rate later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Strain {
-    /// The largest load that was offered, frames a second.
+    /// Largest load offered, in frames a second.
     pub most_fps: f64,
-    /// Whether its ports refused frames.
+    /// True if the tester's ports refused frames.
     pub refused: bool,
-    /// The least load of which frames were lost, and whether ports had refused some of them: they would have been the router's.
+    /// Lowest load with loss, and true if the tester's ports had refused some of its frames.
     least_lossy: Option<(f64, bool)>,
 }
 
 impl Strain {
-    /// Whether the least load that was not forwarded whole was not sent whole.
+    /// True if the lowest load with loss was not fully sent.
     pub fn is_bound(&self) -> bool {
         self.least_lossy.is_some_and(|(_, refused)| refused)
     }
@@ -80,19 +80,19 @@ impl Strain {
 }
 
 impl Recorded<'_> {
-    /// Runs trials one directly after the other (RFC 2544 section 26.5 changes the load without a gap).
+    /// Runs trials without a gap between them (RFC 2544 section 26.5 changes the load in this way).
     ///
     /// # Errors
-    /// When there is no outcome, when a trial cannot be kept, or when none is wanted any more.
+    /// Returns an error if there is no outcome, a trial cannot be stored, or the campaign must stop.
     pub fn steps(&mut self, requests: &[Request]) -> Result<Vec<Trial>, Failure> {
-        // What warms up is before all connections.
+        // The warm-up runs before connections are established.
         if self.procedure != Procedure::WarmUp {
             self.connect()?;
         }
         self.watched(requests, |_, _| ())
     }
 
-    /// The same with what the engine sends now, where `came` is shown each frame that comes.
+    /// Runs trials of the engine's current traffic. `came` gets each received frame.
     ///
     /// # Errors
     /// As [`steps`](Self::steps).
@@ -120,7 +120,7 @@ impl Recorded<'_> {
             outcome.took += self.waits.restabilise;
             let refused = report.directions.iter().flatten().any(|flow| flow.refused > 0);
             self.strain.note(&outcome, refused);
-            // What meters say is of all steps together.
+            // The meters' readings cover all steps together.
             let work = (requests.len() == 1).then(|| self.work(&report));
             let meters = self.metered(&measured, work);
             let (flows, delays) = (self.flows(&report), Self::delays(&report)?);
@@ -145,7 +145,7 @@ impl Recorded<'_> {
         Ok(trials)
     }
 
-    /// What the router says that it counted so far, as names and values.
+    /// Returns the router's counters as names and values.
     pub fn counters(&self) -> Vec<(String, String)> {
         self.dut.map(|dut| dut.counters()).unwrap_or_default()
     }
@@ -154,7 +154,7 @@ impl Recorded<'_> {
         self.dut?.cpu_seconds()
     }
 
-    /// What was delivered, with the mean size of a flow's frames for each.
+    /// Returns the frames and bytes delivered. Bytes are estimated from the mean frame size of each flow.
     fn work(&self, report: &Report) -> Work {
         let (mut frames, mut bytes) = (0, 0.0);
         for (direction, flows) in self.engine.directions().iter().zip(&report.directions) {
@@ -166,7 +166,7 @@ impl Recorded<'_> {
         Work { frames, bytes: bytes.round() as u64 }
     }
 
-    /// What the meters say, with the figures of what was delivered, if that is known.
+    /// Returns the meters' readings, with the figures for the delivered traffic if that is known.
     fn metered(&self, measured: &[Measured], work: Option<Work>) -> Vec<Metered> {
         let all = measured.iter().enumerate().map(|(n, m)| {
             let idle = self.idle.get(n).and_then(|idle| idle.reading.as_ref().ok());
@@ -200,7 +200,7 @@ impl Recorded<'_> {
         all
     }
 
-    /// The delays of all frames that carry their time. One that was lost counts with the trial and the wait for stragglers.
+    /// Returns the delays of all time-stamped frames. A lost frame counts with the trial's time plus the wait for late frames.
     fn delays(report: &Report) -> Result<Option<Delays>, Failure> {
         let stamped = || report.directions.iter().flatten().filter(|f| f.delays.frames() > 0);
         let Some(first) = stamped().next() else { return Ok(None) };
@@ -245,7 +245,7 @@ mod tests {
         let mut strain = Strain::default();
         note(&mut strain, 4e5, 10, true);
         assert!(strain.is_bound() && strain.refused);
-        // The bound is below: all of that was sent, and some was lost.
+        // Now the bound is this lower load, which was fully sent.
         note(&mut strain, 2e5, 10, false);
         assert!(!strain.is_bound() && strain.refused);
         note(&mut strain, 1e5, 0, false);

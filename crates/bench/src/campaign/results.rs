@@ -1,4 +1,4 @@
-//! What a campaign found: one document, which reports and comparisons are made of.
+//! Results of a campaign: one document, from which reports and comparisons are made.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,59 +23,59 @@ use super::procedure::Procedure;
 use super::provenance::Provenance;
 use super::trial::{Flow, Trial};
 
-/// What a campaign found, or has found so far.
+/// Results of a campaign, complete or so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// What was asked.
+    /// The campaign.
     pub campaign: Campaign,
-    /// What procedures were run with.
+    /// The profile that the procedures used.
     pub profile: Profile,
-    /// Where and when.
+    /// Time, machine and programs.
     pub provenance: Provenance,
-    /// In what the profile is not as the RFCs have it, and what the testbed means for the numbers.
+    /// Deviations from the RFCs, and what the testbed means for the numbers.
     pub conditions: Vec<String>,
-    /// The routers that were measured.
+    /// Routers that were measured.
     pub duts: Vec<Facts>,
     /// One for each router, traffic and size.
     pub cells: Vec<Cell>,
-    /// What must be known of the results besides: a router that was not stopped, a meter that was not there.
+    /// Caveats about results, such as a router that was not stopped, or a missing meter.
     #[serde(default)]
     pub caveats: Vec<String>,
-    /// What could not be measured, and why.
+    /// Failed measurements, with the reason.
     pub failures: Vec<String>,
 }
 
 impl Results {
-    /// Whether no procedure found anything with any router.
+    /// True if no procedure has a result with any router.
     pub fn is_empty(&self) -> bool {
         self.cells.iter().all(|cell| cell.measurements.is_empty())
     }
 }
 
-/// What is measured: a router, with a traffic, at a size.
+/// Key of a cell: a router, a traffic, a frame size and the options of the test.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// The router's name in the campaign; empty for the tester itself, over a cable.
     pub dut: String,
     /// The traffic's name.
     pub traffic: String,
-    /// Bytes with frame check sequence.
+    /// Frame size in bytes, with frame check sequence.
     pub size: usize,
-    /// Both directions at once; every load is that of each.
+    /// True if both directions send at once; a load then applies to each direction.
     pub bidirectional: bool,
-    /// To so many networks, each with a route; 0: to those of the traffic.
+    /// Number of destination networks, each with a route; 0 for the traffic's own destinations.
     #[serde(default)]
     pub routes: u32,
-    /// Through so many connections; 0: without.
+    /// Number of connections; 0 for none.
     #[serde(default)]
     pub sessions: u32,
-    /// In so many flows; 0: in those of the traffic.
+    /// Number of flows; 0 for the traffic's own.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub flows: u32,
 }
 
 impl Key {
-    /// The traffic in words: its name, and how many routes it is to, how many sessions it goes through, or how many flows it has.
+    /// Returns the traffic's name with the numbers of routes, sessions and flows that are set.
     pub fn label(&self) -> String {
         let all = [(self.routes, "route"), (self.sessions, "session"), (self.flows, "flow")];
         let ending = |n| if n == 1 { "" } else { "s" };
@@ -84,30 +84,30 @@ impl Key {
     }
 }
 
-/// All that was found with a router, a traffic and a size.
+/// Results of a router with a traffic and frame size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// What was measured.
+    /// Router, traffic, size and options.
     #[serde(flatten)]
     pub key: Key,
-    /// What the tester can do with this traffic where there is no router, frames a second in each direction.
+    /// Maximum rate of the tester with this traffic and no router, in frames a second per direction.
     pub tester_fps: f64,
-    /// The most that the link carries, frames a second in each direction.
+    /// Maximum rate of the link, in frames a second per direction.
     pub link_fps: f64,
-    /// What each meter says of a time in which nothing is sent.
+    /// Reading of each meter without traffic.
     #[serde(default)]
     pub idle: Vec<energy::Measured>,
-    /// One for each procedure, in the order of the campaign.
+    /// One result for each procedure, in the order of the campaign.
     pub measurements: Vec<Measurement>,
 }
 
 impl Cell {
-    /// What a procedure found, if it was run.
+    /// Returns the result of a procedure, if there is one.
     pub fn found(&self, procedure: Procedure) -> Option<&Measurement> {
         self.measurements.iter().find(|m| m.found.procedure() == procedure)
     }
 
-    /// The throughput to quote, frames a second in each direction: the median of its repetitions.
+    /// Returns the throughput to quote, in frames a second per direction: the median of the repetitions.
     pub fn throughput_fps(&self) -> Option<f64> {
         match &self.found(Procedure::Throughput)?.found {
             Found::Throughput(searches) => median_throughput(searches),
@@ -115,7 +115,7 @@ impl Cell {
         }
     }
 
-    /// The rate at which connections are established, connections a second: the median of its repetitions.
+    /// Returns the connection establishment rate, in connections a second: the median of the repetitions.
     pub fn session_fps(&self) -> Option<f64> {
         match &self.found(Procedure::SessionRate)?.found {
             Found::SessionRate(all) => median_rate(all),
@@ -124,61 +124,61 @@ impl Cell {
     }
 }
 
-/// The median of the searches that found a throughput; `None` when none did.
+/// Returns the median of the searches with a result; `None` if no search has one.
 pub fn median_throughput(searches: &[ThroughputResult]) -> Option<f64> {
     crate::stats::Runs::new(&throughputs(searches)).ok().map(|runs| runs.median())
 }
 
-/// The median of the searches that found a rate of connections; `None` when none did.
+/// Returns the median of the searches for a connection rate; `None` if no search has a result.
 pub fn median_rate(all: &[RateResult]) -> Option<f64> {
     median_throughput(&all.iter().map(|found| found.search.clone()).collect::<Vec<_>>())
 }
 
-/// What each search found, frames a second; a search that found no load which is forwarded whole counts as 0.
+/// Returns the throughput of each search in frames a second, 0 if every load lost frames. Skips searches that failed or ran out of budget.
 pub fn throughputs(searches: &[ThroughputResult]) -> Vec<f64> {
     let decided = |s: &&ThroughputResult| !matches!(s.ended, Ended::Failed(_) | Ended::OutOfBudget);
     searches.iter().filter(decided).map(|s| s.throughput_fps.unwrap_or(0.0)).collect()
 }
 
-/// What came of a procedure.
+/// Outcome of a procedure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// What it found.
+    /// The result itself.
     pub found: Found,
-    /// Whether the limit may be the tester's: more than 90 % of what it can do was reached, or trials that bounded the result were invalid.
+    /// True if the tester may have set the limit: the result exceeds 90 % of the tester's maximum rate, or rests on invalid trials.
     pub limited_by_tester: bool,
-    /// Trials that were invalid and were repeated for that: they are in none of what was found.
+    /// Invalid trials that were repeated; the result does not include them.
     #[serde(default)]
     pub repeated: u64,
-    /// Frames that came as they should not.
+    /// Frames that arrived duplicated, reordered or on the wrong port.
     #[serde(default)]
     pub disorder: Disorder,
-    /// What the router counted meanwhile, as names and values.
+    /// Increase of the router's counters during the procedure, as names and values.
     pub counters: Vec<(String, String)>,
 }
 
 impl Measurement {
-    /// Whether the limit at one of its loads may be the tester's.
+    /// True if the tester may have set the limit at this load.
     pub fn is_limited_at(&self, at: &DelaysAt) -> bool {
         self.limited_by_tester && at.limited_by_tester.unwrap_or(true)
     }
 }
 
-/// Frames that came as they should not, in all trials of a procedure, the repeated ones included.
+/// Duplicated, reordered and misdirected frames of all trials of a procedure, repeated trials included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disorder {
-    /// Different frames that came.
+    /// Distinct frames received.
     pub received: u64,
-    /// Frames that had come before.
+    /// Frames received more than once.
     pub duplicated: u64,
-    /// Frames that came behind one that was sent later (RFC 4737 section 3.3).
+    /// Frames that arrived after one that was sent later (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// Frames that came by another port than they should.
+    /// Frames that arrived on the wrong port.
     pub astray: u64,
 }
 
 impl Disorder {
-    /// With the frames of another trial.
+    /// Adds the frames of a trial.
     pub(super) fn note(&mut self, trial: &Trial) {
         let sum = |of: fn(&Flow) -> u64| trial.flows.iter().map(of).sum::<u64>();
         self.received += sum(|flow| flow.received);
@@ -187,13 +187,13 @@ impl Disorder {
         self.astray += trial.astray;
     }
 
-    /// Whether there was none.
+    /// True if no frame was duplicated, reordered or misdirected.
     pub fn is_none(&self) -> bool {
         self.duplicated + self.reordered + self.astray == 0
     }
 }
 
-/// What a procedure found.
+/// Result of a procedure, by procedure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "procedure", content = "result", rename_all = "kebab-case")]
 pub enum Found {
@@ -205,30 +205,30 @@ pub enum Found {
     Variation(Vec<DelaysAt>),
     /// Loss at falling loads.
     LossRate(LossRateResult),
-    /// The longest bursts.
+    /// Longest bursts without loss.
     BackToBack(BackToBackResult),
-    /// Non-drop and partial-drop rates, or the goals of the profile.
+    /// Non-drop and partial-drop rates, or the campaign's own goals.
     NdrPdr(MlrResult),
-    /// What comes back of the most that can be sent.
+    /// Rate received at the highest load.
     MaximumReceiveRate(FixedResult),
-    /// What is lost at given loads, and how long frames take.
+    /// Loss and delays at given loads.
     Loads(Vec<DelaysAt>),
-    /// What is lost at one load over a long time.
+    /// Loss at one load over a long time.
     Soak(FixedResult),
-    /// How long the router takes to recover from overload.
+    /// Recovery times after overload, one for each repetition.
     Recovery(Vec<Recovery>),
-    /// How long a restart of the router stops forwarding.
+    /// Outages by restarts, one for each repetition.
     Reset(Vec<Reset>),
-    /// How fast connections are established: one search for each repetition.
+    /// Connection establishment rate: one search for each repetition.
     SessionRate(Vec<RateResult>),
-    /// How many connections there can be: one search for each repetition.
+    /// Maximum number of connections: one search for each repetition.
     SessionCapacity(Vec<CapacityResult>),
-    /// How long it takes to delete all connections.
+    /// Times to delete all connections, one for each repetition.
     SessionTeardown(Vec<Teardown>),
 }
 
 impl Found {
-    /// By which procedure.
+    /// Returns the procedure of this result.
     pub fn procedure(&self) -> Procedure {
         match self {
             Found::Throughput(_) => Procedure::Throughput,
@@ -252,31 +252,31 @@ impl Found {
 /// Trials at a load, with the delay of each frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DelaysAt {
-    /// What the load is, in words: "50 % of the throughput".
+    /// Description of the load, such as "50 % of the throughput".
     pub name: String,
     /// Frames a second in each direction.
     pub load_fps: f64,
-    /// Whether what was lost may have been lost by the tester: the load is more than 90 % of what it can do, or its ports refused frames.
-    /// `None` in results of before this was said of each load: what is said of all loads holds.
+    /// True if the tester may have caused the loss: the load exceeds 90 % of its maximum rate, or its ports refused frames. `None` in old
+    /// results, which have only [`Measurement::limited_by_tester`] for all loads.
     #[serde(default)]
     pub limited_by_tester: Option<bool>,
-    /// One for each repetition.
+    /// One trial for each repetition.
     pub runs: Vec<DelayRun>,
 }
 
-/// One trial of delays.
+/// A trial with delays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DelayRun {
-    /// The trial.
+    /// Outcome of the trial.
     pub outcome: Outcome,
-    /// What frames took; `None` when none came, or none carries its time.
+    /// Delays of the frames; `None` if no time-stamped frame arrived.
     pub delays: Option<Delays>,
-    /// What it took of processors and energy.
+    /// Processor time and energy of the trial.
     pub usage: Usage,
 }
 
 impl DelayRun {
-    /// Why it says nothing of the router; empty when it is valid.
+    /// Returns why the trial is invalid; empty if it is valid.
     pub fn invalid(&self) -> &[Invalid] {
         &self.outcome.invalid
     }
@@ -285,82 +285,84 @@ impl DelayRun {
 /// The delays of the frames of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delays {
-    /// As RFC 8219 has them: lost frames are in all of them, with their penalty.
+    /// Figures of RFC 8219; each lost frame counts with a penalty delay.
     pub figures: LatencyFigures,
-    /// Differences of successive frames, where they were recorded.
+    /// Delay differences of successive frames, if they were recorded.
     pub ipdv: Option<IpdvFigures>,
-    /// The histogram of frames that came, in rising order: the greatest delay that a bin counts, in nanoseconds, and how many. Bins
-    /// are a thousandth wide.
+    /// Histogram of the received frames, in rising order: a bin's largest delay in nanoseconds, and its number of frames. Bins are 0.1 %
+    /// wide.
     pub bins: Vec<(u64, u64)>,
 }
 
-/// What a trial took of processors and of energy.
+/// Processor time and energy of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// How long that was, in seconds: waits included.
+    /// Time covered in seconds, waits included.
     pub seconds: f64,
-    /// Processors that were busy on the whole machine meanwhile, the tester's included.
+    /// Mean number of busy processors on the whole machine, the tester's included.
     pub busy: Option<f64>,
-    /// Processors that the router used.
+    /// Mean number of processors that the router used.
     pub dut_busy: Option<f64>,
-    /// What each meter of the campaign says.
+    /// Reading of each meter of the campaign.
     pub meters: Vec<Metered>,
 }
 
-/// What a meter says of a trial, or of a time without traffic.
+/// Reading of a meter for a trial, or for a time without traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metered {
-    /// Its name.
+    /// The meter's name.
     pub meter: String,
-    /// What it measures: processor time is no energy.
+    /// Quantity that it measures; processor time is not energy.
     pub kind: energy::Kind,
-    /// Its reading, or why it has none.
+    /// The reading, or why there is none.
     pub reading: Result<energy::Reading, energy::Fault>,
-    /// The figures of the papers, of what was delivered in the trial.
+    /// The papers' figures for the traffic delivered in the trial.
     pub figures: Option<energy::Results>,
 }
 
-/// How the router recovered from overload (RFC 2544 section 26.5).
+/// A recovery from overload (RFC 2544 section 26.5).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// The overload, frames a second in each direction.
+    /// Overload in frames a second per direction.
     pub overload_fps: f64,
-    /// Half of it, under which the router recovers.
+    /// Half the overload, at which the router recovers.
     pub relief_fps: f64,
-    /// From the moment when the load was halved to the last frame that was lost, in seconds; `None` when frames were lost to the end.
+    /// Seconds from the halving of the load to the last lost frame; `None` if frames were lost to the end.
     pub seconds: Option<f64>,
-    /// Both trials.
+    /// Outcomes of both trials.
     pub outcomes: Vec<Outcome>,
 }
 
-/// How long the deletion of a whole connection tracking table took (RFC 9693 section 4.8).
+/// A deletion of the whole connection table (RFC 9693 section 4.8).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Teardown {
-    /// The attempt that filled the table.
+    /// Attempt that filled the table.
     pub filled: Attempt,
-    /// From the command to its end, in seconds.
+    /// Run time of the deleting command in seconds.
     pub seconds: f64,
-    /// The same of a table that is empty: what the command takes by itself.
+    /// Run time of the same command with an empty table, in seconds.
     pub empty_seconds: f64,
-    /// Connections that the router counts afterwards; `None` if it does not say.
+    /// Connections that the router still counts; `None` if it has no count.
     pub left: Option<u64>,
 }
 
 impl Teardown {
-    /// Connections a second, what the command takes by itself left out; `None` where that is no less than all.
+    /// Returns the deletion rate in connections a second, without the command's own run time. `None` if the full table took no longer than
+    /// the
+    /// empty one.
     pub fn per_second(&self) -> Option<f64> {
         let seconds = self.seconds - self.empty_seconds;
         (seconds > 0.0).then(|| self.filled.connections as f64 / seconds)
     }
 }
 
-/// How long a restart took (RFC 2544 section 26.6, RFC 6201).
+/// A restart of the router (RFC 2544 section 26.6, RFC 6201).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reset {
-    /// Frames a second in each direction meanwhile.
+    /// Load in frames a second per direction.
     pub load_fps: f64,
-    /// By frames lost (RFC 6201 section 4.1), in seconds; `None` when the router forwarded nothing any more.
+    /// Outage in seconds, from the number of lost frames (RFC 6201 section 4.1); `None` if the router did not forward again.
     pub seconds: Option<f64>,
-    /// The trial.
+    /// Outcome of the trial.
     pub outcome: Outcome,
 }

@@ -14,17 +14,18 @@ use crate::search::profile::Deviation;
 use crate::testbed::Bed;
 use crate::trial::{Failure, Request};
 
-/// Buffers of the tester: two receive rings, and what is under way.
+/// Buffers of the tester: for two receive rings and the frames in flight.
 const BUFFERS: usize = 32 * 1024;
 
-/// What is sent through a simulated router to know how exactly delays are measured.
+/// Load sent through a simulated router, to determine the error of measured delays.
 const ACCURACY: Request = Request { load_fps: 100_000.0, duration: Duration::from_millis(100) };
 
-/// Runs a campaign in namespaces of its own, has each trial and each result kept, and says what it does on the way. Ends early when
-/// `stop` is set; what was found until then is in the results.
+/// Runs a campaign and reports progress to `say`. Each trial and result goes to the keeper. Ends early when `stop` is set, with the results
+/// so far.
 ///
 /// # Errors
-/// When not even a testbed can be had, or results cannot be kept. What a router does is part of the results.
+/// Returns an error if the testbed fails, if every self-test fails, or if results cannot be stored. Failures of a router are part of the
+/// results.
 pub fn run(
     campaign: &Campaign,
     keeper: &dyn Keeper,
@@ -41,14 +42,14 @@ pub fn run(
     let mut results = head(campaign);
     let exact = delay_error_ns(&pool, ACCURACY)?;
     results.conditions.splice(0..0, bed.conditions().into_iter().chain([format!(
-        "The tester finds delays longer than they are by {:.2} µs at the median, of a simulated router, when the campaign begins.",
+        "The tester overestimates delays by {:.2} µs at the median, measured with a simulated router when the campaign began.",
         exact / 1e3
     )]));
     let place = |case: &Case| format!("{}, {} bytes", case.key.label(), case.key.size);
     let mut cases = Vec::new();
     for (test, size) in campaign.cells() {
         let mut case = Case::new(test, size, &bed);
-        say(&format!("what the tester itself can do: {}", place(&case)));
+        say(&format!("self-test of the tester: {}", place(&case)));
         match setup.self_test(&case, &bed) {
             Ok(fps) => {
                 case.tester_fps = fps;
@@ -87,7 +88,7 @@ pub fn run(
         let bed = cable.as_mut().unwrap_or(&mut bed);
         match keeper.dut(&router.facts)? {
             0 => {}
-            n => say(&format!("{name} is not what it was before: its {n} results of then are dropped")),
+            n => say(&format!("{name} has changed since the interruption: its {n} old results are dropped")),
         }
         results.duts.push(router.facts.clone());
         for case in &mut cases {
@@ -98,20 +99,20 @@ pub fn run(
             setup.cell(case, bed, &mut *router.dut, &mut left, &mut results)?;
         }
         if let Err(e) = router.dut.end() {
-            let why = "it may still run, and have forwarded frames of the routers after it";
-            // Of the others' results, which stay when this one's are dropped.
+            let why = "it may still run, and may have forwarded frames of later routers";
+            // A caveat of all results: those of other routers stay when this router's are dropped.
             results.warn("", format!("{name}: {e}: {why}"), keeper)?;
         }
     }
     Ok(results)
 }
 
-/// A deviation among the conditions.
+/// Formats a deviation as a condition.
 fn deviates(deviation: &Deviation) -> String {
-    format!("Not as the RFC: {deviation}.")
+    format!("Deviation from {deviation}.")
 }
 
-/// What is known before anything is measured.
+/// Returns the results document as it is before any measurement.
 pub fn head(campaign: &Campaign) -> Results {
     Results {
         conditions: campaign.deviations().iter().map(deviates).collect(),
@@ -126,14 +127,14 @@ pub fn head(campaign: &Campaign) -> Results {
 }
 
 impl Results {
-    /// Notes, and has kept, what could not be measured.
+    /// Records and stores a failure.
     pub(super) fn fail(&mut self, why: String, keeper: &dyn Keeper) -> Result<(), Failure> {
         keeper.failure(&why)?;
         self.failures.push(why);
         Ok(())
     }
 
-    /// Notes, and has kept, what must be known of a router's results, or without its name of all; once.
+    /// Records and stores a caveat once, about a router's results, or about all results if `dut` is empty.
     pub(super) fn warn(&mut self, dut: &str, what: String, keeper: &dyn Keeper) -> Result<(), Failure> {
         keeper.caveat(dut, &what)?;
         if !self.caveats.contains(&what) {
@@ -143,7 +144,7 @@ impl Results {
     }
 }
 
-/// How much of a campaign is left.
+/// Progress of a campaign in procedures.
 pub(super) struct Left {
     begun: Instant,
     done: usize,
@@ -151,7 +152,7 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// What is about to be done, in words.
+    /// Returns the progress text of the next procedure, such as "3/8, about 5m left:".
     pub fn next(&mut self) -> String {
         let rest = self.of.saturating_sub(self.done);
         let left = match self.done {
@@ -163,7 +164,7 @@ impl Left {
     }
 }
 
-/// In words, as exactly as can be known.
+/// Formats the time left, in whole minutes from ten minutes on.
 pub(super) fn time_left(time: Duration) -> String {
     let rounded = match time.as_secs() {
         s @ 0..600 => s,

@@ -1,4 +1,4 @@
-//! Times, as a campaign's file has them.
+//! Times in a campaign's file.
 
 use std::time::Duration;
 
@@ -25,23 +25,23 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-/// Waits of a trial in place of the profile's (RFC 2544 section 23), in seconds.
+/// Waits of a trial in seconds (RFC 2544 section 23), which override the profile's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct WaitsSpec {
-    /// For frames that are still under way.
+    /// Wait for frames that are still in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub residual: Option<Seconds>,
     /// For the router to become stable before the next trial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restabilise: Option<Seconds>,
-    /// Once with each traffic and size, after what is learned before anything counts.
+    /// Wait once for each traffic and size, after the warm-up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_learning: Option<Seconds>,
 }
 
 impl WaitsSpec {
-    /// The profile's waits with these in their place.
+    /// Returns the profile's waits with these overrides.
     pub fn over(&self, waits: Waits) -> Waits {
         let or = |ours: Option<Seconds>, theirs| ours.map_or(theirs, |s| s.0);
         Waits {

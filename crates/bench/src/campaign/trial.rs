@@ -1,4 +1,4 @@
-//! The record of a trial: everything that is known of it, as one document.
+//! The record of a trial: one document with all its data.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,63 +6,63 @@ use super::procedure::Procedure;
 use super::results::{Delays, Key, Usage};
 use crate::trial::Outcome;
 
-/// A trial of a campaign. All of them are kept, also those that were repeated because they were invalid.
+/// A trial of a campaign. All trials are stored, including invalid ones that were repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// What was measured.
+    /// Key of the measured cell.
     pub key: Key,
-    /// For which procedure.
+    /// Procedure that ran the trial.
     pub procedure: Procedure,
-    /// Its repetition, from 1 on.
+    /// Repetition of the procedure, from 1 on.
     pub repetition: u32,
-    /// When it began: RFC 3339, UTC.
+    /// Start time: RFC 3339, UTC.
     pub at: String,
-    /// What came of it, all flows together.
+    /// Outcome of all flows together.
     pub outcome: Outcome,
-    /// What came of each flow, direction by direction.
+    /// Outcome of each flow, direction by direction.
     pub flows: Vec<Flow>,
-    /// Frames that came by another port than they should.
+    /// Frames that arrived on the wrong port.
     pub astray: u64,
-    /// Frames that came, and were none of this trial's.
+    /// Received frames that do not belong to this trial.
     pub foreign: u64,
-    /// Of those, questions for hosts behind each port, which were answered (ARP, Neighbor Discovery).
+    /// Of those, ARP and Neighbor Discovery requests for hosts behind each port, which the tester answered.
     #[serde(default)]
     pub asked: Vec<u64>,
-    /// Delays of all frames of all flows that carry their time.
+    /// Delays of the time-stamped frames of all flows.
     pub delays: Option<Delays>,
-    /// What it took of processors and of energy.
+    /// Processor time and energy.
     pub usage: Usage,
 }
 
-/// What came of a flow.
+/// Outcome of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// The number of its direction, from 0 on.
+    /// Number of its direction, from 0 on.
     pub direction: usize,
-    /// Its name in the description of the traffic.
+    /// Name in the traffic's description.
     pub name: String,
     /// Frames that should have been sent.
     pub intended: u64,
-    /// Frames that the port took.
+    /// Frames that the port accepted.
     pub sent: u64,
-    /// Frames that the port refused, because its ring was full.
+    /// Frames that the port refused because its ring was full.
     pub refused: u64,
-    /// Frames that the tester had no buffer for.
+    /// Frames that were not made because the tester had no free buffer.
     pub unmade: u64,
-    /// Different frames that came back.
+    /// Distinct frames received.
     pub received: u64,
-    /// Frames that had come before.
+    /// Frames received more than once.
     pub duplicated: u64,
-    /// Frames that came behind one that was sent later (RFC 4737 section 3.3).
+    /// Frames that arrived after one that was sent later (RFC 4737 section 3.3).
     pub reordered: u64,
-    /// Frames that were overdue at once, at most.
+    /// Largest number of frames that were overdue at the same time.
     pub lag: u64,
-    /// How fast the sender was for 10 ms or 256 frames at most, as a multiple of the rate.
+    /// Peak sending rate over at most 10 ms or 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
-    /// How long sending took, as a multiple of what it should have.
+    /// Sending time as a multiple of the intended time.
     pub late: f64,
-    /// When the last frame that was lost should have been sent, in seconds from the start.
+    /// Scheduled sending time of the last lost frame, in seconds from the start.
     pub last_lost: Option<f64>,
-    /// When the last frame that came should have been sent, in seconds from the start.
+    /// Scheduled sending time of the last received frame, in seconds from the start.
     pub last_received: Option<f64>,
 }

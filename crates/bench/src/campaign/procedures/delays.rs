@@ -1,4 +1,4 @@
-//! Procedures that measure delays, at loads that are known.
+//! Procedures that measure delays at known loads.
 
 use std::time::Duration;
 
@@ -39,12 +39,16 @@ pub(super) fn loads(b: &mut Bench<'_>) -> Result {
         all.extend(at(b, load.to_string(), fps, (b.profile.duration, b.profile.repetitions), after)?);
     }
     if all.is_empty() {
-        return Err(Failure("the links carry none of the loads, or there is no frame in a trial".into()));
+        return Err(Failure(
+            "no load can be measured: each exceeds the links' rate, or is too small for a frame in a trial"
+                .into(),
+        ));
     }
     Ok((Found::Loads(all), false))
 }
 
-/// Trials at a load, so long and so often, before as many at each of `after` more loads; none when it is so small that it has no frame.
+/// Runs `repetitions` trials of `duration` at a load; `after` more loads follow, for the time left. `None` if the load is too small for a
+/// frame in a trial.
 fn at(
     b: &mut Bench<'_>,
     name: String,
@@ -57,7 +61,7 @@ fn at(
         return Ok(None);
     }
     let mut runs = Vec::new();
-    // Each load is judged by itself.
+    // Each load has its own verdict on the tester's limit.
     b.valid.inner_mut().strain = Strain::default();
     for repetition in 1..=repetitions {
         b.tell_run(

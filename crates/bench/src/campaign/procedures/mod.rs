@@ -1,4 +1,4 @@
-//! The procedures: what a campaign does with a router, a traffic and a size.
+//! The procedures that a campaign runs with a router, a traffic and a frame size.
 
 mod delays;
 mod outage;
@@ -19,34 +19,34 @@ use crate::search::{Ended, Progress, Valid};
 use crate::sessions::Establish as _;
 use crate::trial::{Failure, Measure as _, Request};
 
-/// The least load that is distinguished from none, frames a second.
+/// Lowest load of searches, in frames a second.
 pub(super) const LEAST: f64 = 1_000.0;
-/// How long a trial of the warming lasts.
+/// Sending time of a warm-up trial.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// How long a router may take until it forwards all of that.
+/// Maximum time until a router forwards all frames of a warm-up trial.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections that warm up a stateful router.
+/// Connections of the warm-up of a stateful router.
 const FEW: u64 = 64;
-/// Of what the tester itself can do, so much is the router's for sure.
+/// Share of the tester's maximum rate below which the router, not the tester, sets the limit.
 const OURS: f64 = 0.9;
 
-/// What procedures are run with.
+/// Context in which procedures run.
 pub(super) struct Bench<'a> {
-    /// Who runs the trials.
+    /// Runner of the trials, which repeats invalid ones.
     pub valid: Valid<Recorded<'a>>,
-    /// What was asked.
+    /// The campaign.
     pub campaign: &'a Campaign,
     /// Times and repetitions.
     pub profile: &'a Profile,
-    /// What the tester can do, frames a second in each direction.
+    /// Maximum rate of the tester, in frames a second per direction.
     pub tester_fps: f64,
-    /// What the link carries.
+    /// Maximum rate of the link, in frames a second per direction.
     pub link_fps: f64,
-    /// What the router forwards without loss, once that is known.
+    /// The router's throughput in frames a second per direction, once it is known.
     pub throughput_fps: Option<f64>,
-    /// How fast it establishes connections, connections a second, once that is known.
+    /// The router's connection establishment rate in connections a second, once it is known.
     pub session_fps: Option<f64>,
-    /// Is told what goes on.
+    /// Receives progress lines.
     pub say: &'a dyn Fn(&str),
 }
 
@@ -54,7 +54,7 @@ impl Bench<'_> {
     /// Runs a procedure.
     ///
     /// # Errors
-    /// With the cause when it has no result.
+    /// Returns the cause if there is no result.
     pub fn run(&mut self, procedure: Procedure) -> Result<Measurement, Failure> {
         self.valid.inner_mut().procedure = procedure;
         self.valid.inner_mut().repetition = 1;
@@ -77,7 +77,7 @@ impl Bench<'_> {
             Procedure::SessionCapacity => sessions::capacity(self)?,
             Procedure::SessionTeardown => sessions::teardown(self)?,
             Procedure::SelfTest | Procedure::WarmUp => {
-                return Err(Failure(format!("{} is no procedure of a campaign's own", procedure.name())));
+                return Err(Failure(format!("internal error: a campaign cannot run {}", procedure.name())));
             }
         };
         let limited_by_tester = unproved || self.is_limited(&found);
@@ -87,15 +87,15 @@ impl Bench<'_> {
         Ok(Measurement { found, limited_by_tester, repeated, disorder, counters })
     }
 
-    /// Neighbours are found, tables and caches are warm before anything counts.
+    /// Resolves neighbours and fills tables and caches before the first trial that counts.
     ///
     /// # Errors
-    /// When the router forwards nothing, with what is known of why.
+    /// Returns an error with known details if the router forwards nothing.
     pub fn warm_up(&mut self) -> Result<(), Failure> {
         let trials = self.valid.inner_mut();
         trials.procedure = Procedure::WarmUp;
         let request = Request { load_fps: LEAST, duration: WARM_UP };
-        // A router that has just started may still be asking whether its addresses are its own (RFC 4862 section 5.4).
+        // A router that has just started may still run duplicate address detection (RFC 4862 section 5.4).
         let until = Instant::now() + PATIENCE;
         let mut outcome = trials.measure(request)?;
         while outcome.lost() > 0 && Instant::now() < until {
@@ -106,7 +106,7 @@ impl Bench<'_> {
             let told = trials.last.as_ref().map(|trial| silence::told(trial, &trials.counters(), &said));
             return Err(Failure(told.unwrap_or_default()));
         }
-        // The responder's side, too.
+        // Warm up the responder's side, too.
         while let Some(few) = trials.sessions.as_ref().map(|s| s.connections.min(FEW)) {
             if trials.establish(few, LEAST)?.holds() || Instant::now() > until {
                 break;
@@ -116,7 +116,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Whether the limit may be the tester's: it came near to what it can do, or did not send what was then counted as lost.
+    /// True if the tester may have set the limit: the load came near its maximum rate, or its ports refused frames that then counted as
+    /// lost.
     fn is_limited(&self, found: &Found) -> bool {
         let strain = &self.valid.inner().strain;
         let near = |fps: f64| fps > OURS * self.tester_fps;
@@ -132,13 +133,13 @@ impl Bench<'_> {
         }
     }
 
-    /// Whether the trials since strain was last forgotten came near to what the tester can do, or its ports refused frames.
+    /// True if a trial since the last reset of the strain came near the tester's maximum rate, or its ports refused frames.
     fn is_strained(&self) -> bool {
         let strain = &self.valid.inner().strain;
         strain.refused || strain.most_fps > OURS * self.tester_fps
     }
 
-    /// The load that a result is about, frames a second.
+    /// Returns the load that a result is about, in frames a second.
     fn reached(&self, found: &Found) -> Option<f64> {
         match found {
             Found::Throughput(_) => self.throughput_fps,
@@ -151,12 +152,12 @@ impl Bench<'_> {
         }
     }
 
-    /// The most that is worth trying.
+    /// Returns the highest load to try, in frames a second.
     fn max_fps(&self) -> f64 {
         self.tester_fps.min(self.link_fps).max(2.0 * LEAST)
     }
 
-    /// Tells which of so many trials alike begins, and how long they and as many at each of `after` more loads take.
+    /// Reports the repetition that begins, and the time left for all repetitions at this load and at `after` more loads.
     fn tell_run(&self, what: &str, (run, of): (u32, u32), duration: Duration, after: usize) {
         let Waits { residual, restabilise, .. } = self.profile.waits;
         let rest = (of + 1).saturating_sub(run) + of.saturating_mul(after as u32);
@@ -164,16 +165,15 @@ impl Bench<'_> {
         (self.say)(&format!("  {what}: {run}/{of}; {left}"));
     }
 
-    /// The throughput, for procedures that begin with it.
+    /// Returns the throughput, for procedures that need it.
     fn throughput(&self) -> Result<f64, Failure> {
-        let none = || {
-            Failure("the router forwards no load without loss: there is no throughput to begin with".into())
-        };
+        let none =
+            || Failure("there is no throughput to start from: the router loses frames at every load".into());
         self.throughput_fps.filter(|fps| *fps > 0.0).ok_or_else(none)
     }
 }
 
-/// What counters counted between two looks. One that is not a number, or that began anew meanwhile, is as it was at the second.
+/// Returns the increase of each counter between two readings. A counter that is no number, or was reset, keeps its second reading.
 fn counted(before: &[(String, String)], after: Vec<(String, String)>) -> Vec<(String, String)> {
     let less = |(name, now): (String, String)| {
         let then = before.iter().find(|(known, _)| *known == name);
@@ -184,7 +184,7 @@ fn counted(before: &[(String, String)], after: Vec<(String, String)>) -> Vec<(St
     after.into_iter().map(less).collect()
 }
 
-/// Tells how far a search is.
+/// Reports the progress of a search.
 fn tell(what: &str, p: &Progress<'_>, say: &dyn Fn(&str)) {
     let goal = if p.goal.is_empty() { String::new() } else { format!(" {}", p.goal) };
     let (load, loss) = (p.outcome.request.load_fps, p.outcome.loss_ratio() * 100.0);
@@ -192,7 +192,7 @@ fn tell(what: &str, p: &Progress<'_>, say: &dyn Fn(&str)) {
     say(&format!("  {what}{goal}: {trial}; {} s or less left", p.time_left.as_secs()));
 }
 
-/// A search that a trial without an outcome ended has failed.
+/// Turns a search that ended with a failed trial into an error.
 fn completed<T>(ended: &Ended, result: T) -> Result<T, Failure> {
     match ended {
         Ended::Failed(why) => Err(Failure(why.clone())),

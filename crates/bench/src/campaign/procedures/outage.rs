@@ -1,4 +1,4 @@
-//! Procedures that measure how long a router does not forward.
+//! Procedures that measure outages of a router.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::trial::{Failure, Request};
 
 type Result = std::result::Result<(Found, bool), Failure>;
 
-/// The router is watched for so long at least after it was relieved.
+/// Minimum time at the halved load after an overload.
 const RELIEVED: Duration = Duration::from_secs(2);
 
-/// Who has forwarded nothing for so long when a trial ends is not back, in seconds.
+/// Seconds before the end of a trial in which a restarted router must forward frames, or it counts as not back.
 const BACK: f64 = 0.5;
 
 pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
@@ -38,7 +38,7 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
         let trials = b.valid.until(are_valid, |trials| trials.steps(&requests))?;
         let Some(relieved) = trials.last() else { continue };
         let last_lost = relieved.flows.iter().filter_map(|f| f.last_lost).reduce(f64::max);
-        // Who loses the very last frames has not recovered.
+        // A router that loses the very last frames has not recovered.
         let end = requests[1].duration.as_secs_f64() - 0.1;
         let lost = last_lost.map(Duration::from_secs_f64);
         let seconds =
@@ -49,8 +49,9 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
     Ok((Found::Recovery(all), false))
 }
 
-/// Runs a trial, and a restart on another thread some time after its begin. Comes back when both have ended, also if the trial has failed:
-/// the next one is not to have a router that is restarted.
+/// Runs a trial, and after `after` a restart on another thread. Returns when both have ended, even if the trial failed: the restart must
+/// not
+/// disturb the next trial.
 fn beside<T>(
     restart: impl FnOnce() -> std::result::Result<(), Failure> + Send + 'static,
     after: Duration,
@@ -61,7 +62,8 @@ fn beside<T>(
         restart()
     });
     let came = trial();
-    let restarted = restarting.join().map_err(|_| Failure("the restart of the router panicked".into()));
+    let restarted =
+        restarting.join().map_err(|_| Failure("internal error: the restart thread panicked".into()));
     let came = came?;
     restarted?.map(|()| came)
 }
@@ -76,7 +78,7 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
         let is_valid = |trial: &Trial| trial.outcome.is_valid();
         let trial = b.valid.until(is_valid, |trials| restarted(trials, Request { load_fps, duration }))?;
         let directions = trial.flows.iter().map(|f| f.direction + 1).max().unwrap_or(1);
-        // Who is back forwards again at the end in each direction, if not all.
+        // A router that is back forwards at least some frames at the end in each direction.
         let end = duration.as_secs_f64() - BACK;
         let is_back = |direction| {
             let own = trial.flows.iter().filter(|f| f.direction == direction);
@@ -90,12 +92,12 @@ pub(super) fn reset(b: &mut Bench<'_>) -> Result {
     Ok((Found::Reset(all), false))
 }
 
-/// A trial in which the router is restarted, when a fifth of the time is over.
+/// Runs a trial with a restart of the router after a fifth of its time.
 fn restarted(trials: &mut Recorded<'_>, request: Request) -> std::result::Result<Trial, Failure> {
     let restart = trials.dut.and_then(|dut| dut.restarter());
-    let restart = restart.ok_or_else(|| Failure("this router cannot be restarted by the tester".into()))?;
+    let restart = restart.ok_or_else(|| Failure("the tester cannot restart this router".into()))?;
     let came = beside(restart, request.duration / 5, || trials.steps(&[request]))?.pop();
-    came.ok_or_else(|| Failure("no trial".into()))
+    came.ok_or_else(|| Failure("internal error: no trial".into()))
 }
 
 #[cfg(test)]

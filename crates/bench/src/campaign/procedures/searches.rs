@@ -1,4 +1,4 @@
-//! Procedures that search a load, or try given ones, for loss alone.
+//! Procedures that search for a load, or try given loads, by loss alone.
 
 use super::super::results::{Found, median_throughput};
 use super::{Bench, LEAST, completed, tell};
@@ -10,7 +10,7 @@ fn bad(e: BadInput) -> Failure {
     Failure(e.to_string())
 }
 
-/// What was found, and whether a bound of it rests on trials that were invalid.
+/// The result, and true if one of its bounds rests on invalid trials.
 type Result = std::result::Result<(Found, bool), Failure>;
 
 pub(super) fn throughput(b: &mut Bench<'_>) -> Result {
@@ -34,7 +34,7 @@ pub(super) fn loss_rate(b: &mut Bench<'_>) -> Result {
 }
 
 pub(super) fn back_to_back(b: &mut Bench<'_>) -> Result {
-    // The rate within a burst is the link's, or the most that the tester can send where that is less.
+    // Bursts use the link's rate, or the tester's maximum rate if that is lower.
     let search = b.profile.back_to_back(b.max_fps(), b.throughput()?);
     let result = search.search(&mut b.valid, &mut |p| tell("back-to-back", p, b.say)).map_err(bad)?;
     Ok((Found::BackToBack(completed(&result.ended.clone(), result)?), false))

@@ -1,4 +1,4 @@
-//! Procedures of stateful routers: RFC 9693.
+//! Procedures for stateful routers (RFC 9693).
 
 use std::time::Instant;
 
@@ -12,9 +12,9 @@ use crate::trial::Failure;
 
 type Result = std::result::Result<(Found, bool), Failure>;
 
-/// Of the maximum rate, at which connections are established where the rate is not what is searched.
+/// Share of the maximum establishment rate used by procedures that do not search for it.
 const SAFE: f64 = 0.5;
-/// The same of what the tester can do, where the maximum rate is not known.
+/// Share of the tester's maximum rate used if the establishment rate is unknown.
 const CAREFUL: f64 = 0.1;
 
 pub(super) fn rate(b: &mut Bench<'_>) -> Result {
@@ -71,14 +71,14 @@ pub(super) fn teardown(b: &mut Bench<'_>) -> Result {
         let trials = b.valid.inner_mut();
         trials.repetition = repetition;
         let mut filled = trials.establish(connections, rate_fps)?;
-        // A loss by chance is no table that is too small.
+        // Retry slower: a single lost frame does not mean that the table is full.
         if !filled.holds() {
             filled = trials.establish(connections, rate_fps / 2.0)?;
         }
         if !filled.holds() {
             let there = filled.outcome().received;
             return Err(Failure(format!(
-                "of {connections} sessions {there} are there: fewer sessions may do"
+                "the router established only {there} of {connections} sessions: try fewer sessions"
             )));
         }
         let timed = |trials: &mut crate::campaign::recorded::Recorded<'_>| {
@@ -92,7 +92,7 @@ pub(super) fn teardown(b: &mut Bench<'_>) -> Result {
     Ok((Found::SessionTeardown(all), false))
 }
 
-/// Attempts that were invalid and were repeated for that.
+/// Returns the number of invalid attempts that were repeated.
 pub(super) fn repeated(found: &Found) -> u64 {
     match found {
         Found::SessionRate(all) => all.iter().map(RateResult::repeated).sum(),
@@ -101,23 +101,23 @@ pub(super) fn repeated(found: &Found) -> u64 {
 }
 
 impl Bench<'_> {
-    /// Connections of each attempt.
+    /// Returns the number of connections of each attempt.
     fn connections(&self) -> u64 {
         self.valid.inner().key.sessions.into()
     }
 }
 
-/// A rate at which the router establishes connections without loss.
+/// Returns a rate at which the router establishes connections without loss.
 fn safe(b: &Bench<'_>) -> f64 {
     let known = b.session_fps.filter(|fps| *fps > 0.0).map(|fps| fps * SAFE);
     known.unwrap_or(b.max_fps() * CAREFUL).max(LEAST)
 }
 
-/// Whether the router can begin each attempt without connections (RFC 9693 section 4.4).
+/// Deletes all connections, to check that each attempt can start without any (RFC 9693 section 4.4).
 fn forgets(b: &Bench<'_>) -> std::result::Result<(), Failure> {
     b.valid.inner().dut.and_then(|dut| dut.forget_sessions()).unwrap_or_else(|| {
         Err(Failure(
-            "the tester cannot delete the connections of this router: it needs nat = true of linux, or forget of command".into(),
+            "the tester cannot delete this router's connections: use linux with nat = true, or command with forget".into(),
         ))
     })
 }

@@ -1,8 +1,8 @@
-//! Why nothing comes through a router, as far as the tester can tell.
+//! Describes why a router forwards nothing, as far as the tester can tell.
 
 use super::super::trial::Trial;
 
-/// What is known of a router through which nothing came, in words.
+/// Returns an error text about a router that forwarded nothing.
 pub(super) fn told(trial: &Trial, counters: &[(String, String)], said: &str) -> String {
     let mut all = Vec::new();
     let directions = trial.flows.iter().map(|flow| flow.direction + 1).max().unwrap_or(0);
@@ -11,28 +11,28 @@ pub(super) fn told(trial: &Trial, counters: &[(String, String)], said: &str) -> 
         let sent: u64 = of().map(|flow| flow.sent).sum();
         // The first direction is from the first port to the second.
         let (from, to) = (direction % 2, 1 - direction % 2);
-        all.push(format!("port {from} sent {sent} frames, and none of them came by port {to}"));
+        all.push(format!("port {from} sent {sent} frames, port {to} received none of them"));
         all.push(match trial.asked.get(to) {
             None | Some(0) => {
-                format!("nobody asked for a host behind port {to} (ARP, Neighbor Discovery): is there a route that way, and does it forward?")
+                format!("no ARP or Neighbor Discovery request arrived at port {to}: check the router's routes and that forwarding is on")
             }
-            Some(n) => format!("it asked {n} times for hosts behind port {to}, and was answered"),
+            Some(n) => format!("port {to} answered {n} ARP or Neighbor Discovery requests"),
         });
     }
     if trial.astray > 0 {
-        all.push(format!("{} frames came by the port that they had been sent by", trial.astray));
+        all.push(format!("{} frames came back to the port that sent them", trial.astray));
     }
     let answered: u64 = trial.asked.iter().sum();
     if let others @ 1.. = trial.foreign.saturating_sub(answered) {
-        all.push(format!("{others} other frames came"));
+        all.push(format!("{others} other frames arrived"));
     }
     if !counters.is_empty() {
         let counted: Vec<_> = counters.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-        all.push(format!("it counts {}", counted.join(", ")));
+        all.push(format!("the router's counters: {}", counted.join(", ")));
     }
     let said: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if !said.is_empty() {
-        all.push(format!("the last that it said: {}", said.join(" / ")));
+        all.push(format!("its last output: {}", said.join(" / ")));
     }
     format!("the router forwards nothing: {}", all.join("; "))
 }
@@ -41,7 +41,7 @@ pub(super) fn told(trial: &Trial, counters: &[(String, String)], said: &str) -> 
 mod tests {
     use super::*;
 
-    /// A trial of 300 frames each way, of which none came.
+    /// A trial of 300 frames in each direction, all lost.
     fn trial(asked: [u64; 2], astray: u64, foreign: u64) -> Trial {
         let flow = |direction: usize| {
             serde_json::json!({
@@ -69,15 +69,15 @@ mod tests {
         let said = told(&trial([0, 2], 0, 5), &counters, "starting\n\n no route\n");
         assert_eq!(
             said,
-            "the router forwards nothing: port 0 sent 300 frames, and none of them came by port 1; it asked 2 times for hosts behind port 1, \
-             and was answered; port 1 sent 300 frames, and none of them came by port 0; nobody asked for a host behind port 0 (ARP, \
-             Neighbor Discovery): is there a route that way, and does it forward?; 3 other frames came; it counts d0 rx: 300; the last \
-             that it said: starting / no route"
+            "the router forwards nothing: port 0 sent 300 frames, port 1 received none of them; port 1 answered 2 ARP or Neighbor \
+             Discovery requests; port 1 sent 300 frames, port 0 received none of them; no ARP or Neighbor Discovery request arrived at \
+             port 0: check the router's routes and that forwarding is on; 3 other frames arrived; the router's counters: d0 rx: 300; \
+             its last output: starting / no route"
         );
         let said = told(&trial([1, 1], 600, 2), &[], "");
-        assert!(said.contains("600 frames came by the port that they had been sent by"), "{said}");
+        assert!(said.contains("600 frames came back to the port that sent them"), "{said}");
         assert!(
-            !said.contains("other frames") && !said.contains("counts") && !said.contains("said:"),
+            !said.contains("other frames") && !said.contains("counters") && !said.contains("output"),
             "{said}"
         );
     }

@@ -1,12 +1,12 @@
-//! The files in which Linux says what a machine is.
+//! Reads the files in which Linux describes the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A machine that is asked.
+/// A machine whose facts are collected.
 pub(super) struct Machine {
     root: PathBuf,
-    /// What it said until now, as names and values.
+    /// Facts collected so far, as names and values.
     pub facts: Vec<(String, String)>,
 }
 
@@ -15,31 +15,31 @@ impl Machine {
         Machine { root: root.to_owned(), facts: Vec::new() }
     }
 
-    /// Notes a fact, if it is known.
+    /// Adds a fact, if it is known.
     pub fn fact(&mut self, name: &str, value: Option<impl Into<String>>) {
         let value = value.map(Into::into).filter(|v: &String| !v.is_empty());
         self.facts.extend(value.map(|value| (name.to_owned(), value)));
     }
 
-    /// Notes what is in a file, if it is there.
+    /// Adds the contents of a file as a fact, if the file exists.
     pub fn fact_of(&mut self, name: &str, file: &str) {
         let value = self.read(file);
         self.fact(name, value);
     }
 
-    /// What is in a file, without spaces around it.
+    /// Returns the contents of a file, trimmed.
     pub fn read(&self, file: &str) -> Option<String> {
         Some(fs::read_to_string(self.root.join(file)).ok()?.trim().to_owned())
     }
 
-    /// A field of a file in which each line is a name, a sign between, and a value.
+    /// Returns a field of a file whose lines are a name, a separator and a value.
     pub fn field(&self, file: &str, sign: char, name: &str) -> Option<String> {
         let text = self.read(file)?;
         let mut lines = text.lines().filter_map(|line| line.split_once(sign));
         lines.find(|(n, _)| n.trim() == name).map(|(_, value)| value.trim().trim_matches('"').to_owned())
     }
 
-    /// The names in a directory, in order.
+    /// Returns the sorted names in a directory.
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
         let mut names: Vec<_> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -48,7 +48,7 @@ impl Machine {
     }
 }
 
-/// Which of the words is chosen: `always [madvise] never`.
+/// Returns the selected word of a text such as `always [madvise] never`.
 pub(super) fn chosen(words: &str) -> Option<String> {
     let (_, rest) = words.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())

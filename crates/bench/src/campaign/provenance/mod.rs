@@ -1,6 +1,6 @@
-//! Where and when a campaign was run: what must be known to judge a number, or to measure it again.
+//! Provenance of a campaign: the facts needed to judge a number or to repeat its measurement.
 //!
-//! What a machine does not tell is left out. Names of the machine and of its users, and paths on it, are nobody's business.
+//! Unknown facts are left out. Host names, user names and paths are never recorded.
 
 mod machine;
 mod processor;
@@ -19,21 +19,21 @@ use machine::Machine;
 pub struct Provenance {
     /// When it began: RFC 3339, UTC.
     pub begun: String,
-    /// Facts about machine and programs, as names and values, in the order in which reports show them.
+    /// Facts about machine and programs as names and values, in the order of reports.
     pub facts: Vec<(String, String)>,
 }
 
-/// What is never twice the same, and makes no other machine of it.
+/// Facts that vary from run to run on the same machine, and are not compared.
 const PASSING: [&str; 2] = [processor::CLOCK, system::STOLEN];
 
 impl Provenance {
-    /// Of this machine, now.
+    /// Collects the facts of this machine.
     pub fn now() -> Provenance {
         let begun = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         Provenance { begun, facts: facts(Path::new("/")) }
     }
 
-    /// In what another one was made under other conditions, in words: "kernel: 6.1, and 6.12". Empty when they are the same.
+    /// Returns the facts that differ from another provenance, such as "kernel: 6.1, and 6.12". Empty if there are none.
     pub fn differences(&self, other: &Provenance) -> Vec<String> {
         let value = |of: &Provenance, name: &str| {
             let found = of.facts.iter().find(|(n, _)| n == name);
@@ -50,7 +50,7 @@ impl Provenance {
     }
 }
 
-/// All facts of a machine whose files are below `root`.
+/// Returns all facts of a machine whose files are below `root`.
 fn facts(root: &Path) -> Vec<(String, String)> {
     let mut machine = Machine::new(root);
     machine.fact("tester", Some(format!("volley bench {}", version())));

@@ -1,10 +1,10 @@
-//! Facts about the processor: what it is, what it was told to do, and what it is kept from.
+//! Facts about the processor: model, settings and restrictions.
 
 use std::collections::BTreeSet;
 
 use super::machine::Machine;
 
-/// The rate of the counter, which is measured: never quite the same.
+/// Name of the measured counter rate, which varies a little from run to run.
 pub(super) const CLOCK: &str = "rate of the time stamp counter";
 
 const CPUINFO: &str = "proc/cpuinfo";
@@ -38,7 +38,7 @@ pub(super) fn facts(m: &mut Machine) {
     }
 }
 
-/// Sockets, cores and threads, of the entries of all threads.
+/// Returns the numbers of sockets, cores and threads.
 fn counts(m: &Machine) -> Option<String> {
     let text = m.read(CPUINFO)?;
     let (mut sockets, mut cores, mut threads, mut socket) = (BTreeSet::new(), BTreeSet::new(), 0, "");
@@ -58,7 +58,7 @@ fn counts(m: &Machine) -> Option<String> {
     (!cores.is_empty()).then(|| format!("{}, {}, {threads}", sockets.len(), cores.len()))
 }
 
-/// Each kind of cache with its size and the threads that share one with the first.
+/// Adds each cache of the first thread, with its size and the threads that share it.
 fn caches(m: &mut Machine) {
     let all = format!("{CPU}/cpu0/cache");
     for index in m.names(&all).into_iter().filter(|name| name.starts_with("index")) {
@@ -69,7 +69,7 @@ fn caches(m: &mut Machine) {
     }
 }
 
-/// What the processor promises of its counter.
+/// Returns the guarantees for the time stamp counter.
 fn promises(m: &Machine) -> Option<String> {
     let flags = m.field(CPUINFO, ':', "flags")?;
     let has = |flag: &&str| flags.split_whitespace().any(|f| f == *flag);
@@ -81,7 +81,7 @@ fn limits(m: &Machine, frequency: &str) -> Option<String> {
     Some(format!("{} to {} MHz", megahertz("scaling_min_freq")?, megahertz("scaling_max_freq")?))
 }
 
-/// Intel's driver says whether it is off, all others whether it is on.
+/// Returns the state of turbo. Intel's driver reports whether it is off, all others whether it is on.
 fn turbo(m: &Machine) -> Option<&'static str> {
     let on = match m.read(&format!("{CPU}/intel_pstate/no_turbo")) {
         Some(off) => off == "0",

@@ -1,12 +1,12 @@
-//! Facts about the machine around the processor, the kernel, and what others take of both.
+//! Facts about machine and kernel, and about the time that other machines take.
 
 use super::machine::{Machine, chosen};
 use crate::host::Times;
 
-/// How much others have taken until now: never twice the same.
+/// Name of the stolen processor time, which varies from run to run.
 pub(super) const STOLEN: &str = "stolen since the start of the machine";
 
-/// Words of the kernel's command line that change what is measured. All others may name disks, addresses or keys.
+/// Words of the kernel's command line that affect measurements. All others are left out, since they may name disks, addresses or keys.
 const WORDS: [&str; 33] = [
     "amd_iommu",
     "amd_pstate",
@@ -60,7 +60,7 @@ pub(super) fn facts(m: &mut Machine) {
 
 fn memory(m: &mut Machine) {
     let kib = |name: &str| m.field("proc/meminfo", ':', name)?.strip_suffix(" kB")?.parse::<f64>().ok();
-    // What the kernel leaves of it differs a little from start to start.
+    // Rounded: the kernel's share of memory varies a little from boot to boot.
     m.fact("memory", kib("MemTotal").map(|kib| format!("{:.1} GiB", kib / 1024.0 / 1024.0)));
     let pages = m.read("sys/kernel/mm/transparent_hugepage/enabled").and_then(|words| chosen(&words));
     m.fact("transparent huge pages", pages);
@@ -71,7 +71,7 @@ fn memory(m: &mut Machine) {
     }
 }
 
-/// What control groups of version 2 leave to the tester, the nearest that says so.
+/// Adds the limits of control groups (version 2), from the nearest group that sets each.
 fn limits(m: &mut Machine) {
     let own = m.read("proc/self/cgroup").unwrap_or_default();
     let Some(group) = own.lines().find_map(|line| line.strip_prefix("0::/")) else { return };

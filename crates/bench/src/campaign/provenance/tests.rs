@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// A machine of which only so much can be read.
+/// A machine that has only these files.
 fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Vec<(String, String)>) {
     let root = tempfile::tempdir().unwrap();
     for (file, text) in files {
@@ -70,7 +70,7 @@ fn files_become_facts() {
         ("transparent huge pages", Some("madvise")),
         ("huge pages of 2048kB", Some("512")),
         ("distribution", Some("Debian GNU/Linux 12")),
-        // Nothing of disks and addresses.
+        // Disks and addresses are left out.
         ("kernel's command line", Some("isolcpus=2,3 mitigations=off nosmt")),
     ] {
         assert_eq!(fact(&facts, name), value, "{name}: {facts:#?}");
