@@ -61,7 +61,7 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
     let mut report = String::new();
     child.stdout.take().expect("a pipe").read_to_string(&mut report).expect("text");
     assert_eq!(child.wait().expect("it ended").code(), Some(130), "{said}");
-    let how = "the same command with --resume goes on (--store volley-bench.db)";
+    let how = "to resume, repeat the command with --resume (--store volley-bench.db)";
     assert!(said.contains(how), "{said}");
     assert!(report.contains("The campaign is not finished"), "{report}");
     let (code, trials, said) = ended(bench(lab.dir(), &["trials"]));
@@ -74,7 +74,7 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
 
     let (code, report, said) = ended(run(&["--resume", "--json", "results.json"]));
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("campaign 1 goes on; known already: 1 results"), "{said}");
+    assert!(said.contains("campaign 1 resumed: 1 results are already known"), "{said}");
     assert!(!report.contains("not finished"), "{report}");
     let (_, trials, _) = ended(bench(lab.dir(), &["trials", "volley-bench.db#kept"]));
     let after = loads(&trials);
@@ -130,7 +130,7 @@ fn what_could_not_be_kept_ends_a_campaign_which_can_be_gone_on_with() {
     let mut holder = holder.expect("a result was begun");
     holder.kill().and_then(|()| holder.wait()).expect("it ends");
     let (code, _, said) = ended(bench(lab.dir(), &["run", "campaign.toml", "--resume"]));
-    assert!(code == Some(0) && said.contains("campaign 1 goes on"), "{said}");
+    assert!(code == Some(0) && said.contains("campaign 1 resumed"), "{said}");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn who_measures_nothing_has_failed_and_says_why() {
     assert_eq!(code, Some(1), "{said}");
     assert!(
         said.ends_with(
-            "nothing was measured: the report says why, and so does the store (volley-bench.db)\n"
+            "nothing was measured: see the failures in the report, or in the store (volley-bench.db)\n"
         ),
         "{said}"
     );
@@ -190,16 +190,16 @@ fn results_overwrite_no_file_of_the_command_and_are_all_written_that_can_be() {
     assert!(code == Some(1) && said.contains("volley bench: /dev/full: No space left"), "{said}");
     assert_eq!(ended(bench(lab.dir(), &["report", "results.json"])).1, report);
     for (words, why) in [
-        (&["--json", "./campaign.toml"][..], "./campaign.toml: it is campaign.toml of the same command"),
-        (&["--store", "new.db", "--html", "new.db"], "new.db: it is new.db of the same command"),
-        (&["--json", "both", "--html", "both"], "both: it is both of the same command"),
+        (&["--json", "./campaign.toml"][..], "./campaign.toml: it is the same file as campaign.toml of this command"),
+        (&["--store", "new.db", "--html", "new.db"], "new.db: it is the same file as new.db of this command"),
+        (&["--json", "both", "--html", "both"], "both: it is the same file as both of this command"),
         (&["--store", "new.db", "--json", "volley-bench.db"], "volley-bench.db: it is a store"),
     ] {
         let (code, report, said) = run(words);
         assert!(code == Some(1) && report.is_empty() && said.contains(why), "{said}");
     }
     let (code, _, said) = ended(bench(lab.dir(), &["report", "results.json", "--html", "results.json"]));
-    assert!(code == Some(1) && said.contains("it is results.json of the same command"), "{said}");
+    assert!(code == Some(1) && said.contains("it is the same file as results.json of this command"), "{said}");
     assert_eq!(ended(bench(lab.dir(), &["report", "results.json"])).1, report);
     assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
     assert_eq!(std::fs::read_to_string(lab.dir().join("campaign.toml")).expect("a file"), text);

@@ -1,4 +1,4 @@
-//! The manual pages and the completions of shells, made from the declarations of arguments when a package is built.
+//! Manual pages and shell completions, generated from the argument declarations when a package is built.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,10 +10,10 @@ use clap_mangen::Man;
 
 use super::Arguments;
 
-/// Writes all of it into `directory`: pages as `volley-bench.1`, completions as `volley-bench.bash` and `_volley-bench`.
+/// Writes the manual pages (`volley-bench.1`, …) and the completions (`volley-bench.bash`, `_volley-bench`) into `directory`.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let hidden = |command: &clap::Command| command.is_hide_set();

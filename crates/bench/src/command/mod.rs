@@ -1,4 +1,4 @@
-//! `volley bench`: campaigns run, written and listed; their results reported and compared.
+//! `volley bench`: runs, writes and lists campaigns, and reports and compares their results.
 
 mod documents;
 mod output;
@@ -19,7 +19,7 @@ use bench::trial::Failure;
 use clap::{Parser, Subcommand};
 use output::Output;
 
-/// The store, where none is named.
+/// Default store.
 const STORE: &str = "volley-bench.db";
 
 /// Measure routers as RFC 2544 and its successors do.
@@ -32,28 +32,29 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Run a campaign, and print its report as Markdown. Ctrl-C ends it after the trial that runs; what was measured is kept. Exits with 0
-    /// if something was measured, with 1 if nothing was, or the campaign was refused or failed, with 130 if it was interrupted.
+    /// Run a campaign and print its report as Markdown. Ctrl-C ends it after the current trial; all results are kept. Exit code: 0 if
+    /// something
+    /// was measured; 1 if nothing was, or the campaign was refused or failed; 130 if it was interrupted.
     Run(run::Arguments),
     /// Print the report of a campaign as Markdown.
     Report {
-        /// Results as JSON, or a store: its last campaign, or the one of a number or name as in volley-bench.db#3.
+        /// Results as JSON, or a store. Of a store, the last campaign is used, or the one given by number or name, as in volley-bench.db#3.
         #[arg(value_name = "RESULTS", default_value = STORE)]
         results: PathBuf,
         /// Print the results as JSON instead.
         #[arg(long)]
         json: bool,
-        /// Write the report there as well, as one page with plots.
+        /// Also write the report to this file, as one page with plots.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
-    /// Say whether the second results are better or worse than the first. Exits with 1 if something is worse beyond the noise, with 2
-    /// on errors.
+    /// Compare two results and show which figures are better or worse. Exit code: 1 if a figure is worse beyond the noise, 2 on errors.
     Compare {
-        /// Results as JSON, or a store: its last campaign, or the one of a number or name as in volley-bench.db#3.
+        /// Base results as JSON, or a store. Of a store, the last campaign is used, or the one given by number or name, as in
+        /// volley-bench.db#3.
         #[arg(value_name = "BASE")]
         base: PathBuf,
-        /// The same, of what is held against them.
+        /// New results, given in the same way.
         #[arg(value_name = "NEW")]
         new: PathBuf,
         /// Print the comparison as JSON instead.
@@ -62,37 +63,37 @@ enum Bench {
     },
     /// Print the record of each trial of a campaign, one line of JSON each.
     Trials {
-        /// A store: its last campaign, or the one of a number or name as in volley-bench.db#3.
+        /// A store. Its last campaign is used, or the one given by number or name, as in volley-bench.db#3.
         #[arg(value_name = "STORE", default_value = STORE)]
         store: PathBuf,
     },
-    /// Write a campaign with words beside each key, to be changed.
+    /// Write a commented campaign to edit.
     Init {
-        /// A paper's campaign in place of that; "volley bench list" shows them.
+        /// Write a paper's campaign instead; "volley bench list" shows the names.
         #[arg(long, value_name = "NAME")]
         paper: Option<String>,
-        /// Where to; standard output if it is not given.
+        /// Output file; standard output by default.
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Write traffic that is mixed as a capture is (pcap, pcapng), for a campaign: sizes, families and protocols, in their shares.
+    /// Turn a capture (pcap, pcapng) into a traffic for campaigns, with the same mix of sizes, families and protocols.
     Traffic {
-        /// The capture. Headers are enough of each packet.
+        /// The capture. The headers of its packets are enough.
         #[arg(value_name = "CAPTURE")]
         capture: PathBuf,
-        /// Its name in campaigns; the file's without it.
+        /// Name of the traffic in campaigns; the file's name by default.
         #[arg(long)]
         name: Option<String>,
-        /// Keep addresses and ports, too. Without, addresses are those of the testbed, and ports are random (RFC 4814).
+        /// Keep addresses and ports. By default addresses are those of the testbed, and ports are random (RFC 4814).
         #[arg(long)]
         addresses: bool,
-        /// Keep the tags of VLANs: for routers that are set up for them.
+        /// Keep VLAN tags, for routers with VLAN interfaces.
         #[arg(long)]
         vlans: bool,
     },
-    /// Show what can be measured, and with what.
+    /// List routers, testbeds, procedures, traffic and papers.
     List,
-    /// Write the manual pages and the completions of shells into a directory. For who makes a package.
+    /// Write manual pages and shell completions into a directory, for packagers.
     #[command(hide = true)]
     Documents {
         /// The directory.
@@ -129,12 +130,12 @@ fn failed(e: &Failure, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Tells the user how it goes, who may have stopped listening: the campaign goes on all the same.
+/// Writes progress to standard error. Errors are ignored: the campaign continues even if the terminal is gone.
 fn tell(text: &str) {
     _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Prints, for somebody who may have read enough already.
+/// Prints to standard output. A broken pipe is no error: the reader may have stopped early.
 fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -147,7 +148,7 @@ fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// The report as one page.
+/// Returns the report as one HTML page.
 fn page(results: &Results) -> Result<String, Failure> {
     report::html(results).map_err(|e| Failure(format!("the page: {e}")))
 }
@@ -164,7 +165,7 @@ fn versus(base: &Path, new: &Path, as_json: bool) -> Result<bool, Failure> {
     if comparison.rows.is_empty() {
         let both = format!("{} and {}", base.display(), new.display());
         return Err(Failure(format!(
-            "{both} have no figure in common: the same router, traffic, size and procedure"
+            "{both} have no figure in common: both need the same router, traffic, size and procedure"
         )));
     }
     print(&if as_json { json(&comparison)? } else { comparison.markdown() })?;
@@ -176,7 +177,7 @@ fn trials(operand: &Path) -> Result<(), Failure> {
     store.trials(id, &mut |record| print(&format!("{record}\n")))
 }
 
-/// Nobody's file is overwritten.
+/// Writes a campaign to a new file or to standard output. Never overwrites a file.
 fn init(paper: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     let text = match paper {
         Some(name) => Paper::named(name).map_err(|e| Failure(e.to_string()))?.text,
@@ -188,19 +189,17 @@ fn init(paper: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     new.write_all(text.as_bytes()).map_err(named)
 }
 
-/// What is not as it was captured is said beside.
+/// Prints the traffic of a capture, and reports its differences from the capture on standard error.
 fn traffic(capture: &Path, name: Option<&str>, keep: Keep) -> Result<(), Failure> {
     let of_file = || capture.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = name.map(str::to_owned).or_else(of_file).unwrap_or_default();
     let Captured { traffic, frames, longer, left_out } =
         captured(capture, &name, keep).map_err(|e| Failure(e.to_string()))?;
     if !left_out.is_empty() {
-        tell(&format!("left out of {frames} frames: {}\n", told(&left_out)));
+        tell(&format!("skipped of {frames} frames: {}\n", told(&left_out)));
     }
     if longer > 0 {
-        tell(&format!(
-            "{longer} of {frames} frames are longer than they were: the tester's mark had no room\n"
-        ));
+        tell(&format!("{longer} of {frames} frames were enlarged to make room for the tester's mark\n"));
     }
     print(&traffic.toml().map_err(|e| Failure(e.to_string()))?)
 }

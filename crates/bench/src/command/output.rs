@@ -1,4 +1,4 @@
-//! Files for results beside the report: what they may not be is said before anything is measured.
+//! Output files for results. Bad choices of file are reported before any measurement.
 
 use std::fs::{File, Metadata};
 use std::io::{Read as _, Write as _};
@@ -8,34 +8,34 @@ use std::path::Path;
 
 use bench::trial::Failure;
 
-/// What the file of a store begins with (SQLite's file format, section 1.2).
+/// First bytes of a store's file (SQLite's file format, section 1.2).
 const STORE: &[u8; 16] = b"SQLite format 3\0";
 
-/// A file that is open for results. What was in it stays there until there are some.
+/// A file that is open for results. It keeps its old contents until results are written.
 pub struct Output<'a> {
     path: &'a Path,
     file: File,
 }
 
 impl<'a> Output<'a> {
-    /// Opens it. `read` are the other files of the command, which its results would overwrite; each of them exists by now.
+    /// Opens the file. `read` are the other files of the command, which must not be overwritten. All of them exist by now.
     ///
     /// # Errors
-    /// When it is one of those, a store, or what standard output goes to, or cannot be written.
+    /// Returns an error if the file is one of those, a store, the target of standard output, or not writable.
     pub fn new(path: &'a Path, read: &[&Path]) -> Result<Output<'a>, Failure> {
         let fault =
-            |why: &str| Failure(format!("{}: {why}: name another file for the results", path.display()));
+            |why: &str| Failure(format!("{}: {why}: choose another file for the results", path.display()));
         let open = File::options().write(true).create(true).truncate(false).open(path);
         let file = open.map_err(|e| Failure(format!("{}: {e}", path.display())))?;
         let Some(own) = identity(file.metadata()) else { return Ok(Output { path, file }) };
         if let Some(other) = read.iter().find(|other| identity(other.metadata()) == Some(own)) {
-            return Err(fault(&format!("it is {} of the same command", other.display())));
+            return Err(fault(&format!("it is the same file as {} of this command", other.display())));
         }
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
         for (stream, name) in [(stdout.as_fd(), "standard output"), (stderr.as_fd(), "standard error")] {
             let stream = stream.try_clone_to_owned().map(File::from);
             if stream.is_ok_and(|stream| identity(stream.metadata()) == Some(own)) {
-                return Err(fault(&format!("{name} goes there")));
+                return Err(fault(&format!("{name} is redirected to it")));
             }
         }
         let mut first = Vec::new();
@@ -43,22 +43,22 @@ impl<'a> Output<'a> {
         if first == STORE { Err(fault("it is a store")) } else { Ok(Output { path, file }) }
     }
 
-    /// Writes them in place of what was in it.
+    /// Replaces the contents of the file with `text`.
     ///
     /// # Errors
-    /// When they cannot be written; what was in it may be gone then.
+    /// Returns an error if writing fails; the old contents may be lost then.
     pub fn write(mut self, text: &str) -> Result<(), Failure> {
         let named = |what: &dyn std::fmt::Display| Failure(format!("{}: {what}", self.path.display()));
         let own = identity(self.file.metadata());
         if own != identity(self.path.metadata()) {
-            return Err(named(&"somebody removed or replaced it meanwhile"));
+            return Err(named(&"the file was removed or replaced meanwhile"));
         }
         let written = if own.is_some() { self.file.set_len(0) } else { Ok(()) };
         written.and_then(|()| self.file.write_all(text.as_bytes())).map_err(|e| named(&e))
     }
 }
 
-/// What tells a file from all others; a terminal, a pipe and the like can be written to by any number.
+/// Returns the device and inode that identify a regular file. `None` for terminals, pipes and the like, which may be used several times.
 fn identity(of: std::io::Result<Metadata>) -> Option<(u64, u64)> {
     of.ok().filter(Metadata::is_file).map(|m| (m.dev(), m.ino()))
 }

@@ -1,18 +1,18 @@
-//! In what two campaigns were made under other conditions.
+//! Differences in the conditions of two campaigns.
 
 use serde_json::Value;
 
 use crate::campaign::Results;
 use crate::search::profile::Profile;
 
-/// All differences in words, the base first.
+/// Returns all differences as text, the base first.
 pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
     let mut all = base.provenance.differences(&new.provenance);
     all.extend(profiles(&base.profile, &new.profile));
     for (of, one, other) in [("base", base, new), ("new", new, base)] {
         let of_other = |c: &&String| other.conditions.contains(c) || other.caveats.contains(c);
         let own = one.conditions.iter().chain(&one.caveats).filter(|c| !of_other(c));
-        all.extend(own.map(|c| format!("only of the {of}: {c}")));
+        all.extend(own.map(|c| format!("only in the {of}: {c}")));
     }
     for dut in &base.duts {
         let Some(other) = new.duts.iter().find(|d| d.name == dut.name) else { continue };
@@ -20,13 +20,13 @@ pub(super) fn differences(base: &Results, new: &Results) -> Vec<String> {
             all.push(format!("router {}: {}, and {}", dut.name, dut.version, other.version));
         }
         if dut.configuration != other.configuration {
-            all.push(format!("router {}: another configuration", dut.name));
+            all.push(format!("router {}: different configuration", dut.name));
         }
     }
     all
 }
 
-/// Each part of a profile that is not the same. Which sizes were asked for is seen by what there is.
+/// Returns the parts of the profile that differ. Frame sizes are left out, since the rows show them.
 fn profiles(base: &Profile, new: &Profile) -> Vec<String> {
     let parts = |profile| match serde_json::to_value(profile) {
         Ok(Value::Object(parts)) => parts,

@@ -1,4 +1,4 @@
-//! The figures of a measurement that can be compared: one value for each of its repetitions.
+//! Comparable figures of a measurement, with one value for each repetition.
 
 use super::{Effect, Measurement, Terms, Wanted};
 use crate::campaign::{DelayRun, DelaysAt, Found, Metered, Recovery, Reset, Teardown, throughputs};
@@ -12,22 +12,22 @@ use crate::sessions::rate::RateResult;
 use crate::stats::latency::LatencyFigures;
 use crate::trial::Outcome;
 
-/// The bins of delays are a thousandth wide.
+/// Relative width of the bins of the delay histogram.
 const BIN: f64 = 0.001;
-/// Times of outages are told apart from here on, in seconds.
+/// Resolution of outage times, in seconds.
 const MOMENT: f64 = 0.001;
 
 /// A figure of a measurement.
 pub(super) struct Figure {
-    /// What it is; no other figure of the procedure is called so.
+    /// Name, unique among the figures of a procedure.
     pub name: String,
     pub unit: &'static str,
-    /// One for each repetition that says something.
+    /// One value for each valid repetition.
     pub runs: Vec<f64>,
-    /// Repetitions that do not.
+    /// Number of repetitions without a valid value.
     pub left_out: usize,
     pub terms: Terms,
-    /// Whether it may be the tester's limit.
+    /// True if the tester may have set the limit.
     pub limited: bool,
 }
 
@@ -36,7 +36,7 @@ impl Figure {
         Figure { name: name.into(), unit, runs: Vec::new(), left_out: 0, terms, limited: true }
     }
 
-    /// With a value for each repetition, `None` for one that says nothing.
+    /// Sets a value for each repetition, `None` for one without a valid value.
     fn of(mut self, values: impl IntoIterator<Item = Option<f64>>) -> Figure {
         let all: Vec<_> = values.into_iter().collect();
         self.runs = all.iter().copied().flatten().collect();
@@ -53,7 +53,7 @@ fn low(effect: Effect, resolution: f64) -> Terms {
     Terms { wanted: Wanted::Low, effect, resolution }
 }
 
-/// All figures of a measurement that was made with a profile.
+/// Returns all figures of a measurement made with a profile.
 pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figure> {
     let mut all = match &measurement.found {
         Found::Throughput(searches) => {
@@ -88,15 +88,15 @@ pub(super) fn figures(measurement: &Measurement, profile: &Profile) -> Vec<Figur
         Found::SessionTeardown(all) => {
             vec![Figure::new("tear-down rate", "cps", high(0.0)).of(all.iter().map(Teardown::per_second))]
         }
-        // One trial for each load: there is nothing to judge by.
+        // One trial for each load is too little for a verdict.
         Found::LossRate(_) => Vec::new(),
     };
-    // Delays know it load by load.
+    // Figures of delays have their own flag for each load.
     all.iter_mut().for_each(|figure| figure.limited &= measurement.limited_by_tester);
     all
 }
 
-/// How near searches come, as a share.
+/// Returns the relative resolution of searches.
 fn share(profile: &Profile) -> f64 {
     if let Resolution::Relative(share) = profile.resolution { share } else { 0.0 }
 }
@@ -108,7 +108,7 @@ fn established(all: &[RateResult], profile: &Profile) -> Figure {
     Figure { runs, left_out, ..Figure::new("establishment rate", "cps", high(share(profile))) }
 }
 
-/// What a valid trial says.
+/// Returns the value of each valid trial, `None` for invalid ones.
 fn valid<'a>(
     runs: &'a [DelayRun],
     value: impl Fn(&DelayRun) -> Option<f64> + 'a,
@@ -116,7 +116,7 @@ fn valid<'a>(
     runs.iter().map(move |run| if run.outcome.is_valid() { value(run) } else { None })
 }
 
-/// A figure of the delays of each trial, in microseconds.
+/// Returns a figure of each trial's delays, in microseconds.
 fn delay(at: &DelaysAt, what: &str, ns: fn(&LatencyFigures) -> f64) -> Figure {
     let us = move |run: &DelayRun| run.delays.as_ref().map(|d| ns(&d.figures) / 1e3);
     Figure::new(format!("{what} at {}", at.name), "µs", low(Effect::Ratio, BIN)).of(valid(&at.runs, us))
@@ -133,14 +133,14 @@ fn delays(at: &DelaysAt) -> Vec<Figure> {
         delay(at, "99.9 % delay", |f| f.worst_case_ns as f64),
         lost(at),
     ];
-    // Flood traffic carries no times.
+    // Flood traffic carries no time stamps.
     all.retain(|figure| !figure.runs.is_empty() || at.runs.iter().any(|run| run.delays.is_some()));
-    // The router's own where they are known: the tester's are busy always.
+    // Prefer the router's own processors: the tester's are always busy.
     let own = at.runs.iter().any(|run| run.usage.dut_busy.is_some());
     let name = if own { "processors of the router" } else { "processors of the machine" };
     let busy = move |run: &DelayRun| if own { run.usage.dut_busy } else { run.usage.busy };
     let shortest = at.runs.iter().map(|run| run.usage.seconds).fold(f64::INFINITY, f64::min);
-    // The kernel counts ticks: one may be missing at either end.
+    // The kernel counts ticks, so one may be missing at either end.
     let terms = low(Effect::Difference, 2.0 / TICKS / shortest.max(1.0 / TICKS));
     if at.runs.iter().any(|run| busy(run).is_some()) {
         all.push(Figure::new(format!("{name} at {}", at.name), "busy", terms).of(valid(&at.runs, busy)));
@@ -150,7 +150,7 @@ fn delays(at: &DelaysAt) -> Vec<Figure> {
     all
 }
 
-/// What each meter of energy says: packets for a watt-hour, as exact as its steps are.
+/// Returns the packets per watt-hour of each energy meter, with the resolution of the meter's steps.
 fn energy(at: &DelaysAt) -> Vec<Figure> {
     let meters = at.runs.first().map_or(&[][..], |run| &run.usage.meters).iter().enumerate();
     let metered = meters.filter(|(_, meter)| meter.kind == energy::Kind::Energy);
@@ -200,7 +200,7 @@ fn soaked(result: &FixedResult) -> Figure {
     Figure::new("loss of each interval", "%", low(Effect::Difference, 0.0)).of(trials.map(share))
 }
 
-/// Who lost frames to the end took as long as was watched, at least: in the last of the trials. Of an invalid one nobody knows.
+/// Returns the outage in seconds. If frames were lost to the end, it is the whole time of the last trial. `None` if a trial was invalid.
 fn outage(seconds: Option<f64>, trials: &[Outcome]) -> Option<f64> {
     let watched = trials.last().filter(|_| trials.iter().all(Outcome::is_valid))?;
     Some(seconds.unwrap_or(watched.request.duration.as_secs_f64()))

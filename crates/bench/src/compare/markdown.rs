@@ -1,4 +1,4 @@
-//! A comparison to be read in a terminal.
+//! Renders a comparison as Markdown for a terminal.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::stats::{self, Effect};
 
 pub(super) fn write(comparison: &Comparison) -> String {
     let mut out = String::new();
-    // Writing to a text does not fail.
+    // Writing to a string cannot fail.
     let _ = all(&mut out, comparison);
     out
 }
@@ -25,8 +25,8 @@ fn all(out: &mut String, c: &Comparison) -> std::fmt::Result {
     let all = 100.0 - (100.0 - each) * c.judged.max(1) as f64;
     writeln!(
         out,
-        "\nMedians of the repetitions, and the bootstrap interval of their ratio or difference. {} figures are judged together at {all:.0} %, each at \
-         {each:.3} %.\n",
+        "\nMedians of the repetitions, and the bootstrap interval of their ratio or difference. {} figures are judged at a confidence level of \
+         {all:.0} % together, {each:.3} % each.\n",
         c.judged
     )?;
     list(out, "Only in the base", &c.only_base)?;
@@ -36,7 +36,7 @@ fn all(out: &mut String, c: &Comparison) -> std::fmt::Result {
         (true, false) => "Some figures are worse beyond the noise.",
         (false, true) => "Some figures are better beyond the noise, and none is worse.",
         (false, false) if c.has(Verdict::NoDifference) => "No figure differs beyond the noise.",
-        (false, false) => "No figure has the repetitions that it takes to judge.",
+        (false, false) => "No figure has enough repetitions for a verdict.",
     };
     writeln!(out, "{said}")
 }
@@ -56,7 +56,7 @@ fn line(out: &mut String, row: &Row) -> std::fmt::Result {
     let (effect, said) = match &row.judgement {
         Judgement::Compared(c) => (effect(c), verdict(c.verdict).to_owned()),
         Judgement::LimitedByTester(c) => {
-            (effect(c), "no verdict: what is behind was limited by the tester".into())
+            (effect(c), "no verdict: the worse side was limited by the tester".into())
         }
         Judgement::TooFew { have, needed } => {
             ("– | –".into(), format!("not enough repetitions: {have} of {needed}"))
@@ -93,7 +93,7 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Four digits that say something, or all before the point.
+/// Formats a number with four significant digits, or all digits before the point.
 fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".into();

@@ -1,11 +1,13 @@
-//! Better or worse: the results of two campaigns, figure by figure.
+//! Compares the results of two campaigns, figure by figure.
 //!
-//! What both measured (the same router by name, traffic, size, directions and procedure) is compared by the medians of its repetitions.
-//! A figure is better or worse when the whole bootstrap interval of the effect lies beyond what the measurement can tell apart. With
-//! fewer repetitions than an interval takes nothing is said.
+//! A figure that both campaigns have (same router name, traffic, size, directions and procedure) is compared by the medians of its
+//! repetitions.
+//! It is better or worse if the whole bootstrap interval of the effect lies beyond the resolution of the measurement. With too few
+//! repetitions for an interval there is no verdict.
 //!
-//! Of many figures some differ by chance. The level is that of all judgements together (Bonferroni): of n figures each is judged at
-//! 1 − (1 − level) / n. That takes more repetitions: 6 for one figure at 95 %, 11 for 40.
+//! Of many figures some differ by chance, so the confidence level applies to all verdicts together (Bonferroni): each of n figures is
+//! judged
+//! at 1 − (1 − level) / n. That needs more repetitions: 6 for one figure at 95 %, 11 for 40.
 
 mod conditions;
 mod figures;
@@ -18,76 +20,77 @@ use crate::stats::{self, Bootstrap, Effect, Runs, Terms, Verdict, Wanted, fewest
 
 use figures::{Figure, figures};
 
-/// Two campaigns, figure by figure.
+/// Comparison of two campaigns, figure by figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The names of the campaigns: the base, and the new one.
+    /// Names of the campaigns: base and new.
     pub campaigns: [String; 2],
-    /// In what they were made under other conditions.
+    /// Differences in machine, profile, routers and conditions.
     pub conditions: Vec<String>,
-    /// One for each figure that both have.
+    /// One row for each figure that both have.
     pub rows: Vec<Row>,
-    /// Figures that are judged: each at the level of all together.
+    /// Number of judged figures, which share the confidence level.
     pub judged: usize,
-    /// How a figure is judged.
+    /// Bootstrap parameters for each figure.
     pub bootstrap: Bootstrap,
-    /// What only the base has.
+    /// Results and figures that only the base has.
     pub only_base: Vec<String>,
-    /// What only the new one has.
+    /// Results and figures that only the new campaign has.
     pub only_new: Vec<String>,
 }
 
-/// A figure of both.
+/// A figure that both campaigns have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured.
+    /// Key of the measured cell.
     #[serde(flatten)]
     pub key: Key,
-    /// By which procedure.
+    /// Procedure of the figure.
     pub procedure: Procedure,
-    /// What the figure is.
+    /// Name of the figure.
     pub figure: String,
-    /// Its unit.
+    /// Unit of the figure.
     pub unit: String,
-    /// The base.
+    /// Repetitions of the base.
     pub base: Side,
-    /// The new one.
+    /// Repetitions of the new campaign.
     pub new: Side,
-    /// What is said of them.
+    /// Verdict on the figure.
     pub judgement: Judgement,
 }
 
 /// A figure's repetitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// Their median; `None` without any.
+    /// Median of the runs; `None` if there are none.
     pub median: Option<f64>,
-    /// Those that say something, in their order.
+    /// Values of the valid repetitions, in order.
     pub runs: Vec<f64>,
-    /// Those that were invalid, or had no result.
+    /// Number of repetitions that were invalid or had no result.
     pub left_out: usize,
 }
 
-/// What is said of two sets of runs.
+/// Verdict on two sets of runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
     /// They were compared.
     Compared(stats::Comparison),
-    /// One of the sets is too small.
+    /// One of the sets has too few repetitions.
     TooFew {
         /// Repetitions of the smaller set.
         have: usize,
-        /// What it takes.
+        /// Repetitions needed.
         needed: usize,
     },
-    /// What is behind was limited by the tester: the router may be better than that.
+    /// The worse side was limited by the tester, so its router may be better than measured.
     LimitedByTester(stats::Comparison),
-    /// The figures are none that can be compared: why.
+    /// The figures cannot be compared, with the reason.
     Unfit(String),
 }
 
-/// Compares two campaigns, `bootstrap` being for all figures together: its level is raised for each, its resamples grow with that.
+/// Compares two campaigns. The level of `bootstrap` applies to all figures together: it is raised for each figure, along with the number of
+/// resamples.
 pub fn compare(base: &Results, new: &Results, bootstrap: &Bootstrap) -> Comparison {
     let pairs = pairs(base, new);
     let enough = fewest_runs(bootstrap.level);
@@ -105,30 +108,30 @@ pub fn compare(base: &Results, new: &Results, bootstrap: &Bootstrap) -> Comparis
 }
 
 impl Comparison {
-    /// Whether something is worse beyond the noise.
+    /// True if a figure is worse beyond the noise.
     pub fn is_worse(&self) -> bool {
         self.has(Verdict::Worse)
     }
 
-    /// Whether a figure was judged so.
+    /// True if a figure has this verdict.
     fn has(&self, verdict: Verdict) -> bool {
         self.rows.iter().any(|row| matches!(&row.judgement, Judgement::Compared(c) if c.verdict == verdict))
     }
 
-    /// The comparison as Markdown.
+    /// Returns the comparison as Markdown.
     pub fn markdown(&self) -> String {
         markdown::write(self)
     }
 }
 
-/// The level for each of `n` figures, and enough resamples that ten lie beyond either end of its interval.
+/// Returns the parameters for each of `n` figures: a raised level, and enough resamples for ten to lie beyond either end of the interval.
 fn for_each_of(all: &Bootstrap, n: usize) -> Bootstrap {
     let n = n.max(1) as f64;
     let beyond = (1.0 - all.level) / n;
     Bootstrap { level: 1.0 - beyond, resamples: all.resamples.max((20.0 / beyond).ceil() as u32), ..*all }
 }
 
-/// A figure of both, not judged yet.
+/// A figure that both campaigns have, without a verdict yet.
 struct Pair<'a> {
     key: &'a Key,
     procedure: Procedure,
@@ -136,7 +139,7 @@ struct Pair<'a> {
     new: Figure,
 }
 
-/// What both have, in the order of the base.
+/// Returns the figures that both have, in the order of the base.
 fn pairs<'a>(base: &'a Results, new: &Results) -> Vec<Pair<'a>> {
     let mut pairs = Vec::new();
     for (cell, old) in measurements(base) {
@@ -159,7 +162,7 @@ fn found<'a>(of: &'a Results, key: &Key, procedure: Procedure) -> Option<&'a Mea
     of.cells.iter().find(|cell| cell.key == *key)?.found(procedure)
 }
 
-/// What `one` has and `other` has not, in words.
+/// Returns descriptions of the results and figures that `one` has and `other` lacks.
 fn only(one: &Results, other: &Results) -> Vec<String> {
     let mut all = Vec::new();
     for (Cell { key, .. }, m) in measurements(one) {
@@ -212,8 +215,8 @@ impl Pair<'_> {
         }
     }
 
-    /// By what the coarser of both can tell apart. A ratio has nothing to say where a run is 0: there it is the difference, in shares of
-    /// the greater median.
+    /// Returns the terms with the coarser resolution of both. If a run is 0, a ratio is meaningless: the difference is used instead, with a
+    /// resolution scaled by the greater median.
     fn terms(&self, base: &Runs, new: &Runs) -> Terms {
         let Terms { wanted, effect, resolution } = self.base.terms;
         let resolution = resolution.max(self.new.terms.resolution);

@@ -17,7 +17,7 @@ use crate::trial::{Invalid, Outcome, Request};
 
 const ASKED: &str = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
 
-/// What a made-up router does: one value a repetition.
+/// Values of a simulated router: one for each repetition.
 struct Made {
     fps: Vec<f64>,
     ns: Vec<u64>,
@@ -101,7 +101,7 @@ fn compared(base: &Results, new: &Results) -> Comparison {
     compare(base, new, &Bootstrap { resamples: 1_000, ..Bootstrap::default() })
 }
 
-/// What is said of a figure.
+/// Returns the verdict on a figure.
 fn said<'a>(comparison: &'a Comparison, figure: &str) -> &'a Judgement {
     let row = comparison.rows.iter().find(|row| row.figure == figure);
     &row.unwrap_or_else(|| panic!("no {figure} in {comparison:?}")).judgement
@@ -131,11 +131,14 @@ fn what_changed_is_found_and_nothing_else() {
         text.contains("| throughput | 1000000 fps | 800000 fps | × 0.800 | 0.800 to 0.800 | **worse** |")
     );
     assert!(text.contains("| 0 % | 1.000 % | +1.000 | 1.000 to 1.000 | **worse** |"), "{text}");
-    assert!(text.contains("5 figures are judged together at 95 %, each at 99.000 %."), "{text}");
+    assert!(
+        text.contains("5 figures are judged at a confidence level of 95 % together, 99.000 % each."),
+        "{text}"
+    );
     assert!(text.contains("Some figures are worse beyond the noise, and some are better."), "{text}");
 }
 
-/// With what a meter of these steps says in each run, in joules.
+/// Adds a meter's reading in joules to each run; `step` is the resolution in joules.
 fn metered(mut results: Results, joules: f64, step: f64) -> Results {
     let Found::Latency(all) = &mut results.cells[0].measurements[1].found else { panic!("latency") };
     for run in &mut all[0].runs {
@@ -162,7 +165,7 @@ fn energy_is_compared_as_exactly_as_it_is_metered() {
     let said = |base: &Results, new: &Results| verdict(&compared(base, new), figure);
     assert_eq!(said(&of(100.0, 0.1), &of(110.0, 0.1)), Some(Verdict::Worse));
     assert_eq!(said(&of(110.0, 0.1), &of(100.0, 0.1)), Some(Verdict::Better));
-    // 10 J more are within the steps of 36 J that a counter of hundredths of watt-hours has.
+    // 10 J more is within the 36 J steps of a counter of 0.01 Wh.
     assert_eq!(said(&of(100.0, 36.0), &of(110.0, 36.0)), Some(Verdict::NoDifference));
 }
 
@@ -215,8 +218,8 @@ fn with_few_repetitions_nothing_is_said() {
     assert!(!c.is_worse() && c.judged == 0);
     assert_eq!(*said(&c, "throughput"), Judgement::TooFew { have: 5, needed: 6 });
     assert!(c.markdown().contains("not enough repetitions: 5 of 6"), "{}", c.markdown());
-    assert!(c.markdown().contains("No figure has the repetitions that it takes"), "{}", c.markdown());
-    // Six are enough for one figure, and not for five of them together.
+    assert!(c.markdown().contains("No figure has enough repetitions"), "{}", c.markdown());
+    // Six are enough for one figure, but not for five together.
     let c = compared(&results(&Made::steady(1e6, 6)), &results(&Made::steady(1e3, 6)));
     assert_eq!(*said(&c, "throughput"), Judgement::TooFew { have: 6, needed: 8 });
 }
@@ -227,9 +230,9 @@ fn who_is_held_back_by_the_tester_is_not_judged() {
     new.cells[0].measurements[0].limited_by_tester = true;
     assert!(matches!(said(&compared(&base, &new), "throughput"), Judgement::LimitedByTester(_)));
     assert!(!compared(&base, &new).is_worse());
-    // Nor is the other way round: it may have been as good before.
+    // The other way round there is no verdict either: the old router may have been as good.
     assert!(matches!(said(&compared(&new, &base), "throughput"), Judgement::LimitedByTester(_)));
-    // Who is ahead is even better than that.
+    // If the better side was limited, it is even better than measured.
     new.cells[0].measurements[0].limited_by_tester = false;
     let mut base = base;
     base.cells[0].measurements[0].limited_by_tester = true;
@@ -245,7 +248,7 @@ fn loads_that_the_tester_could_send_are_judged_beside_one_that_it_could_not() {
     // Another load of the procedure was too much for the tester.
     new.cells[0].measurements[1].limited_by_tester = true;
     assert_eq!(verdict(&compared(&base, &new), figure), Some(Verdict::Worse));
-    // Nor was it said of each load before.
+    // Old results (`None`) have no flag for each load, so the procedure's flag applies.
     for limited in [Some(true), None] {
         let Found::Latency(all) = &mut new.cells[0].measurements[1].found else { panic!() };
         all[0].limited_by_tester = limited;
@@ -317,7 +320,7 @@ fn what_only_one_has_and_other_conditions_are_told() {
         (&["linux, rfc2544, 64 bytes, latency".into()][..], 0)
     );
     for words in
-        ["profile, repetitions: 3, and 77", "colour: unknown, and red", "only of the new: It rained."]
+        ["profile, repetitions: 3, and 77", "colour: unknown, and red", "only in the new: It rained."]
     {
         assert!(c.conditions.iter().any(|c| c == words), "{words}: {:?}", c.conditions);
     }
@@ -329,7 +332,7 @@ fn what_only_one_has_and_other_conditions_are_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever the noise, nothing differs from itself, and a fifth less is found where the noise is a tenth of it.
+    /// For any noise, results do not differ from themselves. A fifth less is detected if the noise is a tenth of that.
     #[test]
     fn the_same_is_the_same_and_a_fifth_less_is_worse(
         runs in prop::collection::vec((0.99f64..1.01, 10_000u64..90_000, 0u64..50), 12..24),
@@ -348,7 +351,7 @@ proptest! {
         let less = results(&Made { fps: made.fps.iter().map(|fps| fps * 0.8).collect(), ..made });
         prop_assert_eq!(verdict(&compared(&base, &less), "throughput"), Some(Verdict::Worse));
         prop_assert_eq!(verdict(&compared(&less, &base), "throughput"), Some(Verdict::Better));
-        // As JSON it is the same.
+        // JSON preserves the comparison.
         let json = serde_json::to_string(&same).unwrap();
         prop_assert_eq!(serde_json::from_str::<Comparison>(&json).unwrap(), same);
     }
