@@ -180,10 +180,10 @@ mod tests {
             "duts = [\n  'none',\n  { kind = 'linux', host = 'root@router',\n    driver = 'af-xdp' },\n]\n";
         // The paper's routers run on this machine, so they cannot be behind its ports.
         let paper =
-            "paper okelmann-2019-routes, line 9: router 1 (linux): on the testbed \"physical\" it needs host";
+            "paper okelmann-2019-routes, line 9: router 1 (linux): the testbed \"physical\" needs host";
         let cases = [
             (BED.to_owned(), paper),
-            (format!("{router}{BED}"), "lab.toml, line 4: router 2 (linux): driver does not go"),
+            (format!("{router}{BED}"), "lab.toml, line 4: router 2 (linux): driver is not supported"),
             ("[testbed]\nkind = 'veth'\nname = 'x'\n".into(), "lab.toml, line 3: unknown field `name`"),
             (
                 "[testbed]\nkind = 'veth'\n[[meter]]\nkind = 'cpu'\ncores = []\n".into(),
@@ -217,7 +217,7 @@ mod tests {
         on("slavik-2025-one-way", "")?;
         let many = text.replace("workers = 10", "workers = 7000");
         assert!(
-            own(&many)?.contains(", line 12: router 1 (linux-10): workers = 7000 needs as many cores"),
+            own(&many)?.contains(", line 12: router 1 (linux-10): workers = 7000 needs 7000 cores"),
             "{}",
             own(&many)?
         );

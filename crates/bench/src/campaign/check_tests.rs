@@ -77,7 +77,7 @@ fn faults_name_their_place_and_what_would_do() {
     let cases = [
         ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'".to_owned(), "line 3"),
         ("'rfc2544'", "'rfc2545'".into(), "line 4: test 1 (rfc2545): traffic: unknown: use one of rfc2544, "),
-        ("'linux'", "'linus'".into(), "there is no router \"linus\": one of linux, volley, vpp"),
+        ("'linux'", "'linus'".into(), "unknown router \"linus\": use one of linux, volley, vpp"),
         ("[64]", "[63]".into(), "frame size 63 is out of range: this kind of frame has 64 to 2116 bytes"),
         ("[64]", "[\n64,\n63]".into(), "line 7: test 1 (rfc2544): sizes 2: "),
         ("'rfc2544'\nsizes = [64]", "'rfc5180'\nsizes = [64]".into(), "this kind of frame has 84 to 2116 bytes"),
@@ -151,7 +151,7 @@ fn faults_name_their_place_and_what_would_do() {
             "'none']\n[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 1\n[[meter]]\nkind = 'cpu'".into(),
             "meter 1: cores: the router is another machine",
         ),
-        ("['linux']", "[\n'linux',\n{ kind = 'linux',\n mode = 'tuned' }]".into(), "line 4: router 2 (linux): another"),
+        ("['linux']", "[\n'linux',\n{ kind = 'linux',\n mode = 'tuned' }]".into(), "line 4: router 2 (linux): name: already"),
         ("['linux']", "[]".into(), "line 2: duts: at least one router"),
         ("name = 'a'\n", with("latency-at = [1.1]"), "latency-at: needs shares"),
         ("name = 'a'\n", with("soak = { seconds = 1, each = 2 }"), "soak: each"),

@@ -1,4 +1,4 @@
-//! The clock of a router's cores, by the bounds that the kernel keeps it within (its `Documentation/admin-guide/pm/cpufreq.rst`).
+//! Clock of a router's cores, set through the kernel's frequency bounds (its `Documentation/admin-guide/pm/cpufreq.rst`).
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use super::shell::Shell;
 use crate::testbed;
 use crate::trial::Failure;
 
-/// Where the kernel has its processors.
+/// Sysfs directory of the processors.
 pub const CPUS: &str = "/sys/devices/system/cpu";
 
-/// How long the kernel may take until it has a clock that was set.
+/// Maximum time until the kernel shows a new clock.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// What bounds a core's clock, in kHz.
+/// Files of a core's lower and upper clock bound, in kHz.
 const LOW: &str = "scaling_min_freq";
 const HIGH: &str = "scaling_max_freq";
-/// What the hardware can do, in kHz.
+/// Files of the hardware's limits, in kHz.
 const LEAST: &str = "cpuinfo_min_freq";
 const MOST: &str = "cpuinfo_max_freq";
 
-/// Checks that cores can have the clocks that the routers of a campaign are to have. Nothing is touched.
+/// Checks that the cores support the clocks of a campaign's routers. Changes nothing.
 ///
 /// # Errors
-/// The first that cannot, with what would do.
+/// Returns the first unsupported clock, and the remedy.
 pub fn check(duts: &[Spec], bed: &testbed::Spec, cpus: &Path) -> Result<(), String> {
     for (n, dut, mhz) in duts.iter().enumerate().filter_map(|(n, dut)| Some((n, dut, dut.clock_mhz?))) {
         let (tester, cores) = testbed::cores_of(bed).map_err(|e| e.0)?;
@@ -36,23 +36,23 @@ pub fn check(duts: &[Spec], bed: &testbed::Spec, cpus: &Path) -> Result<(), Stri
     Ok(())
 }
 
-/// Cores that have a clock for as long as this lives. What they had before comes back when the tester ends, also if it is killed.
+/// A clock set on cores for the lifetime of this value. The old bounds return when the tester ends, even if it is killed.
 pub struct Clock {
     shell: Option<Shell>,
-    /// What the cores had before.
+    /// Old bounds of the cores.
     before: Vec<(Core, Bounds)>,
-    /// What was set, for reports.
+    /// Settings made, for reports.
     pub lines: Vec<String>,
 }
 
 impl Clock {
-    /// Sets it.
+    /// Sets the clock of these cores.
     ///
     /// # Errors
-    /// When the kernel refuses, or has another clock then.
+    /// Returns an error if the kernel refuses, or sets another clock.
     pub fn set(mhz: u32, cores: &[usize], cpus: &Path) -> Result<Clock, Failure> {
         let mut clock = Clock { shell: None, before: Vec::new(), lines: Vec::new() };
-        // Behind it, so that what was set is undone first where something fails.
+        // Declared after `clock`, so that on an error the shell is dropped first and undoes the settings.
         let mut shell = Shell::here()?;
         let wanted = (khz(mhz), khz(mhz));
         for &n in cores {
@@ -62,7 +62,7 @@ impl Clock {
             let now = settled(|| core.bounds(), wanted)?;
             if !near(now, wanted) {
                 return Err(Failure(format!(
-                    "core {n} has a clock of {} to {} MHz where {mhz} was set: the machine does not let it",
+                    "core {n} has bounds of {} to {} MHz after {mhz} MHz was set: the machine does not support this clock",
                     now.0 / 1000,
                     now.1 / 1000
                 )));
@@ -82,26 +82,26 @@ impl Clock {
 impl Drop for Clock {
     fn drop(&mut self) {
         drop(self.shell.take());
-        // The next router's clock is set from what is read then.
+        // Wait, since the next router's clock starts from the bounds read then.
         for (core, before) in &self.before {
             let _ = settled(|| core.bounds(), *before);
         }
     }
 }
 
-/// The lower and the upper bound of a clock, in kHz.
+/// Lower and upper bound of a clock, in kHz.
 type Bounds = (u64, u64);
 
-/// Whether bounds are those, give or take what a processor's steps are off.
+/// True if bounds are within 1 % of the wanted ones, to allow for the processor's steps.
 fn near(now: Bounds, wanted: Bounds) -> bool {
     let near = |now: u64, wanted: u64| now.abs_diff(wanted) * 100 <= wanted;
     near(now.0, wanted.0) && near(now.1, wanted.1)
 }
 
-/// What the bounds are as soon as they are as wanted, or after [`SETTLE`]: the kernel takes new ones up behind who sets them.
+/// Returns the bounds once they are as wanted, or after [`SETTLE`]. The kernel applies new bounds asynchronously.
 ///
 /// # Errors
-/// When they cannot be read.
+/// Returns an error if the bounds cannot be read.
 fn settled(read: impl Fn() -> Result<Bounds, Failure>, wanted: Bounds) -> Result<Bounds, Failure> {
     let begin = Instant::now();
     loop {
@@ -117,7 +117,7 @@ fn khz(mhz: u32) -> u64 {
     u64::from(mhz) * 1000
 }
 
-/// A core and the directory of its clock.
+/// A core and its cpufreq directory.
 struct Core(usize, PathBuf);
 
 impl Core {
@@ -134,14 +134,14 @@ impl Core {
         let text = self.text(name)?;
         text.trim()
             .parse()
-            .map_err(|_| Failure(format!("{}/{name}: {text:?} is no number", self.1.display())))
+            .map_err(|_| Failure(format!("{}/{name}: {text:?} is not a number", self.1.display())))
     }
 
     fn bounds(&self) -> Result<Bounds, Failure> {
         Ok((self.number(LOW)?, self.number(HIGH)?))
     }
 
-    /// A line of shell that sets both bounds. The lower one is at no time above the upper one, which the kernel would refuse.
+    /// Returns a line of shell that sets both bounds. It never raises the lower above the upper bound, which the kernel would refuse.
     fn set(&self, (low, high): Bounds) -> Result<String, Failure> {
         let (least, place) = (self.number(LEAST)?, self.1.display());
         let set = |khz: u64, name: &str| format!("echo {khz} > '{place}/{name}'");
@@ -151,28 +151,30 @@ impl Core {
     fn check(&self, mhz: u32, tester: usize) -> Result<(), String> {
         let Core(n, place) = self;
         if !place.is_dir() {
-            let why = "this machine does not let its clock be set, as most virtual machines do not";
+            let why = "this machine does not support setting clocks, like most virtual machines";
             return Err(format!("core {n} has no {}: {why}", place.display()));
         }
         for name in [LOW, HIGH] {
-            // Opened only: it is not written to.
+            // Only opened, not written.
             let opened = OpenOptions::new().write(true).open(place.join(name));
-            opened.map_err(|e| format!("{}/{name}: {e}: root may set clocks", place.display()))?;
+            opened.map_err(|e| format!("{}/{name}: {e}: only root may set clocks", place.display()))?;
         }
         let bounds = (self.number(LEAST).map_err(|e| e.0)?, self.number(MOST).map_err(|e| e.0)?);
         if !(bounds.0..=bounds.1).contains(&khz(mhz)) {
-            return Err(format!("core {n} has {} to {} MHz", bounds.0 / 1000, bounds.1 / 1000));
+            return Err(format!("core {n} supports {} to {} MHz", bounds.0 / 1000, bounds.1 / 1000));
         }
-        // Some drivers have any clock between these, and list none.
+        // Some drivers support any clock in this range and list none.
         let text = self.text("scaling_available_frequencies").unwrap_or_default();
         let known: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         if !known.is_empty() && !known.contains(&khz(mhz)) {
             let all: Vec<_> = known.iter().map(|khz| (khz / 1000).to_string()).collect();
-            return Err(format!("core {n} has {} MHz", all.join(", ")));
+            return Err(format!("core {n} supports only {} MHz", all.join(", ")));
         }
         let together = self.text("affected_cpus").unwrap_or_default();
         if together.split_whitespace().any(|other| other.parse() == Ok(tester)) {
-            return Err(format!("core {n} and {tester}, the tester's, have one clock: testbed, tester-core"));
+            return Err(format!(
+                "core {n} shares its clock with the tester's core {tester}: change tester-core of the testbed"
+            ));
         }
         Ok(())
     }

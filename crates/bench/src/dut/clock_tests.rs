@@ -1,7 +1,7 @@
 use super::*;
 use crate::dut::Kind;
 
-/// A machine whose cores have clocks of 800 to 3200 MHz, and are now between 1000 and 3000.
+/// A machine whose cores support 800 to 3200 MHz and are bound to 1000 to 3000 MHz.
 fn machine(cores: usize, more: &[(&str, &str)]) -> std::io::Result<tempfile::TempDir> {
     let cpus = tempfile::tempdir()?;
     for n in 0..cores {
@@ -23,7 +23,7 @@ fn bounds(cpus: &Path, n: usize) -> Result<Bounds, Failure> {
 fn a_clock_is_set_and_put_back() -> Result<(), Box<dyn std::error::Error>> {
     let machine = machine(3, &[])?;
     let cpus = machine.path();
-    // Below, between and above what there was.
+    // Below, within and above the old bounds.
     for mhz in [800, 2000, 3200] {
         let clock = Clock::set(mhz, &[0, 2], cpus)?;
         for n in [0, 2] {
@@ -43,7 +43,7 @@ fn a_clock_is_set_and_put_back() -> Result<(), Box<dyn std::error::Error>> {
 fn bounds_never_cross() -> Result<(), Box<dyn std::error::Error>> {
     let machine = machine(1, &[])?;
     let core = Core::new(machine.path(), 0);
-    // As the kernel would see them, one after the other.
+    // Apply the settings one by one, as the kernel does.
     for (before, after) in
         [((10, 20), (30, 30)), ((10, 20), (5, 5)), ((30, 30), (10, 20)), ((5, 5), (10, 20))]
     {
@@ -70,7 +70,7 @@ fn what_the_kernel_takes_up_late_is_waited_for() -> Result<(), Failure> {
         Ok(if asked.get() < 4 { (800_000, 3_200_000) } else { (1_199_000, 1_201_000) })
     };
     assert_eq!((settled(late, (1_200_000, 1_200_000))?, asked.get()), ((1_199_000, 1_201_000), 4));
-    // One that never comes is not.
+    // Bounds that never change are returned after the timeout.
     assert_eq!(settled(|| Ok((800_000, 800_000)), (1_200_000, 1_200_000))?, (800_000, 800_000));
     Ok(())
 }
@@ -80,17 +80,17 @@ fn what_the_machine_cannot_do_is_refused() -> Result<(), Box<dyn std::error::Err
     let said = |cpus: &Path, mhz, tester| Core::new(cpus, 0).check(mhz, tester).err().unwrap_or_default();
     let any = machine(1, &[("affected_cpus", "0 1\n")])?;
     assert_eq!(said(any.path(), 1234, 2), "");
-    assert!(said(any.path(), 1234, 1).contains("core 0 and 1, the tester's, have one clock"));
+    assert!(said(any.path(), 1234, 1).contains("core 0 shares its clock with the tester's core 1"));
     for mhz in [0, 799, 3201, u32::MAX] {
-        assert_eq!(said(any.path(), mhz, 2), "core 0 has 800 to 3200 MHz");
+        assert_eq!(said(any.path(), mhz, 2), "core 0 supports 800 to 3200 MHz");
     }
     let some = machine(1, &[("scaling_available_frequencies", "3200000 2400000 800000 \n")])?;
     assert_eq!(said(some.path(), 2400, 2), "");
-    assert_eq!(said(some.path(), 1600, 2), "core 0 has 3200, 2400, 800 MHz");
+    assert_eq!(said(some.path(), 1600, 2), "core 0 supports only 3200, 2400, 800 MHz");
     let none = tempfile::tempdir()?;
-    assert!(said(none.path(), 1600, 2).contains("cpu0/cpufreq: this machine does not let"));
+    assert!(said(none.path(), 1600, 2).contains("cpu0/cpufreq: this machine does not support"));
     let odd = machine(1, &[(MOST, "fast\n")])?;
-    assert!(said(odd.path(), 1600, 2).contains("cpuinfo_max_freq: \"fast\\n\" is no number"));
+    assert!(said(odd.path(), 1600, 2).contains("cpuinfo_max_freq: \"fast\\n\" is not a number"));
     fs::remove_file(odd.path().join("cpu0/cpufreq").join(HIGH))?;
     assert!(said(odd.path(), 1600, 2).contains("scaling_max_freq: "));
     Ok(())

@@ -1,4 +1,4 @@
-//! A router that shell commands start, set up and end.
+//! A router that shell commands start, configure and stop.
 
 use std::process::Command;
 
@@ -7,13 +7,13 @@ use super::{Dut, Facts, Spec, cores};
 use crate::testbed::{Bed, Kind, lab};
 use crate::trial::Failure;
 
-/// What is printed when a `start` that does not stay has ended well.
+/// Text printed after a `start` that ended successfully without staying in the foreground.
 const STARTED: &str = "volley-bench: started";
 
-/// What the commands of a router started.
+/// A router started by commands.
 pub struct Shell {
     facts: Facts,
-    /// All that was started, which ends with it.
+    /// Parent of all started processes, which end with it.
     process: Running,
     place: Place,
     restart: Option<String>,
@@ -23,11 +23,11 @@ pub struct Shell {
     cores: Vec<usize>,
 }
 
-/// Where commands run, and with which variables.
+/// Environment of the commands: namespace, cores and variables.
 #[derive(Clone)]
 struct Place {
     variables: Vec<(String, String)>,
-    /// Of programs that run there.
+    /// Cores of programs that run there.
     cores: Vec<usize>,
     namespace: bool,
 }
@@ -36,16 +36,16 @@ impl Shell {
     /// Runs `start`, then `configure`.
     ///
     /// # Errors
-    /// When one fails, with what it said.
+    /// Returns an error with the output of a command that fails.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Shell, Failure> {
         let place = Place {
             variables: variables(bed, on),
-            // What speaks to another machine only keeps off the tester's core.
+            // Commands for another machine only need to keep off the tester's core.
             cores: if on.is_empty() { bed.cores.clone() } else { on.to_vec() },
             namespace: bed.kind() != Kind::Physical,
         };
         let start = spec.start.as_deref().unwrap_or("true");
-        // Whoever goes to the background is kept, too, until all are ended.
+        // Background processes are kept, too, until all are ended.
         let script = match &spec.ready {
             Some(_) => start.to_owned(),
             None => format!("(\n{start}\n) || exit\necho {STARTED}\nexec sleep infinity"),
@@ -70,7 +70,7 @@ impl Shell {
             forget: spec.forget.clone(),
             cores: on.to_vec(),
         };
-        // From here on, what fails is stopped.
+        // From here on a failed router is stopped, too.
         match begun.and_then(|()| shell.set_up(spec)) {
             Ok(()) => Ok(shell),
             Err(e) => Err(shell.end().err().map_or(e.clone(), |stop| Failure(format!("{e}; {stop}")))),
@@ -92,14 +92,14 @@ impl Shell {
         Ok(())
     }
 
-    /// Runs a line of shell among the processes that were started; gives what it printed.
+    /// Runs a line of shell in the started processes' PID namespace and returns its output.
     fn run(&self, line: &str) -> Result<String, Failure> {
         self.place.run(line, Some(self.process.id()))
     }
 }
 
 impl Place {
-    /// A command that is to be completed.
+    /// Returns a command without its program and arguments.
     fn command(&self) -> Command {
         let mut command = if self.namespace { lab::inside(Bed::NAMESPACE) } else { lab::guarded() };
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -109,7 +109,7 @@ impl Place {
         command
     }
 
-    /// Runs a line of shell, in the space of processes that this one made, if there is one; gives what it printed.
+    /// Runs a line of shell and returns its output. It runs in the PID namespace that process `of` made, if given.
     fn run(&self, line: &str, of: Option<u32>) -> Result<String, Failure> {
         let mut command = self.command();
         if let Some(of) = of {
@@ -119,7 +119,7 @@ impl Place {
     }
 }
 
-/// What the commands are told of the testbed; documented in `docs/bench.md`.
+/// Returns the environment variables that describe the testbed, as documented in `docs/bench.md`.
 fn variables(bed: &Bed, on: &[usize]) -> Vec<(String, String)> {
     let mut all = vec![
         ("BENCH_DIR".to_owned(), bed.directory().display().to_string()),
@@ -167,7 +167,7 @@ impl Dut for Shell {
         Some(Box::new(move || place.run(&line, Some(of)).map(drop).map_err(failed)))
     }
 
-    /// Runs `stop`, once. Where what was started has ended, its processes are gone with it, and what it did elsewhere is not.
+    /// Runs `stop` once. If the started process has ended, its PID namespace is gone, but its effects elsewhere may remain.
     fn end(&mut self) -> Result<(), Failure> {
         let Some(stop) = self.stop.take() else { return Ok(()) };
         let of = self.process.is_running().then(|| self.process.id());
@@ -178,7 +178,7 @@ impl Dut for Shell {
         self.forget.as_ref().map(|line| self.run(line).map(drop))
     }
 
-    /// What `counters` prints: a name and a value in each line, with a colon between.
+    /// Returns the output of `counters`: a name, a colon and a value in each line.
     fn counters(&self) -> Vec<(String, String)> {
         let Some(line) = &self.counters else { return Vec::new() };
         let said = self.run(line).unwrap_or_else(|e| e.to_string());
@@ -193,7 +193,7 @@ impl Dut for Shell {
 impl Drop for Shell {
     fn drop(&mut self) {
         let _ = self.end();
-        // Nobody listens there to be asked; all that runs ends with it.
+        // No graceful signal is needed: all processes end with this one.
         self.process.kill();
     }
 }

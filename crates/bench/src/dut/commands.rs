@@ -1,4 +1,4 @@
-//! What an operator would say to Volley, or to VPP: the same words.
+//! Commands for Volley and VPP, whose CLIs use the same words.
 
 use super::spec::Driver;
 use super::{Networks, Which, cores};
@@ -6,7 +6,7 @@ use crate::testbed::lab::{program, said_by};
 use crate::testbed::{Bed, Kind, Link};
 use crate::trial::Failure;
 
-/// The commands that have a router forward between the links.
+/// Returns the commands that set a router up to forward between the links.
 pub fn forward(links: &[Link; 2], driver: Driver) -> Vec<String> {
     let mut all = Vec::new();
     for (n, link) in (1..).zip(links) {
@@ -35,40 +35,38 @@ pub fn forward(links: &[Link; 2], driver: Driver) -> Vec<String> {
     all
 }
 
-/// The driver that a testbed implies.
+/// Returns the default driver on a testbed.
 pub fn usual(bed: &Bed) -> Driver {
     if bed.kind() == Kind::Memif { Driver::Memif } else { Driver::AfPacket }
 }
 
-/// Writes a file of a router; gives its path.
+/// Writes a file for a router and returns its path.
 ///
 /// # Errors
-/// When that is impossible.
+/// Returns an error if the file cannot be written.
 pub fn write(bed: &Bed, name: &str, text: &str) -> Result<String, Failure> {
     let path = bed.directory().join(name);
     std::fs::write(&path, text).map_err(|e| Failure(format!("{}: {e}", path.display())))?;
     Ok(path.display().to_string())
 }
 
-/// A command of a program that runs where the router is, on these cores only: the tester's own core is not the router's.
+/// Returns a command that runs a program in the router's namespace, on these cores only: it must keep off the tester's core.
 pub fn on_cores(bed: &Bed, of: &[usize]) -> std::process::Command {
     let mut command = bed.command();
     command.args(["taskset", "--cpu-list", &cores::list(of)]);
     command
 }
 
-/// Whether there is a program.
+/// Checks that a program is installed.
 ///
 /// # Errors
-/// When there is none, with the packages that have it.
+/// Returns an error with the packages that provide it, if it is missing.
 pub fn installed(name: &str, packages: &str) -> Result<(), Failure> {
     let there = said_by(program("sh").args(["-c", &format!("command -v {name}")]), name);
-    there
-        .map(drop)
-        .map_err(|_| Failure(format!("there is no program {name}: install the packages {packages}")))
+    there.map(drop).map_err(|_| Failure(format!("program {name} not found: install the packages {packages}")))
 }
 
-/// The commands that add, or remove, routes to networks.
+/// Returns the commands that add or remove (`verb`) routes to networks.
 pub(super) fn routes(networks: &[Networks], bed: &Bed, verb: &str) -> Vec<String> {
     let line = |n: &Networks| {
         let (first, host) = (n.iter().next()?, n.host(bed));

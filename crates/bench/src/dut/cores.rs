@@ -1,14 +1,14 @@
-//! The cores of routers, and their processor time for those that have no process of their own.
+//! Cores of routers, and the processor time of routers without their own processes.
 
 use super::{Kind, Spec, vpp};
 use crate::host::{TICKS, Times};
 use crate::testbed;
 use crate::trial::Failure;
 
-/// Checks that the testbed has as many cores for each router as it has workers.
+/// Checks that the testbed has enough cores for each router's workers.
 ///
 /// # Errors
-/// The first that wants more, with what would do.
+/// Returns the first router that needs more, and the remedy.
 pub fn check(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     let (_, all) = testbed::cores_of(bed).map_err(|e| e.0)?;
     for (n, dut) in duts.iter().enumerate() {
@@ -21,7 +21,7 @@ pub fn check(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     Ok(())
 }
 
-/// The cores that a router is given: the first ones that the testbed has for routers, and none where there is no router on this machine.
+/// Returns the router's cores: the first ones that the testbed has for routers. Empty if no router runs on this machine.
 pub fn of(spec: &Spec, bed: testbed::Kind, all: &[usize]) -> Result<Vec<usize>, Failure> {
     if bed == testbed::Kind::Physical || spec.kind == Kind::None {
         return Ok(Vec::new());
@@ -30,18 +30,19 @@ pub fn of(spec: &Spec, bed: testbed::Kind, all: &[usize]) -> Result<Vec<usize>, 
     let cores = all.get(..wanted).ok_or_else(|| {
         let have = all.len();
         Failure(format!(
-            "workers = {wanted} needs as many cores, and the testbed has {have} for routers ({all:?}): testbed, cores"
+            "workers = {wanted} needs {wanted} cores, the testbed has {have} for routers ({all:?}): extend cores of the testbed"
         ))
     })?;
     Ok(cores.to_vec())
 }
 
-/// Cores as `taskset` and others take them: numbers with commas between them.
+/// Formats cores for `taskset` and others: numbers separated by commas.
 pub fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Seconds that these cores worked so far, for whomever, interrupts included; `None` of none, and where the kernel does not say.
+/// Returns the busy time of these cores so far in seconds, of all programs and interrupts. `None` without cores or without the kernel's
+/// figures.
 pub fn seconds(cores: &[usize]) -> Option<f64> {
     if cores.is_empty() {
         return None;
@@ -49,14 +50,14 @@ pub fn seconds(cores: &[usize]) -> Option<f64> {
     busy(&std::fs::read_to_string("/proc/stat").ok()?, cores)
 }
 
-/// In words, how [`seconds`] finds it; nothing of no cores.
+/// Describes the method of [`seconds`]; empty without cores.
 pub fn how(cores: &[usize]) -> String {
     if cores.is_empty() {
         return String::new();
     }
     format!(
-        "all work of core {} (user, system, interrupts: /proc/stat), whoever's it is; what the kernel does for the router on the tester's \
-         core is not in it",
+        "all work on core {} (user, system, interrupts: /proc/stat), of any program; without the kernel's work for the router on the \
+         tester's core",
         list(cores)
     )
 }
@@ -90,13 +91,14 @@ mod tests {
             Ok::<_, String>(said.map_or_else(|e| e, |()| "nothing".into()))
         };
         let why = format!(
-            "router 2 (linux): workers = {online} needs as many cores, and the testbed has {}",
+            "router 2 (linux): workers = {online} needs {online} cores, the testbed has {}",
             online - 1
         );
         assert!(said("linux", online)?.starts_with(&why), "{}", said("linux", online)?);
         assert_eq!(said("linux", online - 1)?, "nothing");
-        // One of them forwards only with another core for the main thread.
-        let why = format!("router 2 (vpp): workers = {} needs a core more, for its main thread", online - 1);
+        // VPP needs one more core for its main thread, unless it has a single worker.
+        let why =
+            format!("router 2 (vpp): workers = {} needs one more core for VPP's main thread", online - 1);
         let expected = if online == 2 { "nothing" } else { &why };
         assert!(said("vpp", online - 1)?.starts_with(expected), "{}", said("vpp", online - 1)?);
         Ok(())

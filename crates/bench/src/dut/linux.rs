@@ -1,4 +1,4 @@
-//! The kernel's own forwarding: of this machine, in a namespace, or of another machine.
+//! Forwarding of the Linux kernel, in a namespace of this machine or on another machine.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use super::{Dut, Facts, Mode, Networks, Spec, commands, cores, queues};
 use crate::testbed::{Bed, Kind, Link, check_router_ports};
 use crate::trial::Failure;
 
-/// What an operator sets on a router. Where a key is the whole machine's, a namespace has none, and the report says so.
+/// Settings of a dedicated router. Parameters that exist only outside namespaces are noted in the report.
 const TUNED: [(&str, &str); 9] = [
-    // More packets in a turn of the softirq, and more that wait for one.
+    // More packets in a softirq run and in the backlog.
     ("net.core.netdev_budget", "1200"),
     ("net.core.netdev_budget_usecs", "16000"),
     ("net.core.netdev_max_backlog", "30000"),
-    // A router hands packets on: it need not look for a socket first, nor check where they came from.
+    // A router needs no socket lookup before forwarding and no reverse path check.
     ("net.ipv4.ip_early_demux", "0"),
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
@@ -24,36 +24,36 @@ const TUNED: [(&str, &str); 9] = [
     ("net.ipv6.neigh.default.gc_thresh3", "65536"),
 ];
 
-/// How long the links of real ports may take until they are up again, after a driver has set its port anew.
+/// Maximum time until the links of physical ports are up again, after a driver has reconfigured its port.
 const UP: Duration = Duration::from_secs(20);
 
-/// The kernel between the links.
+/// The kernel as a router.
 pub struct Linux {
     facts: Facts,
     shell: Shell,
     interfaces: Vec<String>,
-    /// Where it works; none of another machine's.
+    /// Cores on which it forwards; empty for another machine.
     cores: Vec<usize>,
-    /// Whether it has routes to networks of a campaign.
+    /// True if it has routes to networks of a campaign.
     has_networks: bool,
-    /// Whether it tracks connections, and is asked for them.
+    /// True if it tracks connections and a test uses them.
     has_sessions: bool,
 }
 
 impl Drop for Linux {
     fn drop(&mut self) {
         if self.has_networks {
-            // The namespace serves the next router, too.
+            // The next router uses the same namespace.
             let _ = self.shell.run(FLUSH);
         }
     }
 }
 
 impl Linux {
-    /// Gives the links addresses and the networks behind them routes, and switches forwarding on.
+    /// Sets addresses on the links, adds routes to the networks behind them, and enables forwarding.
     ///
     /// # Errors
-    /// When a command fails.
+    /// Returns an error if a command fails.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Linux, Failure> {
         let mut shell = Shell::open(spec.host.as_deref())?;
         let version = shell.run("uname -r")?.trim().to_owned();
@@ -88,7 +88,7 @@ impl Linux {
         }
         match spec.mode {
             Some(Mode::Tuned) => TUNED.iter().for_each(|(key, value)| shell.try_sysctl(key, value)),
-            // Each link has a thread of its own: nothing is to be spread.
+            // Each link has its own thread, so RPS must not spread the work.
             Some(Mode::Threaded) => {
                 bed.steer(&[])?;
                 shell.lines.push("# no RPS".into());
@@ -103,7 +103,7 @@ impl Linux {
             track(&mut shell)?;
         }
         if let (Kind::Physical, Some(workers)) = (bed.kind(), spec.workers) {
-            // Behind all that has drivers make their interrupts anew.
+            // After all settings that make drivers recreate their interrupts.
             let ports = bed.links.each_ref().map(|link| link.router.as_str());
             let cores = queues::spread(&mut shell, ports, workers, "")?;
             shell.lines.push(format!("# the ports' interrupts go to cores {}", cores::list(&cores)));
@@ -119,7 +119,7 @@ impl Linux {
     }
 }
 
-/// Waits until both links are up, or long enough: whoever measures says what is the matter then.
+/// Waits until both links are up, or [`UP`] has passed; the warm-up reports a link that stays down.
 fn wait_for(shell: &Shell, links: &[Link; 2]) {
     let begin = Instant::now();
     let is_up = |link: &Link| {
@@ -131,9 +131,9 @@ fn wait_for(shell: &Shell, links: &[Link; 2]) {
     }
 }
 
-/// What an operator sets on the ports of a router.
+/// Applies the port settings of a dedicated router.
 fn tune(shell: &mut Shell, device: &str) {
-    // Frames that are to be handed on one by one are not put together before; a router's ring is long, and it stops nobody.
+    // A router forwards frames one by one, without GRO, with long rings and without pause frames.
     let on =
         |shell: &Shell| shell.run(&format!("ethtool -k {device} | grep -q '^generic-receive-offload: on'"));
     let undo = if on(shell).is_ok() { format!("ethtool -K {device} gro on") } else { String::new() };
@@ -143,14 +143,13 @@ fn tune(shell: &mut Shell, device: &str) {
         let old = shell.run(&format!("ethtool {ask} {device}")).map(|said| both_ways(&said));
         match old {
             Ok(Some(old)) => shell.try_set(&line, &format!("ethtool {set} {device} {old}")),
-            // What cannot be put back is left as it is.
-            _ => shell.lines.push(format!("# not here: {line}")),
+            // Keep settings whose old value is unknown.
+            _ => shell.lines.push(format!("# not available: {line}")),
         }
     }
 }
 
-/// What `ethtool` says that is set for receiving and sending, in its own words; the most that can be is in front of it, where there is
-/// any.
+/// Returns the current receive and send values from the output of `ethtool`, as its arguments. Skips the maximums, which may precede them.
 fn both_ways(said: &str) -> Option<String> {
     let now = said.split_once("Current hardware settings:").map_or(said, |(_, now)| now);
     let of = |name: &str| {
@@ -160,9 +159,9 @@ fn both_ways(said: &str) -> Option<String> {
     Some(format!("rx {} tx {}", of("RX:")?, of("TX:")?))
 }
 
-/// Has threads of their own take what comes in by a port (threaded NAPI), each on one of the cores if they are this machine's.
+/// Enables threaded NAPI on a port, and pins the threads to the cores if they are on this machine.
 fn thread(shell: &mut Shell, device: &str, on: &[usize], kind: Kind) -> Result<(), Failure> {
-    // A virtual link is polled by NAPI only if it puts frames together.
+    // NAPI polls a veth only with GRO.
     if kind == Kind::Veth {
         shell.set(&format!("ethtool -K {device} gro on"), &format!("ethtool -K {device} gro off"))?;
     }
@@ -173,14 +172,14 @@ fn thread(shell: &mut Shell, device: &str, on: &[usize], kind: Kind) -> Result<(
         let pin = format!("for t in $({threads}); do taskset -cp {} $t; done", cores::list(on));
         let pinned = shell.run(&pin)?;
         if pinned.trim().is_empty() {
-            return Err(Failure(format!("{device} has no threads: this kernel has no threaded NAPI for it")));
+            return Err(Failure(format!("{device}: this kernel does not support threaded NAPI on it")));
         }
         shell.lines.push(pin);
     }
     Ok(())
 }
 
-/// Gives what leaves by this port the router's own address.
+/// Masquerades packets that leave through this port.
 fn masquerade(shell: &mut Shell, device: &str) -> Result<(), Failure> {
     let why = |e: Failure| {
         Failure(format!("nat = true needs nft (package nftables) and a kernel with masquerading: {e}"))
@@ -193,8 +192,8 @@ fn masquerade(shell: &mut Shell, device: &str) -> Result<(), Failure> {
     shell.set(&rule, "").map_err(why)
 }
 
-/// Has connections outlive a trial: those of UDP, on which nothing comes for a while, are forgotten after 30 s otherwise, and RFC 9693
-/// section 4.4 wants none to be forgotten.
+/// Raises the timeouts of UDP connections so that they outlive a trial, as RFC 9693 section 4.4 demands. By default they expire after 30 s
+/// without packets.
 fn track(shell: &mut Shell) -> Result<(), Failure> {
     let why = |e: Failure| Failure(format!("sessions need conntrack (package conntrack): {e}"));
     shell.run(FORGET).map_err(why)?;
@@ -202,21 +201,21 @@ fn track(shell: &mut Shell) -> Result<(), Failure> {
     shell.sysctl("net.netfilter.nf_conntrack_udp_timeout_stream", "600")
 }
 
-/// What deletes all connections.
+/// Deletes all tracked connections.
 const FORGET: &str = "conntrack -F";
 
-/// What marks the routes to networks of a campaign: a number that no routing daemon has (ip-route(8), RTPROTO_ID).
+/// Protocol number that marks the campaign's routes; no routing daemon uses it (ip-route(8), RTPROTO_ID).
 const PROTOCOL: &str = "222";
 
-/// What takes all of those routes away.
+/// Deletes all of those routes.
 const FLUSH: &str = "ip -4 route flush proto 222; ip -6 route flush proto 222";
 
 impl Linux {
-    /// Routes of another machine, each by a command of its own: a few.
+    /// Adds routes on another machine, one command for each, since they are few.
     fn set_remote_networks(&mut self, wanted: &[Networks], bed: &Bed) -> Result<(), Failure> {
         if !wanted.iter().all(Networks::is_own) {
             return Err(Failure(
-                "routes are given to a router on this machine only: leave routes away".into(),
+                "routes are only supported for a router on this machine: remove routes".into(),
             ));
         }
         for networks in wanted {
@@ -260,7 +259,7 @@ impl Dut for Linux {
         self.has_sessions.then(|| self.shell.run(FORGET).map(drop))
     }
 
-    /// Connections of the namespace, or of the other machine.
+    /// Returns the connections of the namespace, or of the other machine.
     fn sessions(&self) -> Option<u64> {
         let count = || self.shell.run("sysctl -n net.netfilter.nf_conntrack_count").ok()?.trim().parse().ok();
         if self.has_sessions { count() } else { None }
@@ -274,7 +273,7 @@ impl Dut for Linux {
         &self.cores
     }
 
-    /// The kernel's own counts of the interfaces.
+    /// Returns the kernel's interface counters.
     fn counters(&self) -> Vec<(String, String)> {
         let files = self.interfaces.iter().map(|i| format!("/sys/class/net/{i}/statistics/[rt]x_[pd][ar]*"));
         let read = format!("grep -H . {}", files.collect::<Vec<_>>().join(" "));
@@ -304,12 +303,12 @@ mod tests {
         assert_eq!(both_ways(""), None);
     }
 
-    /// Ports that have neither rings nor pause frames are left alone; others get back what they had.
+    /// Ports without rings or pause frames are left alone; others get their old values back.
     #[test]
     fn a_tuned_port_is_as_before_when_the_router_is_gone() -> Result<(), Failure> {
         let dir = tempfile::tempdir().map_err(|e| Failure(e.to_string()))?;
         let place = dir.path().display();
-        // A port whose rings are in a file, and which has no pause frames.
+        // A port whose ring sizes are in a file, without pause frames.
         let ethtool = format!(
             "#!/bin/sh\ncase $1 in\n-g) cat {place}/rings;;\n-G) echo RX: $4 > {place}/rings; echo TX: $6 >> {place}/rings;;\n*) exit 1;;\nesac"
         );
@@ -322,7 +321,7 @@ mod tests {
         let rings = || std::fs::read_to_string(dir.path().join("rings")).unwrap_or_default();
         assert_eq!(rings(), "RX: 4096\nTX: 4096\n");
         assert!(
-            shell.lines.iter().any(|l| l == "# not here: ethtool -A eth0 rx off tx off"),
+            shell.lines.iter().any(|l| l == "# not available: ethtool -A eth0 rx off tx off"),
             "{:?}",
             shell.lines
         );

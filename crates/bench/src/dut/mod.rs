@@ -1,4 +1,4 @@
-//! Routers under test: one file for each kind.
+//! Routers under test, one file for each kind.
 
 mod clock;
 mod command;
@@ -29,104 +29,105 @@ use crate::testbed::{self, Bed};
 use crate::traffic::{Family, networks};
 use crate::trial::Failure;
 
-/// A router that runs between the links of a testbed. Dropped, it ends, and leaves the links as they were.
+/// A router that runs between the links of a testbed. Dropping it ends the router and restores the links.
 pub trait Dut {
-    /// Which one it is.
+    /// Returns the router's name, version and setup.
     fn facts(&self) -> &Facts;
 
-    /// Processor time that it used so far, in seconds, found as its [facts](Facts::processor_time) say; `None` where that is not known.
+    /// Returns the router's processor time so far in seconds, measured as its [facts](Facts::processor_time) describe. `None` if unknown.
     fn cpu_seconds(&self) -> Option<f64> {
         None
     }
 
-    /// Cores of this machine that it was given; none of a router that is elsewhere.
+    /// Returns the router's cores on this machine; none for a router on another machine.
     fn cores(&self) -> &[usize] {
         &[]
     }
 
-    /// Its programs now, whose processor time is measured thread by thread; none of a router in the kernel, and of one whose programs are
-    /// not known.
+    /// Returns the router's current processes, whose processor time is measured thread by thread. Empty for a router in the kernel, or with
+    /// unknown processes.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// What restarts it, on another thread while a trial runs, and comes back when it is told to forward again; `None` where the tester
-    /// cannot.
+    /// Returns a function that restarts the router, called on another thread during a trial. The function returns when the router has been
+    /// told
+    /// to forward again. `None` if the tester cannot restart it.
     fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {
         None
     }
 
-    /// Gives it a route to each of so many more networks, and takes those that it had before away.
+    /// Adds routes to the `wanted` networks and removes those of the previous call.
     ///
     /// # Errors
-    /// When it cannot have them, or the tester cannot give them to it.
+    /// Returns an error if the router cannot have routes, or the tester cannot add them.
     fn set_networks(&mut self, wanted: &[Networks], _bed: &Bed) -> Result<(), Failure> {
-        // Who sets a router up himself knows where his traffic goes; and what hands frames on needs no routes.
+        // A router set up by commands has its own routes for the traffic, and a bridge needs none.
         match wanted.iter().all(Networks::is_own) {
             true => Ok(()),
-            false => Err(Failure("the tester cannot give this router routes: leave routes away".into())),
+            false => Err(Failure("the tester cannot add routes to this router: remove routes".into())),
         }
     }
 
-    /// Has it forget all connections that it tracks; `None` of a router that tracks none, or where the tester does not know how.
+    /// Deletes all connections that the router tracks. `None` if it tracks none, or the tester cannot delete them.
     fn forget_sessions(&self) -> Option<Result<(), Failure>> {
         None
     }
 
-    /// Connections that it tracks now, if it says.
+    /// Returns the number of connections that the router tracks, if known.
     fn sessions(&self) -> Option<u64> {
         None
     }
 
-    /// Has it end, as far as that can fail; the rest is done when it is dropped.
+    /// Runs the fallible part of ending the router; dropping it does the rest.
     ///
     /// # Errors
-    /// When what should end it fails: it may run on.
+    /// Returns an error if this fails: the router may still run.
     fn end(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// The last lines that it printed; nothing of a router that prints nothing.
+    /// Returns the last lines of the router's output; empty if it prints nothing.
     fn said(&self) -> String {
         String::new()
     }
 
-    /// What it says of itself after a trial, as names and values.
+    /// Returns the router's counters as names and values.
     fn counters(&self) -> Vec<(String, String)>;
 }
 
-/// Networks of a family behind a link.
+/// Networks of an address family behind a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Networks {
-    /// The number of the link.
+    /// Number of the link.
     pub link: usize,
-    /// Their family.
+    /// Address family.
     pub family: Family,
-    /// Which.
+    /// The networks themselves.
     pub which: Which,
 }
 
-/// Which networks are behind a link.
+/// Choice of networks behind a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// The first so many of [`networks`].
+    /// The first n of [`networks`].
     First(u32),
-    /// The one that frames with addresses of their own go to.
+    /// The destination of frames with fixed addresses.
     Own(IpNet),
 }
 
 impl Networks {
-    /// Each of them.
+    /// Iterates over the networks.
     pub fn iter(&self) -> impl Iterator<Item = IpNet> + use<> {
         let (first, own) = match self.which {
             Which::First(count) => (count, None),
             Which::Own(net) => (0, Some(net)),
         };
-        // Frames of the first direction leave by the second link.
+        // Frames of the first direction leave through the second link.
         networks(self.family, self.link == 0, first).chain(own)
     }
 
-    /// The tester's host on the link, which they are behind.
+    /// Returns the next hop of the networks: the tester's host on the link.
     pub fn host(&self, bed: &Bed) -> IpAddr {
         let [v4, v6] = bed.links[self.link.min(1)].hosts();
         if self.family == Family::Ipv4 { v4 } else { v6 }
@@ -137,24 +138,24 @@ impl Networks {
     }
 }
 
-/// What a report says of a router.
+/// Description of a router for reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Its name, as a campaign has it.
+    /// Name in the campaign.
     pub name: String,
-    /// Its version.
+    /// Version.
     pub version: String,
-    /// How it was set up, line by line.
+    /// Setup, line by line.
     pub configuration: Vec<String>,
-    /// How its processor time is found; empty where it is not.
+    /// Method by which its processor time is measured; empty if it is not measured.
     #[serde(default)]
     pub processor_time: String,
 }
 
-/// Checks that this machine lets the clocks be set that routers are to have. Nothing is touched.
+/// Checks that this machine supports the clocks of the routers. Changes nothing.
 ///
 /// # Errors
-/// The first that cannot be, with what would do.
+/// Returns the first unsupported clock, and the remedy.
 pub fn check_clocks(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     clock::check(duts, bed, Path::new(clock::CPUS))
 }

@@ -1,4 +1,4 @@
-//! A program that is a router.
+//! Process of a router's program.
 
 use std::fs;
 use std::io;
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 
 use crate::trial::Failure;
 
-/// How long a program may take to start, and to end.
+/// Maximum times for a program to start and to end.
 pub const START: Duration = Duration::from_secs(20);
 const END: Duration = Duration::from_secs(5);
 
-/// How the processor time of a program is found, in words.
+/// Method by which the processor time of a program is measured, for reports.
 pub const TIME: &str =
-    "the router's own threads (/proc/PID/stat); what the kernel does for it elsewhere is not in it";
+    "the router's own threads (/proc/PID/stat); without the kernel's work for it on other threads";
 
-/// Spawns a program from a thread that lives as long as the tester. The kernel takes the thread for the parent (PR_SET_PDEATHSIG(2const)):
-/// what another one spawned would be killed when that ends, as the thread does that restarts a router in a trial.
+/// Spawns a program from a thread that lives as long as the tester. The kernel kills a child when its parent thread ends
+/// (PR_SET_PDEATHSIG(2const)), and the thread that restarts a router in a trial ends soon.
 fn spawn(command: Command) -> (Command, io::Result<Child>) {
     type Wanted = (Command, Sender<(Command, io::Result<Child>)>);
     static SPAWNER: OnceLock<Sender<Wanted>> = OnceLock::new();
@@ -28,37 +28,37 @@ fn spawn(command: Command) -> (Command, io::Result<Child>) {
         std::thread::spawn(move || {
             for (mut command, reply) in wants {
                 let child = command.spawn();
-                // Who asked waits for it.
+                // The requester waits for the reply.
                 let _ = reply.send((command, child));
             }
         });
         wanted
     });
     let (reply, answer) = channel();
-    let gone = || (Command::new(""), Err(io::Error::other("the thread that spawns is gone")));
+    let gone = || (Command::new(""), Err(io::Error::other("internal error: the spawner thread has ended")));
     match spawner.send((command, reply)) {
         Ok(()) => answer.recv().unwrap_or_else(|_| gone()),
         Err(_) => gone(),
     }
 }
 
-/// So many of the last lines that it printed are told of a router.
+/// Number of the last output lines shown in messages.
 pub const LINES: usize = 20;
 
-/// A program that runs as long as it is wanted, and what it prints.
+/// A running program with its log file.
 pub struct Running {
     command: Command,
     child: Child,
     log: PathBuf,
-    /// Processor time of those that ran before, in seconds.
+    /// Processor time of earlier processes, before restarts, in seconds.
     before: f64,
 }
 
 impl Running {
-    /// Starts it; what it prints goes to the file.
+    /// Starts a program; its output goes to the file `log`.
     ///
     /// # Errors
-    /// When that is impossible.
+    /// Returns an error if it cannot be started.
     pub fn start(mut command: Command, log: PathBuf) -> Result<Running, Failure> {
         let failed = |e: std::io::Error| Failure(format!("{}: {e}", log.display()));
         let file = fs::File::create(&log).map_err(failed)?;
@@ -70,15 +70,15 @@ impl Running {
         Ok(Running { command, child, log, before: 0.0 })
     }
 
-    /// Ends it, and starts it again.
+    /// Ends the program and starts it again.
     ///
     /// # Errors
-    /// When that is impossible.
+    /// Returns an error if it cannot be started.
     pub fn restart(&mut self) -> Result<(), Failure> {
         self.before = self.cpu_seconds().unwrap_or(self.before);
         self.end();
         let failed = |e: std::io::Error| Failure(format!("{}: {e}", self.log.display()));
-        // What the one before said is no word of this one's.
+        // Drop the old process's output, so that its ready line does not count.
         fs::OpenOptions::new().write(true).truncate(true).open(&self.log).map_err(failed)?;
         let file = fs::OpenOptions::new().append(true).open(&self.log).map_err(failed)?;
         let both = file.try_clone().map_err(failed)?;
@@ -90,41 +90,41 @@ impl Running {
         Ok(())
     }
 
-    /// Its number.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has not ended.
+    /// True if the process has not ended.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until it has printed this.
+    /// Waits until the output contains `text`.
     ///
     /// # Errors
-    /// When it ends before, or does not within [`START`], with the end of what it printed.
+    /// Returns an error with the last output if the process ends first, or needs longer than [`START`].
     pub fn wait_for(&mut self, text: &str) -> Result<(), Failure> {
         let log = self.log.clone();
         self.wait_until(|| fs::read(&log).is_ok_and(|said| String::from_utf8_lossy(&said).contains(text)))
     }
 
-    /// Waits until this holds.
+    /// Waits until `ready` returns true.
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
     pub fn wait_until(&mut self, mut ready: impl FnMut() -> bool) -> Result<(), Failure> {
         let begin = Instant::now();
         loop {
-            // Asked first, so that what it said last is not overlooked.
+            // Check the process first, so that its last output is not missed.
             let ended = !self.is_running();
             if ready() {
                 return Ok(());
             }
             if ended || begin.elapsed() > START {
-                let how = if ended { "it ended" } else { "it took too long" };
+                let how = if ended { "its program ended" } else { "it took too long" };
                 return Err(Failure(format!(
-                    "the router did not start: {how}; it said:\n{}",
+                    "the router did not start: {how}; its last output:\n{}",
                     self.said(LINES)
                 )));
             }
@@ -132,7 +132,7 @@ impl Running {
         }
     }
 
-    /// The last lines that it printed.
+    /// Returns the last `lines` lines of the output.
     pub fn said(&self, lines: usize) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -140,7 +140,7 @@ impl Running {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// Processor time that it used so far, in seconds.
+    /// Returns the processor time so far, in seconds.
     pub fn cpu_seconds(&self) -> Option<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         Some(self.before + crate::host::Task::parse(&stat)?.seconds())

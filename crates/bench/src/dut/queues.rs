@@ -1,5 +1,4 @@
-//! The cores of a machine that work for its ports: those to which the interrupts of the ports' queues go (Linux,
-//! `Documentation/core-api/irq/irq-affinity.rst`).
+//! Cores that handle the interrupts of a machine's ports (Linux, `Documentation/core-api/irq/irq-affinity.rst`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +7,11 @@ use infra::cpu::parse_list;
 use super::shell::Shell;
 use crate::trial::Failure;
 
-/// Has so many cores of the shell's machine work for these ports, and no others: each port gets as many queues, and the interrupts of each
-/// queue go to a core of its own. All is put back with the shell. The machine's files are below `root`.
+/// Restricts the work for these ports to `workers` cores of the shell's machine and returns these cores. Each port gets as many queues, and
+/// each queue's interrupts get their own core. The shell undoes all of it. The machine's files are below `root`.
 ///
 /// # Errors
-/// When the machine has not so many cores, a port not so many queues, or the kernel does not let it.
+/// Returns an error if the machine has too few cores or a port too few queues, or the kernel refuses a setting.
 pub fn spread(
     shell: &mut Shell,
     ports: [&str; 2],
@@ -22,12 +21,12 @@ pub fn spread(
     let machine = Machine { root, workers };
     if shell.run(&format!("grep -qx irqbalance {root}/proc/[0-9]*/comm")).is_ok() {
         return Err(machine.fault(
-            "irqbalance runs there, and would move the interrupts: stop it (systemctl stop irqbalance)",
+            "irqbalance runs on the router and would move the interrupts: stop it (systemctl stop irqbalance)",
         ));
     }
     let cores = machine.cores(shell, ports[0])?;
     for port in ports {
-        // Undone last: the driver may make them anew with other queues.
+        // Registered first and thus undone last: the driver may recreate the interrupts when the number of queues changes.
         for irq in machine.interrupts(shell, port)?.into_keys() {
             let file = machine.affinity(irq);
             let old = shell.run(&format!("cat {file}"))?;
@@ -38,7 +37,7 @@ pub fn spread(
         let queues: BTreeSet<usize> = all.values().flatten().copied().collect();
         if queues.len() < workers {
             let why = format!(
-                "{port} has interrupts of {} queues that can be told apart, and needs as many",
+                "{port} has separate interrupts for {} queues only, fewer than workers",
                 queues.len()
             );
             return Err(machine.fault(&why));
@@ -50,7 +49,7 @@ pub fn spread(
     Ok(cores)
 }
 
-/// Where a machine has its files, and how many cores are to work.
+/// A machine: the root of its files, and the number of cores to use.
 struct Machine<'a> {
     root: &'a str,
     workers: usize,
@@ -65,7 +64,7 @@ impl Machine<'_> {
         format!("{}/proc/irq/{irq}/smp_affinity_list", self.root)
     }
 
-    /// The cores that are to work: those near the port first, and of each the first thread only.
+    /// Returns the cores to use: those near the port first, and only the first thread of each.
     fn cores(&self, shell: &Shell, port: &str) -> Result<Vec<usize>, Failure> {
         let (root, workers) = (self.root, self.workers);
         let list = |file: String| shell.run(&format!("cat {file}")).map(|text| parse_list(text.trim()));
@@ -79,19 +78,19 @@ impl Machine<'_> {
         let mut cores: Vec<usize> = online.into_iter().filter(first).collect();
         cores.sort_by_key(|core| !near.contains(core));
         if cores.len() < workers {
-            return Err(self.fault(&format!("the machine has {} cores ({cores:?})", cores.len())));
+            return Err(self.fault(&format!("the machine has only {} cores ({cores:?})", cores.len())));
         }
         cores.truncate(workers);
         Ok(cores)
     }
 
-    /// The interrupts of a port, each with the number of its queue, if it is one's.
+    /// Returns the interrupts of a port, each with its queue number, if it belongs to a queue.
     fn interrupts(&self, shell: &Shell, port: &str) -> Result<BTreeMap<u32, Option<usize>>, Failure> {
         let root = self.root;
-        // Of a device on another bus, such as virtio, they are its parent's.
+        // A device on another bus, such as virtio, has them at its parent.
         let device = format!("{root}/sys/class/net/{port}/device");
         let own = shell.run(&format!("ls {device}/msi_irqs 2>/dev/null || ls {device}/../msi_irqs"));
-        let why = "has no interrupts of its own (MSI) whose core could be set";
+        let why = "has no MSI interrupts whose core could be set";
         let own = own.map_err(|_| self.fault(&format!("{port} {why}")))?;
         let own: BTreeSet<u32> = own.split_whitespace().filter_map(|irq| irq.parse().ok()).collect();
         let text = shell.run(&format!("cat {root}/proc/interrupts"))?;
@@ -103,13 +102,13 @@ impl Machine<'_> {
         Ok(text.lines().filter_map(line).collect())
     }
 
-    /// Gives a port as many queues as cores are to work, where it has others.
+    /// Sets the port's number of queues to the number of workers, if it differs.
     fn set_queues(&self, shell: &mut Shell, port: &str) -> Result<(), Failure> {
         let said = shell.run(&format!("ethtool -l {port}"));
         let Some((before, wanted)) = said.as_deref().ok().and_then(|said| channels(said, self.workers))
         else {
-            let why = format!("{port} does not say how many queues it has (ethtool -l)");
-            // One that has but one needs no more.
+            let why = format!("{port} does not report its number of queues (ethtool -l)");
+            // One worker needs only the queue that every port has.
             return if self.workers == 1 { Ok(()) } else { Err(self.fault(&why)) };
         };
         if before == wanted {
@@ -118,7 +117,7 @@ impl Machine<'_> {
         shell.set(&format!("ethtool -L {port} {wanted}"), &format!("ethtool -L {port} {before}"))
     }
 
-    /// Has an interrupt go to a core.
+    /// Binds an interrupt to a core.
     fn bind(&self, shell: &mut Shell, irq: u32, core: usize) -> Result<(), Failure> {
         let file = self.affinity(irq);
         let read = |shell: &Shell| shell.run(&format!("cat {file}")).map(|text| text.trim().to_owned());
@@ -127,20 +126,20 @@ impl Machine<'_> {
         match read(shell)? {
             now if now == core.to_string() => Ok(()),
             now => Err(self.fault(&format!(
-                "interrupt {irq} goes to {now} where {core} was set: the machine does not let it"
+                "interrupt {irq} goes to core {now} after core {core} was set: the machine refuses the change"
             ))),
         }
     }
 }
 
-/// The queue that an interrupt is of, by its name: drivers put the number behind it, as in `eth1-TxRx-3`, `mlx5_comp3@pci:0000:01:00.0`
-/// and `virtio1-input.0`. Others are of the port as a whole.
+/// Returns the queue of an interrupt, from the number at the end of its name, as in `eth1-TxRx-3`, `mlx5_comp3@pci:0000:01:00.0` and
+/// `virtio1-input.0`. `None` for interrupts of the whole port.
 fn queue(name: &str, port: &str) -> Option<usize> {
     let name = name.split('@').next().filter(|name| *name != port && !name.contains("async"))?;
     name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..].parse().ok()
 }
 
-/// The queues that a port has, from what `ethtool -l` says, and as many as are wanted: both as `ethtool -L` takes them.
+/// Returns the current and the wanted queues as arguments of `ethtool -L`, from the output of `ethtool -l`.
 fn channels(said: &str, wanted: usize) -> Option<(String, String)> {
     let (_, now) = said.split_once("Current hardware settings:")?;
     let of = |name: &str| {

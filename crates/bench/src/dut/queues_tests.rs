@@ -3,11 +3,11 @@ use std::path::Path;
 
 use super::*;
 
-/// What a port with two of its eight queues says.
+/// Output of `ethtool -l` for a port that uses two of its eight queues.
 const CHANNELS: &str = "Channel parameters for eth1:\nPre-set maximums:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\t1\nCombined:\t8\n\
                         Current hardware settings:\nRX:\t\tn/a\nTX:\t\tn/a\nOther:\t\t1\nCombined:\t2\n";
 
-/// A machine of four cores with two threads each, of which the last two are near its ports, which have eight queues at most.
+/// A machine with four cores of two threads each. The last two cores are near its ports, which have at most eight queues.
 struct Fake(tempfile::TempDir);
 
 impl Fake {
@@ -57,7 +57,7 @@ impl Fake {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755))
     }
 
-    /// All that can be set.
+    /// Returns the state of all settings.
     fn state(&self) -> Vec<String> {
         let irqs = (30..39).chain(50..59).map(|irq| format!("proc/irq/{irq}/smp_affinity_list"));
         let all = irqs.chain(["ethtool-eth1", "ethtool-eth2"].map(str::to_owned));
@@ -84,7 +84,7 @@ fn each_queue_has_a_core_and_all_is_put_back() -> Result<(), Box<dyn std::error:
         assert_eq!(of, cores);
         let state = fake.state();
         for (port, channels) in [(0, &state[18]), (9, &state[19])] {
-            // What is of the port as a whole is left alone.
+            // The interrupt of the whole port stays.
             assert_eq!(state[port], "0-7\n");
             for queue in 0..8 {
                 assert_eq!(
@@ -103,7 +103,7 @@ fn each_queue_has_a_core_and_all_is_put_back() -> Result<(), Box<dyn std::error:
         drop(shell);
         assert_eq!(fake.state(), before, "{workers}");
     }
-    // Nothing is changed where there are as many queues already.
+    // Ports that already have this number of queues stay unchanged.
     let (shell, _) = fake.spread(2)?;
     assert!(!shell.lines.iter().any(|line| line.contains("ethtool -L")), "{:?}", shell.lines);
     Ok(())
@@ -113,11 +113,11 @@ fn each_queue_has_a_core_and_all_is_put_back() -> Result<(), Box<dyn std::error:
 fn what_cannot_be_set_is_said_and_undone() -> Result<(), Box<dyn std::error::Error>> {
     let fake = Fake::new()?;
     let before = fake.state();
-    assert_eq!(fake.said(5), "workers = 5: the machine has 4 cores ([2, 3, 0, 1])");
+    assert_eq!(fake.said(5), "workers = 5: the machine has only 4 cores ([2, 3, 0, 1])");
     fake.write("proc/77/comm", "irqbalance\n")?;
-    assert!(fake.said(2).contains("irqbalance runs there"), "{}", fake.said(2));
+    assert!(fake.said(2).contains("irqbalance runs on the router"), "{}", fake.said(2));
     fs::remove_dir_all(fake.path("proc/77"))?;
-    // The kernel keeps some interrupts where they are.
+    // The kernel refuses to move some interrupts.
     let file = fake.path("proc/irq/51/smp_affinity_list");
     fs::remove_file(&file)?;
     fs::create_dir(&file)?;
@@ -126,12 +126,12 @@ fn what_cannot_be_set_is_said_and_undone() -> Result<(), Box<dyn std::error::Err
     fs::write(&file, "0-7\n")?;
     assert_eq!(fake.state(), before);
     fake.write("ethtool-eth2", "")?;
-    assert!(fake.said(2).contains("eth2 does not say how many queues"), "{}", fake.said(2));
+    assert!(fake.said(2).contains("eth2 does not report its number of queues"), "{}", fake.said(2));
     assert_eq!(fake.said(1), "[2]");
     fake.write("proc/interrupts", "30: 0 0 IR-PCI eth1-TxRx-0\n")?;
-    assert!(fake.said(2).contains("eth1 has interrupts of 1 queues"), "{}", fake.said(2));
+    assert!(fake.said(2).contains("eth1 has separate interrupts for 1 queues only"), "{}", fake.said(2));
     fs::remove_dir_all(fake.path("sys/class/net/eth1/device/msi_irqs"))?;
-    assert!(fake.said(1).contains("eth1 has no interrupts of its own"), "{}", fake.said(1));
+    assert!(fake.said(1).contains("eth1 has no MSI interrupts"), "{}", fake.said(1));
     Ok(())
 }
 

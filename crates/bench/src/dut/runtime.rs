@@ -1,14 +1,14 @@
-//! How long the nodes of a router took, as Volley and VPP show it: what share of that were lookups (Okelmann 2019, section 6.3.4).
+//! Time of the router's nodes as Volley and VPP show it, and the share of lookups in it (Okelmann 2019, section 6.3.4).
 
-/// The command that shows it.
+/// CLI command that shows the time of each node.
 pub const RUNTIME: &str = "show runtime";
 
-/// Clocks that the nodes took which look destinations up.
+/// Counter of the clocks spent in lookup nodes.
 const LOOKUPS: &str = "lookup clocks";
-/// Clocks that all nodes took which had packets.
+/// Counter of the clocks spent in all nodes with packets.
 const NODES: &str = "node clocks";
 
-/// Those clocks as counters; none where no node had a packet.
+/// Returns those two counters; empty if no node had packets.
 pub fn clocks(runtime: &str) -> Vec<(String, String)> {
     let (mut lookups, mut all) = (0.0, 0.0);
     for (name, clocks) in runtime.lines().filter_map(node) {
@@ -21,18 +21,19 @@ pub fn clocks(runtime: &str) -> Vec<(String, String)> {
     if all > 0.0 { vec![counter(LOOKUPS, lookups), counter(NODES, all)] } else { Vec::new() }
 }
 
-/// A node and the clocks that it took: `Name State Calls Vectors Suspends Clocks Vectors/Call`, with clocks a vector, and a state of
-/// one word or two.
+/// Parses a line into a node and its clocks. The columns are `Name State Calls Vectors Suspends Clocks Vectors/Call`, with clocks per
+/// vector,
+/// and a state of one or two words.
 fn node(line: &str) -> Option<(&str, f64)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, _, .., calls, vectors, suspends, clocks, a_call] = words[..] else { return None };
     let number = |word: &str| word.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
     [calls, suspends, a_call].map(number).iter().all(Option::is_some).then_some(())?;
-    // Of a node without packets VPP shows clocks a call: it polled for nothing.
+    // For a node without packets VPP shows clocks per call; its 0 vectors make the product 0.
     Some((name, number(vectors)? * number(clocks)?))
 }
 
-/// The share of the nodes' time that lookups took, of a router's counters, from 0 to below 1; `None` where they do not say.
+/// Returns the share of lookups in the nodes' time, from 0 to below 1, from a router's counters. `None` if the counters are missing.
 pub fn lookup_share(counters: &[(String, String)]) -> Option<f64> {
     let value = |wanted: &str| counters.iter().find(|(name, _)| name == wanted)?.1.parse::<u64>().ok();
     let (lookups, all) = (value(LOOKUPS)? as f64, value(NODES)? as f64);

@@ -1,4 +1,4 @@
-//! Settings of a machine, each with what undoes it.
+//! Settings of a machine, each with a command that undoes it.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -9,32 +9,31 @@ use crate::testbed::Bed;
 use crate::testbed::lab::{program, said_by, said_in_time};
 use crate::trial::Failure;
 
-/// Reads lines until the other end is gone, however that happens, then runs them, the last one first.
+/// Guard script: reads lines until its input ends for any reason, then runs them in reverse order.
 const GUARD: &str =
     r#"undo=; while IFS= read -r line; do undo="$line; $undo"; done; eval "$undo" >/dev/null 2>&1"#;
-/// Where `ip` and `sysctl` are, which an ordinary user's `PATH` has not.
+/// Adds the directories of `ip` and `sysctl`, which an ordinary user's `PATH` lacks.
 const SBIN: &str = r#"PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"; export PATH; "#;
-/// How long undoing may take.
+/// Maximum time for undoing all settings.
 const UNDO: Duration = Duration::from_secs(10);
 
-/// A shell in a router's namespace, on this machine, or on another one, that puts everything back when the tester ends, also if it is
-/// killed.
+/// A shell in a router's namespace, on this machine or on another one. It undoes all settings when the tester ends, even if it is killed.
 pub struct Shell {
-    /// What comes before a line.
+    /// Command and arguments that precede a line of shell.
     words: Vec<String>,
     guard: Child,
-    /// What was set, for reports.
+    /// Settings made, for reports.
     pub lines: Vec<String>,
 }
 
 impl Shell {
-    /// For the machine that `ssh` reaches by this name, or for the testbed's namespace.
+    /// Opens a shell on the machine `host` over `ssh`, or in the testbed's namespace.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if the shell cannot be started.
     pub fn open(host: Option<&str>) -> Result<Shell, Failure> {
         match host {
-            // A password cannot be asked for.
+            // BatchMode: a password prompt would hang.
             Some(host) => Shell::start(
                 &["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host],
                 &format!("{SBIN}exec sh -c '{GUARD}'"),
@@ -43,18 +42,18 @@ impl Shell {
         }
     }
 
-    /// For this machine: what no namespace has of its own.
+    /// Opens a shell on this machine, for settings that exist only outside namespaces.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if the shell cannot be started.
     pub fn here() -> Result<Shell, Failure> {
         Shell::start(&["sh", "-c"], GUARD)
     }
 
-    /// For this machine, where programs of this directory come first.
+    /// Opens a shell on this machine, with `directory` first in `PATH`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if the shell cannot be started.
     #[cfg(test)]
     pub fn beside(directory: &std::path::Path) -> Result<Shell, Failure> {
         let path = format!("PATH={}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
@@ -64,35 +63,35 @@ impl Shell {
     fn start(words: &[&str], guard_line: &str) -> Result<Shell, Failure> {
         let (stdin, out) = (Stdio::piped(), Stdio::null());
         let mut guard = program(words[0]);
-        // A Ctrl-C on the terminal is the tester's, which ends its trial first.
+        // A Ctrl-C on the terminal must reach the tester only, which first ends its trial.
         guard.process_group(0);
         guard.args(&words[1..]).arg(guard_line).stdin(stdin).stdout(out).stderr(Stdio::null());
         let guard = guard.spawn().map_err(|e| Failure(format!("{}: {e}", words[0])))?;
         Ok(Shell { words: words.iter().map(|w| (*w).to_owned()).collect(), guard, lines: Vec::new() })
     }
 
-    /// Whether it is on another machine.
+    /// True if the shell runs on another machine.
     pub fn is_remote(&self) -> bool {
         self.words[0] == "ssh"
     }
 
-    /// Runs a line of shell; gives what it printed.
+    /// Runs a line of shell and returns its output.
     ///
     /// # Errors
-    /// When it fails, with what it said.
+    /// Returns an error with the line's output if it fails.
     pub fn run(&self, line: &str) -> Result<String, Failure> {
         let sbin = if self.is_remote() { SBIN } else { "" };
-        // A machine may be gone, and this one's kernel may have millions of routes to take.
+        // A remote machine may be unreachable, so it gets a timeout. Locally the kernel may need long for millions of routes.
         let said = if self.is_remote() { said_in_time } else { said_by };
         said(program(&self.words[0]).args(&self.words[1..]).arg(format!("{sbin}{line}")), line)
     }
 
-    /// Runs a line, which another one undoes, if it is not empty.
+    /// Runs a line and registers the line `undo`, if it is not empty.
     ///
     /// # Errors
-    /// When it fails, with what it said.
+    /// Returns an error with the line's output if it fails.
     pub fn set(&mut self, line: &str, undo: &str) -> Result<(), Failure> {
-        // First, so that a tester which is killed in between leaves nothing. To undo what was not done is no fault.
+        // Register `undo` first: a tester killed in between must leave nothing behind. Undoing a setting that was never made is harmless.
         if !undo.is_empty() {
             self.undo(undo)?;
         }
@@ -101,17 +100,23 @@ impl Shell {
         Ok(())
     }
 
-    /// Has a line run when the tester ends, before those of now and behind those of later.
+    /// Registers a line to run when the tester ends. Later lines run first.
     ///
     /// # Errors
-    /// When nobody is there any more who would.
+    /// Returns an error if the cleanup process has ended.
     pub fn undo(&mut self, line: &str) -> Result<(), Failure> {
-        let gone = |e: std::io::Error| Failure(format!("who runs {line:?} in the end is gone: {e}"));
-        let pipe = self.guard.stdin.as_mut().ok_or_else(|| Failure("nothing would be undone".into()))?;
+        let gone = |e: std::io::Error| {
+            Failure(format!("cannot register {line:?} for cleanup, the cleanup process has ended: {e}"))
+        };
+        let pipe = self
+            .guard
+            .stdin
+            .as_mut()
+            .ok_or_else(|| Failure("internal error: there is no cleanup process".into()))?;
         writeln!(pipe, "{line}").map_err(gone)
     }
 
-    /// The same, where a refusal is no fault: it is noted.
+    /// Like [`set`](Self::set), but a failure is only noted in the report.
     pub fn try_set(&mut self, line: &str, undo: &str) {
         if let Err(e) = self.set(line, undo) {
             let why = e.0.rsplit_once(": ").map_or(e.0.as_str(), |(_, why)| why);
@@ -119,30 +124,30 @@ impl Shell {
         }
     }
 
-    /// Sets a key of the kernel's, which gets its old value back.
+    /// Sets a kernel parameter and registers its old value.
     ///
     /// # Errors
-    /// When there is no such key, or it cannot be set.
+    /// Returns an error if the parameter does not exist or cannot be set.
     pub fn sysctl(&mut self, key: &str, value: &str) -> Result<(), Failure> {
         let old = self.run(&format!("sysctl -n {key}"))?;
         self.set(&format!("sysctl -qw {key}={value}"), &format!("sysctl -qw {key}=\"{}\"", old.trim()))
     }
 
-    /// The same, where a refusal is no fault: the kernel has some keys for the whole machine only, and not in a namespace.
+    /// Like [`sysctl`](Self::sysctl), but a failure is only noted in the report: some parameters exist only outside namespaces.
     pub fn try_sysctl(&mut self, key: &str, value: &str) {
         match self.run(&format!("sysctl -n {key}")) {
             Ok(old) => self.try_set(
                 &format!("sysctl -qw {key}={value}"),
                 &format!("sysctl -qw {key}=\"{}\"", old.trim()),
             ),
-            Err(_) => self.lines.push(format!("# not here: sysctl -qw {key}={value}")),
+            Err(_) => self.lines.push(format!("# not available: sysctl -qw {key}={value}")),
         }
     }
 }
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The guard reads the end, and begins.
+        // The end of its input starts the guard's cleanup.
         drop(self.guard.stdin.take());
         let begin = Instant::now();
         while matches!(self.guard.try_wait(), Ok(None)) && begin.elapsed() < UNDO {
@@ -171,7 +176,7 @@ mod tests {
         Ok(())
     }
 
-    /// A terminal says it to all of a process group.
+    /// A terminal signals the whole process group.
     #[test]
     fn a_ctrl_c_for_the_tester_is_none_for_what_undoes() -> Result<(), Failure> {
         let shell = Shell::here()?;

@@ -1,4 +1,4 @@
-//! What a campaign says of a router.
+//! Description of a router in a campaign.
 
 use std::fmt;
 
@@ -10,125 +10,125 @@ use crate::testbed;
 
 /// A router of a campaign: a kind with its defaults, or a table.
 ///
-/// What is left out is as the kind has it; [`check`](Spec::check) says what does not go with it.
+/// Missing keys take the kind's defaults; [`check`](Spec::check) rejects keys that the kind does not support.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "Table")]
 pub struct Spec(Table);
 
-/// The same as it is written.
+/// A router as written in a campaign's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Table {
-    /// What it is.
+    /// Kind of router.
     pub kind: Kind,
-    /// Its name in reports; the kind's if it is left out.
+    /// Name in reports; the kind's name by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How many of the testbed's cores it uses; one if it is left out.
+    /// Number of the testbed's cores that it uses; one by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// The clock of its cores, in MHz; what the machine does by itself if it is left out.
+    /// Clock of its cores in MHz; unchanged by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_mhz: Option<u32>,
-    /// How it is set up.
+    /// Setup of the router.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Of `linux`: whether it masquerades what leaves by the second link.
+    /// `linux`: true to masquerade packets that leave through the second link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nat: Option<bool>,
-    /// Of `linux`: the machine that it is, as `ssh` takes it.
+    /// `linux`: the router's machine, as an argument of `ssh`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Of `volley`: how it takes the links.
+    /// `volley`: driver for the links.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<Driver>,
-    /// Of `command`: starts it.
+    /// `command`: starts the router.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// Of `command`: what `start`, which then stays in the foreground, prints when it is ready.
+    /// `command`: text that `start` prints when the router is ready; `start` then stays in the foreground.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// Of `command`: is run when it is there.
+    /// `command`: runs after the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configure: Option<String>,
-    /// Of `command`: restarts it, and comes back when it is told to forward again.
+    /// `command`: restarts the router, and ends when it has been told to forward again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<String>,
-    /// Of `command`: is run before it is ended.
+    /// `command`: runs before the router is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// Of `command`: prints its version.
+    /// `command`: prints the router's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Of `command`: prints what the router says of itself.
+    /// `command`: prints the router's counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters: Option<String>,
-    /// Of `command`: has the router forget all connections that it tracks.
+    /// `command`: deletes all connections that the router tracks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forget: Option<String>,
-    /// Of `command`: it forwards frames as a switch does, by Ethernet addresses, and does not route.
+    /// `command`: true for a router that forwards by Ethernet addresses, like a switch, without routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<bool>,
 }
 
-/// What a router is.
+/// Kind of router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", try_from = "String")]
 pub enum Kind {
-    /// The kernel's own forwarding.
+    /// Forwarding of the Linux kernel.
     Linux,
-    /// This very program.
+    /// Volley.
     Volley,
     /// FD.io VPP.
     Vpp,
-    /// DPDK's testpmd, which forwards and does not route.
+    /// DPDK's testpmd, which forwards without routing.
     Testpmd,
-    /// Whatever can be started by a command.
+    /// Any router that shell commands start.
     Command,
-    /// A cable.
+    /// A cable in place of a router.
     None,
 }
 
-/// How a router is set up.
+/// Setup of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Linux as it is after boot.
+    /// Linux as after boot.
     Default,
-    /// Linux as an operator sets a router up.
+    /// Linux with the settings of a dedicated router.
     Tuned,
     /// Linux with a thread for each queue (threaded NAPI).
     Threaded,
-    /// testpmd that changes nothing.
+    /// testpmd that forwards frames unchanged.
     Io,
-    /// testpmd that exchanges the Ethernet addresses.
+    /// testpmd that swaps the Ethernet addresses.
     Macswap,
 }
 
-/// How Volley takes a link.
+/// Driver of Volley for the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
-    /// By packet sockets.
+    /// Packet sockets.
     AfPacket,
-    /// By AF_XDP sockets.
+    /// AF_XDP sockets.
     AfXdp,
-    /// By shared memory.
+    /// Shared memory (memif).
     Memif,
 }
 
 impl Kind {
-    /// All kinds, each with a line of what it is.
+    /// All kinds, with a description.
     pub const ALL: [(Kind, &'static str); 6] = [
-        (Kind::Linux, "the kernel's own forwarding; with host = \"user@machine\" that of another machine"),
-        (Kind::Volley, "the router beside the tester's program"),
+        (Kind::Linux, "the Linux kernel's forwarding; on another machine with host = \"user@machine\""),
+        (Kind::Volley, "Volley, from the tester's directory or as installed"),
         (Kind::Vpp, "FD.io VPP, if it is installed"),
         (Kind::Testpmd, "DPDK's testpmd, which forwards without routing (memif)"),
-        (Kind::Command, "whatever shell commands start"),
+        (Kind::Command, "any router that shell commands start"),
         (Kind::None, "a cable in place of a router"),
     ];
 
-    /// As a campaign has it.
+    /// Returns the name used in campaign files.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Linux => "linux",
@@ -140,7 +140,7 @@ impl Kind {
         }
     }
 
-    /// The keys that it can have beside `kind` and `name`.
+    /// Returns the supported keys, besides `kind` and `name`.
     fn keys(self) -> &'static [&'static str] {
         match self {
             Kind::Linux => &["workers", "clock-mhz", "mode", "nat", "host"],
@@ -164,7 +164,7 @@ impl Kind {
         }
     }
 
-    /// The testbeds that it can be between.
+    /// Returns the supported testbeds.
     fn beds(self) -> &'static [testbed::Kind] {
         use testbed::Kind::{Memif, Physical, Tap, Veth};
         match self {
@@ -183,7 +183,7 @@ impl TryFrom<String> for Kind {
     fn try_from(name: String) -> Result<Kind, String> {
         let kind = Kind::ALL.iter().map(|(kind, _)| *kind).find(|kind| kind.name() == name);
         let all = Kind::ALL.map(|(kind, _)| kind.name()).join(", ");
-        kind.ok_or_else(|| format!("there is no router {name:?}: one of {all}"))
+        kind.ok_or_else(|| format!("unknown router {name:?}: use one of {all}"))
     }
 }
 
@@ -248,99 +248,102 @@ impl<'de> Deserialize<'de> for Spec {
 }
 
 impl Spec {
-    /// Its name in reports.
+    /// Returns the name in reports.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(self.kind.name())
     }
 
-    /// What is wrong with it as the one of this number, from 0 on, among the routers of a campaign.
+    /// Formats a fault of this router, which is number `n`, from 0 on, in the campaign.
     pub fn fault(&self, n: usize, why: &str) -> String {
         format!("router {} ({}): {why}", n + 1, self.name())
     }
 
-    /// How many cores it uses.
+    /// Returns the number of cores that it uses.
     pub fn workers(&self) -> usize {
         self.workers.unwrap_or(1)
     }
 
-    /// The same on a testbed, if that is known: of another machine only where the campaign says it.
+    /// Returns the number of cores on a testbed. `None` on another machine, unless the campaign sets it.
     pub fn workers_on(&self, bed: testbed::Kind) -> Option<usize> {
         self.workers.or((bed != testbed::Kind::Physical).then_some(1))
     }
 
-    /// Whether it hands frames on by their Ethernet addresses, or to whom they may be, and does not route.
+    /// True if it forwards frames without routing, by their Ethernet addresses or regardless of them.
     pub fn is_bridge(&self) -> bool {
         self.kind == Kind::Testpmd || self.bridge == Some(true)
     }
 
-    /// Whether the tester can restart it in a trial.
+    /// True if the tester can restart it in a trial.
     pub fn can_restart(&self) -> bool {
         self.kind == Kind::Volley || self.restart.is_some()
     }
 
-    /// Checks whether there can be such a router on such a testbed.
+    /// Checks that the testbed supports this router with these keys.
     ///
     /// # Errors
-    /// The first fault, which names the key, and what would do.
+    /// Returns the first fault: its key and the remedy.
     fn check(&self, bed: &testbed::Spec) -> Result<(), String> {
         let kind = self.kind;
         if let Some(key) = self.written().find(|key| !kind.keys().contains(key)) {
             let all = kind.keys().join(", ");
-            let has = if all.is_empty() { "it has no keys but name".into() } else { format!("it has {all}") };
-            return Err(format!("{key} does not go with the kind {}: {has}", kind.name()));
+            let has =
+                if all.is_empty() { "its only key is name".into() } else { format!("its keys are {all}") };
+            return Err(format!("{key} is not supported by the kind {}: {has}", kind.name()));
         }
         if !kind.beds().contains(&bed.kind) {
             let all: Vec<_> = kind.beds().iter().map(|k| k.name()).collect();
             let here = bed.kind.name();
-            return Err(format!("it cannot be on the testbed {here:?}, only on {}", all.join(" or ")));
+            return Err(format!("not supported on the testbed {here:?}, only on {}", all.join(" or ")));
         }
         let physical = bed.kind == testbed::Kind::Physical;
         let memif = bed.kind == testbed::Kind::Memif;
         let kernel = [None, Some(Mode::Default), Some(Mode::Tuned), Some(Mode::Threaded)];
         let why = match (kind, self.mode, self.driver) {
-            _ if self.workers == Some(0) => "workers: one at least",
-            _ if self.name.as_deref() == Some("") => "its name is empty",
+            _ if self.workers == Some(0) => "workers: must be at least 1",
+            _ if self.name.as_deref() == Some("") => "name: must not be empty",
             _ if self.clock_mhz.is_some() && physical => {
-                "clock-mhz is for routers on this machine: on the testbed \"physical\" they are others"
+                "clock-mhz is only supported for routers on this machine, not on the testbed \"physical\""
             }
-            (Kind::Linux, mode, _) if !kernel.contains(&mode) => "mode: one of default, tuned, threaded",
+            (Kind::Linux, mode, _) if !kernel.contains(&mode) => "mode: use default, tuned or threaded",
             (Kind::Linux, Some(Mode::Threaded), _) if bed.kind == testbed::Kind::Tap => {
-                "mode: default or tuned: a tap is not polled by the kernel (NAPI), so that it has no threads"
+                "mode: threaded is not supported on taps, which have no NAPI threads: use default or tuned"
             }
-            (Kind::Testpmd, mode, _) if mode.is_some() && kernel.contains(&mode) => "mode: io or macswap",
+            (Kind::Testpmd, mode, _) if mode.is_some() && kernel.contains(&mode) => "mode: use io or macswap",
             (Kind::Linux, ..) if physical && self.host.is_none() => {
-                "on the testbed \"physical\" it needs host = \"user@machine\", which ssh reaches without a password"
+                "the testbed \"physical\" needs host = \"user@machine\", which ssh must reach without a password"
             }
             (Kind::Linux, Some(Mode::Threaded), _) if physical && self.workers.is_some() => {
-                "workers: on the testbed \"physical\" they are the cores of the ports' interrupts, and threads (mode) keep to none: leave \
-                 workers away"
+                "workers: not supported with mode = \"threaded\" on the testbed \"physical\", where workers are the cores of the ports' \
+                 interrupts: remove workers"
             }
-            (Kind::Linux, ..) if !physical && self.host.is_some() => "host is for the testbed \"physical\"",
-            // ssh would take it for an option.
+            (Kind::Linux, ..) if !physical && self.host.is_some() => {
+                "host is only supported on the testbed \"physical\""
+            }
+            // ssh would parse a leading '-' as an option.
             (Kind::Linux, ..) if self.host.as_ref().is_some_and(|h| h.is_empty() || h.starts_with('-')) => {
-                "host: user@machine"
+                "host: must be user@machine"
             }
             (Kind::Linux, ..) if physical && bed.router_ports.is_none() => {
-                "the testbed needs router-ports, the names of its ports on that machine"
+                "the testbed needs router-ports: the names of the router's ports"
             }
             (Kind::Volley, _, Some(Driver::Memif)) if !memif => {
-                "the driver memif is for the testbed \"memif\""
+                "driver: memif is only supported on the testbed \"memif\""
             }
             (Kind::Volley, _, Some(Driver::AfPacket | Driver::AfXdp)) if memif => {
-                "on the testbed \"memif\" its driver is memif"
+                "driver: must be memif on the testbed \"memif\""
             }
             (Kind::Command, ..) if self.start.is_none() && self.configure.is_none() => {
-                "it needs start or configure, a shell command"
+                "start or configure is needed: a shell command"
             }
             (Kind::Command, ..) if self.ready.is_some() && self.start.is_none() => {
-                "ready is what start prints, and there is no start"
+                "ready needs start, which must print its text"
             }
             _ => return Ok(()),
         };
         Err(why.into())
     }
 
-    /// The keys that are written, but `kind` and `name`.
+    /// Returns the keys that are set, besides `kind` and `name`.
     fn written(&self) -> impl Iterator<Item = &'static str> {
         [
             ("workers", self.workers.is_some()),
@@ -364,16 +367,16 @@ impl Spec {
     }
 }
 
-/// Checks the routers of a campaign, and its testbed.
+/// Checks the routers of a campaign and its testbed.
 ///
 /// # Errors
-/// The first fault.
+/// Returns the first fault.
 pub fn check(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
     bed.check().map_err(|why| format!("testbed: {why}"))?;
     for (n, dut) in duts.iter().enumerate() {
         dut.check(bed).map_err(|why| dut.fault(n, &why))?;
         if duts[..n].iter().any(|other| other.name() == dut.name()) {
-            return Err(dut.fault(n, "another one is called so: give it a name"));
+            return Err(dut.fault(n, "name: already taken by another router: set a different name"));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! DPDK's testpmd between two memifs: what comes in by one goes out by the other, without a look at a route.
+//! DPDK's testpmd between two memifs: it forwards all frames from one to the other, without routing.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::testbed::{Bed, Link};
 use crate::trial::Failure;
 
 const NAME: &str = "dpdk-testpmd";
-/// How long a report may take.
+/// Maximum wait for a statistics report.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running testpmd.
@@ -19,10 +19,10 @@ pub struct Testpmd {
 }
 
 impl Testpmd {
-    /// Starts it, forwarding on these cores.
+    /// Starts testpmd, forwarding on these cores.
     ///
     /// # Errors
-    /// When there is no such program, or it does not start, with what it said.
+    /// Returns an error if the program is missing, or does not start, with its output.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Testpmd, Failure> {
         commands::installed(NAME, "Debian's dpdk-dev and librte-net-memif23")?;
         let words = words(spec.mode, &bed.links, on);
@@ -42,7 +42,7 @@ impl Testpmd {
     }
 }
 
-/// Its command line. The first thread, which only prints, shares the first core with one that forwards.
+/// Returns the command line. The main thread, which only prints, shares the first core with a forwarding thread.
 fn words(mode: Option<Mode>, links: &[Link; 2], on: &[usize]) -> Vec<String> {
     let forwarding = (1..).zip(on).map(|(n, core)| format!("{n}@{core}"));
     let first = on.first().map(|core| format!("0@{core}"));
@@ -85,7 +85,7 @@ impl Dut for Testpmd {
         vec![self.process.id()]
     }
 
-    /// What it says of its two ports in a report that it begins from now on: it makes one a second.
+    /// Returns the port counters from the next report; testpmd prints one a second.
     fn counters(&self) -> Vec<(String, String)> {
         let said = || self.process.said(usize::MAX);
         let (wanted, begin) = (reports(&said()).count() + 1, Instant::now());
@@ -95,14 +95,14 @@ impl Dut for Testpmd {
                 return ports(report);
             }
             if begin.elapsed() > PATIENCE {
-                return vec![(String::new(), format!("it has said nothing for {PATIENCE:?}"))];
+                return vec![(String::new(), format!("no report for {PATIENCE:?}"))];
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
-/// The reports on both ports in what it printed, but for one that is not whole.
+/// Returns the complete reports on both ports in testpmd's output.
 fn reports(said: &str) -> impl Iterator<Item = &str> {
     let begins = said.split("NIC statistics for port 0").skip(1);
     begins.filter(|report| {
@@ -110,7 +110,7 @@ fn reports(said: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What is in a report, by port and name.
+/// Returns the counters of a report by port and name.
 fn ports(report: &str) -> Vec<(String, String)> {
     let of = report.split("NIC statistics for port 1").enumerate();
     let counts = of.flat_map(|(port, text)| {

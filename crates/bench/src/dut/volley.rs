@@ -1,4 +1,4 @@
-//! Volley itself, as an operator would start it: the router beside the tester's own program, or else the installed one.
+//! Volley: the program next to the tester's own, or else the installed one.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,25 +13,25 @@ use crate::testbed::{Bed, Kind, lab};
 use crate::trial::Failure;
 use crate::version::with_build;
 
-/// What it prints when it forwards.
+/// Text that it prints when it is ready to forward.
 const READY: &str = "volley: ready";
 
-/// Counters' names and values.
+/// Names and values of counters.
 type Counters = Vec<(String, String)>;
 
-/// The router's program, a path or a name.
+/// Returns the router's program, as a path or a name.
 fn router() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|tester| tester.with_file_name("volley"));
     beside.filter(|program| program.is_file()).unwrap_or_else(|| "volley".into())
 }
 
-/// What a router says that it is, and its build.
+/// Returns the version that the program prints, with its build.
 fn version(program: &Path) -> Result<String, Failure> {
     let said = lab::said_in_time(lab::program(program).arg("--version"), "volley --version")?;
     Ok(with_build(said.trim().trim_start_matches("volley "), program))
 }
 
-/// A router.
+/// A running Volley.
 pub struct Volley {
     facts: Facts,
     process: Arc<Mutex<Running>>,
@@ -42,21 +42,21 @@ pub struct Volley {
 }
 
 impl Volley {
-    /// Starts it with one worker for each of the cores, and the fastest driver that is to be had here, if none is asked for.
+    /// Starts Volley with one worker for each core. Without a driver in the campaign, it takes the fastest that works here.
     ///
     /// # Errors
-    /// When it does not start, with what it said.
+    /// Returns an error with its output if it does not start.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Volley, Failure> {
         let fastest = match (spec.driver, bed.kind()) {
             (Some(driver), _) => return Volley::start_with(driver, spec, bed, on),
-            // An ordinary user may not have it, and neither may every container.
+            // AF_XDP may be forbidden to ordinary users and in containers.
             (None, Kind::Veth) => Volley::start_with(Driver::AfXdp, spec, bed, on),
             (None, _) => return Volley::start_with(commands::usual(bed), spec, bed, on),
         };
         fastest.or_else(|Failure(why)| {
             let mut router = Volley::start_with(commands::usual(bed), spec, bed, on)?;
             let why = why.lines().last().unwrap_or_default();
-            router.facts.configuration.push(format!("# by packet sockets, for it had no AF_XDP here: {why}"));
+            router.facts.configuration.push(format!("# packet sockets, since AF_XDP failed: {why}"));
             Ok(router)
         })
     }
@@ -131,7 +131,7 @@ impl Dut for Volley {
         old.iter().chain(&new).try_for_each(|line| self.ask(line).map(drop))
     }
 
-    /// What its interfaces counted, what was dropped by which node, and why, none of it that is 0; and how long its nodes took.
+    /// Returns its nonzero interface counters, drops by node and reason, and the clocks of its nodes.
     fn counters(&self) -> Vec<(String, String)> {
         let said = |words: &str, read: fn(&str) -> serde_json::Result<Counters>| {
             let read = |text: String| read(&text).map_err(|e| Failure(format!("{words}: {e}")));
@@ -154,7 +154,7 @@ struct Counter {
     count: u64,
 }
 
-/// A reason of a node.
+/// A node's drop reason with its count.
 #[derive(Deserialize)]
 struct Dropped {
     node: String,

@@ -1,4 +1,4 @@
-//! FD.io VPP, set up as in the papers: its cores in `startup.conf`, the rest as commands that it runs when it starts.
+//! FD.io VPP, set up as in the papers: cores in `startup.conf`, everything else by commands at its start.
 
 use super::process::{self, Running};
 use super::runtime::{self, RUNTIME};
@@ -17,10 +17,10 @@ pub struct Vpp {
 }
 
 impl Vpp {
-    /// Starts it with one worker for each of the cores, and its main thread on a core behind them if the testbed has one.
+    /// Starts VPP with one worker for each core. Its main thread gets the next core, if the testbed has one.
     ///
     /// # Errors
-    /// When there is no such program, or it does not start, with what it said.
+    /// Returns an error if the program is missing, or does not start, with its output.
     pub fn start(spec: &Spec, bed: &Bed, on: &[usize]) -> Result<Vpp, Failure> {
         for name in ["vpp", "vppctl"] {
             commands::installed(name, "FD.io's vpp and vpp-plugin-core")?;
@@ -47,22 +47,24 @@ impl Vpp {
     }
 }
 
-/// The core of its main thread, behind those of the workers, which cannot share it. Where the testbed has one core only, there is none:
-/// the main thread forwards.
+/// Returns the core of the main thread, the next one after the workers' cores, which it cannot share. `None` if the testbed has only one
+/// core: then the main thread forwards.
 ///
 /// # Errors
-/// When several workers leave none.
+/// Returns an error if several workers leave no core for it.
 pub(super) fn main_core(all: &[usize], on: &[usize]) -> Result<Option<usize>, Failure> {
     let main = all.get(on.len()).copied();
     if main.is_none() && on.len() > 1 {
         let workers = on.len();
-        let why = format!("workers = {workers} needs a core more, for its main thread: testbed, cores");
+        let why = format!(
+            "workers = {workers} needs one more core for VPP's main thread: extend cores of the testbed"
+        );
         return Err(Failure(why));
     }
     Ok(main)
 }
 
-/// `startup.conf`.
+/// Returns the text of `startup.conf`.
 fn startup(directory: &str, file: &str, main: Option<usize>, on: &[usize]) -> String {
     let cpu = match main {
         Some(main) => format!("main-core {main} corelist-workers {}", cores::list(on)),
@@ -135,6 +137,6 @@ mod tests {
         assert!(two.contains("plugins { plugin dpdk_plugin.so { disable } }\n"), "{two}");
         assert!(said(None, &[0]).contains("cpu { main-core 0 }\n"));
         assert_eq!((main_core(&[4, 6, 2], &[4, 6]), main_core(&[4], &[4])), (Ok(Some(2)), Ok(None)));
-        assert!(main_core(&[4, 6], &[4, 6]).is_err_and(|e| e.0.contains("workers = 2 needs a core more")));
+        assert!(main_core(&[4, 6], &[4, 6]).is_err_and(|e| e.0.contains("workers = 2 needs one more core")));
     }
 }
