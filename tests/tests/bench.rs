@@ -217,7 +217,7 @@ fn what_fails_beforehand_ends_no_campaign() {
     let lines = |of: &str| -> Vec<_> { list(&results[of], of).iter().filter_map(Value::as_str).collect() };
     let (failures, caveats) = (lines("failures"), lines("caveats"));
     let ([traffic], [meter]) = (&failures[..], &caveats[..]) else { panic!("{failures:?}, {caveats:?}") };
-    assert!(traffic.starts_with("rare, 64 bytes: ") && traffic.contains("none at all"), "{report}");
+    assert!(traffic.starts_with("rare, 64 bytes: ") && traffic.contains("no frame to send"), "{report}");
     assert!(meter.starts_with("meter 1 (command \"false\"): ") && report.contains(meter), "{report}");
     let [cell] = list(&results["cells"], "cells") else { panic!("{report}") };
     let run = &list(&list(found(cell, "loads"), "loads")[0]["runs"], "runs")[0];

@@ -1,4 +1,4 @@
-//! How exactly delays are measured: held against a simulated router whose delay is known.
+//! Accuracy of measured delays, determined with a simulated router of known delay.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::stats::latency::Ranked as _;
 use crate::traffic::{Ends, builtin};
 use crate::trial::{Failure, Request};
 
-/// What the simulated router takes for a frame.
+/// Delay of the simulated router, in nanoseconds.
 const DELAY_NS: u64 = 20_000;
 
-/// How much longer than the simulated router's the delay of the median frame is that the tester finds, in nanoseconds, at a load of 64-byte
-/// frames for a time. What it really does is a little less: that router is this program, too, and on the same core.
+/// Returns the error of the measured median delay in nanoseconds, with 64-byte frames at the requested load. The true error is a little
+/// smaller, since the simulated router runs in this program and on the same core.
 ///
 /// # Errors
-/// When the trial has no outcome.
+/// Returns an error if the trial has no outcome.
 pub fn delay_error_ns(pool: &Pool, request: Request) -> Result<f64, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure(format!("the simulated router: {e}"));
     let (tx, rx, _) = link(Path::new(1).delay(Delay::Fixed(DELAY_NS)));

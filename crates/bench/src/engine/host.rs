@@ -1,5 +1,5 @@
-//! The hosts that a port stands for: they answer ARP (RFC 826) and Neighbor Discovery (RFC 4861 section 7.2.4), so that a router
-//! under test finds them as it would find any.
+//! Simulated hosts behind a port. They answer ARP (RFC 826) and Neighbor Discovery (RFC 4861 section 7.2.4), so that a router under test
+//! resolves them like real hosts.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -17,12 +17,12 @@ pub struct Hosts {
     pub mac: Mac,
     /// The networks on the port's link.
     pub networks: Vec<IpNet>,
-    /// Addresses in these that are somebody else's: the router's.
+    /// Addresses in these networks that belong to the router.
     pub except: Vec<IpAddr>,
 }
 
 impl Hosts {
-    /// The frame that answers this one, if it asks for one of the hosts.
+    /// Returns the reply to a frame, if it asks for one of the hosts.
     pub fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
         let asker = Mac(*frame.get(6..)?.first_chunk()?);
@@ -35,7 +35,7 @@ impl Hosts {
             ethertype::IPV6 => self.solicitation(frame.get(at..)?)?,
             _ => return None,
         };
-        // With the tags of the question.
+        // The reply keeps the request's VLAN tags.
         Some([&asker.0[..], &self.mac.0, frame.get(12..at)?, &answer].concat())
     }
 
@@ -57,7 +57,7 @@ impl Hosts {
         let message = rest.get(..usize::from(ip.payload_len()))?;
         let Ok((Message::NeighborSolicitation { target }, _)) = nd::parse(ip, message) else { return None };
         let asker = ip.src();
-        // Who has no address yet asks whether his is taken: it is, if it is one of these hosts'.
+        // A sender without an address runs duplicate address detection: the address is taken if it belongs to one of these hosts.
         let to = if asker.is_unspecified() { Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1) } else { asker };
         let solicited = !asker.is_unspecified();
         let answer = Message::NeighborAdvertisement { target, router: false, solicited, overrides: true };
@@ -100,9 +100,9 @@ mod tests {
         assert_eq!((arp.sender_mac(), arp.sender_ip()), (hosts.mac, Ipv4Addr::new(198, 18, 7, 9)));
         assert_eq!(hosts.answer(&ask([198, 18, 0, 1])), None);
         assert_eq!(hosts.answer(&ask([198, 19, 0, 2])), None);
-        // An answer is no question.
+        // A reply is not answered.
         assert_eq!(hosts.answer(&answer), None);
-        // With a VLAN tag, the answer has it, too.
+        // The reply to a tagged request is tagged, too.
         let mut tagged = ask([198, 18, 0, 2]);
         tagged.splice(12..12, [0x81, 0, 0, 100]);
         let answer = hosts.answer(&tagged).ok_or("no answer")?;

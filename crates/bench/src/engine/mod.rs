@@ -1,4 +1,4 @@
-//! What runs a trial: senders that keep a schedule, receivers that account for every frame.
+//! Runs trials: senders keep a schedule, receivers account for every frame.
 
 pub mod accuracy;
 pub mod host;

@@ -1,4 +1,4 @@
-//! Accounts for what comes back.
+//! Accounts for received frames.
 
 use buf::Frame;
 
@@ -8,59 +8,59 @@ use crate::stats::Error;
 use crate::stats::ipdv::IpdvHistogram;
 use crate::stats::latency::DelayHistogram;
 
-/// Knows the frames of a trial.
+/// Assigns received frames to the streams of a trial.
 pub struct Receiver {
     signature: u32,
-    /// By number.
+    /// Streams by number.
     streams: Vec<Account>,
-    /// Frames of this trial that came by a port that they should not come by.
+    /// Frames of this trial received on the wrong port.
     pub astray: u64,
-    /// Frames of somebody else: no mark, another trial's, or a number that was never sent.
+    /// Frames that do not belong to this trial: without a mark, of another trial, or with a number that was never sent.
     pub foreign: u64,
-    /// Of those, questions for hosts behind each port: whoever receives counts what he answers.
+    /// Of those, answered requests for hosts behind each port; the caller counts them.
     pub asked: Vec<u64>,
 }
 
-/// What came back of one stream.
+/// Account of one stream.
 pub struct Account {
-    /// The port that its frames should come by.
+    /// Port that should receive its frames.
     to: usize,
     mode: Mode,
     /// Nanoseconds a tick.
     ns_per_tick: f64,
-    /// A bit for each frame that was to be sent: it came.
+    /// One bit for each frame: set once it was received.
     seen: Box<[u64]>,
-    /// The number that is next if nothing is reordered.
+    /// Next sequence number if nothing is reordered.
     expected: u64,
-    /// What was counted so far.
+    /// Counts so far.
     pub tally: Tally,
-    /// Delays of what came.
+    /// Delays of the received frames.
     pub delays: DelayHistogram,
-    /// Differences between the delays of successive frames, where they are wanted. One that came out of order counts as lost.
+    /// Delay differences of successive frames, if they are recorded. A reordered frame counts as lost.
     pub ipdv: Option<IpdvHistogram>,
 }
 
-/// Numbers of frames.
+/// Frame counts of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Different frames.
+    /// Distinct frames received.
     pub received: u64,
-    /// Frames that had come before.
+    /// Frames received more than once.
     pub duplicated: u64,
-    /// Frames that came behind one that was sent later (RFC 4737 section 3.3: Type-P-Reordered).
+    /// Frames that arrived after one that was sent later (RFC 4737 section 3.3: Type-P-Reordered).
     pub reordered: u64,
-    /// Delays that were longer than can be counted (an hour): they are in no histogram.
+    /// Frames with a delay beyond the histogram's limit of an hour, which no histogram contains.
     pub over: u64,
 }
 
 impl Receiver {
-    /// For these streams, which have numbers from 0 on, behind so many ports.
+    /// Creates a receiver for these streams, numbered from 0 on, and this number of ports.
     pub fn new(signature: u32, streams: Vec<Account>, ports: usize) -> Receiver {
         Receiver { signature, streams, astray: 0, foreign: 0, asked: vec![0; ports] }
     }
 
-    /// Accounts for the frames that came by `port` at `now`, ticks. `came` is shown those of the trial, with their marks, and `other`
-    /// what is none of the trial's.
+    /// Accounts for the frames received on `port` at `now` (ticks). `came` gets the trial's frames with their stamps, `other` all frames of
+    /// other origin.
     #[inline]
     pub fn take(
         &mut self,
@@ -70,7 +70,7 @@ impl Receiver {
         mut came: impl FnMut(Stamp, &[u8]),
         mut other: impl FnMut(&[u8]),
     ) {
-        // Most frames have their stamp where the one before had it.
+        // Most frames have their stamp at the same place as the frame before.
         let mut place = Place { at: usize::MAX, checksum: usize::MAX };
         for packet in frame.packets() {
             let bytes = packet.bytes();
@@ -94,18 +94,18 @@ impl Receiver {
         }
     }
 
-    /// What came of each stream.
+    /// Returns the account of each stream.
     pub fn into_streams(self) -> impl Iterator<Item = Account> {
         self.streams.into_iter()
     }
 }
 
 impl Account {
-    /// For a stream of so many frames, which should come by port `to`; `hz` ticks are a second. Frames that are lost will count with a
+    /// Creates the account of a stream of `frames` frames that port `to` should receive, with `hz` ticks a second. Lost frames count with a
     /// delay of `penalty_ns`.
     ///
     /// # Errors
-    /// When delays cannot be counted.
+    /// Returns an error if the histogram cannot be created.
     pub fn new(to: usize, frames: u64, mode: Mode, hz: f64, penalty_ns: u64) -> Result<Account, Error> {
         let words = if mode == Mode::Stamped { frames.div_ceil(64) } else { 0 };
         Ok(Account {
@@ -120,7 +120,7 @@ impl Account {
         })
     }
 
-    /// Accounts for a frame that came at `now`; whether there is such a one in the stream.
+    /// Accounts for a frame received at `now`. Returns false if the stream has no such frame.
     #[inline(always)]
     fn take(&mut self, stamp: Stamp, now: u64) -> bool {
         if self.mode == Mode::Flood {
@@ -148,22 +148,22 @@ impl Account {
         true
     }
 
-    /// Accounts for a frame before which so many did not come.
+    /// Records the delay of a frame after `missing` frames that did not arrive.
     #[inline(never)]
     fn differ(&mut self, missing: u64, delay: u64) {
         let Some(ipdv) = &mut self.ipdv else { return };
-        // A delay that is too long to be counted is as good as none; it stands in the tally.
+        // A delay beyond the limit is skipped here; the tally counts it.
         for delay in (0..missing).map(|_| None).chain([Some(delay)]) {
             let _ = ipdv.record(delay);
         }
     }
 
-    /// The frame with the greatest number that came, if frames have numbers.
+    /// Returns the highest received sequence number, if frames are numbered.
     pub fn last_received(&self) -> Option<u64> {
         self.expected.checked_sub(1)
     }
 
-    /// The last of the first `sent` frames that did not come, if any did not, and frames have numbers.
+    /// Returns the last missing frame among the first `sent`, if any is missing and frames are numbered.
     pub fn last_missing(&self, sent: u64) -> Option<u64> {
         let sent = sent.min(self.seen.len() as u64 * 64);
         (0..sent)

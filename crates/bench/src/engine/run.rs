@@ -1,4 +1,4 @@
-//! One trial: all directions are sent and received by one thread, each by the clock.
+//! Runs a trial: one thread sends and receives in all directions, by the clock.
 
 use std::time::Duration;
 
@@ -17,24 +17,24 @@ use crate::stats::ipdv::IpdvHistogram;
 use crate::stats::latency::DelayHistogram;
 use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
-/// Frames that are sent at once, at most.
+/// Maximum number of frames sent at once.
 pub const BURST: usize = 64;
-/// From the decision to begin until the first frame, in seconds: what is cold by then gets warm.
+/// Seconds from the decision to begin until the first frame, in which caches get warm.
 const AHEAD: f64 = 0.001;
 
-/// Frames of a kind, with a rate and counts of their own.
+/// A mix of frames with its own rate and counts.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// What is sent: a mix.
+    /// Templates of the mix.
     pub templates: Vec<Template>,
-    /// How fast.
+    /// Rate.
     pub rate: Rate,
-    /// How its frames are marked.
+    /// Marking of its frames.
     pub mode: Mode,
 }
 
 impl Flow {
-    /// The mean size of its frames, bytes with frame check sequence: by weight, and by the middle of a range.
+    /// Returns the mean frame size in bytes, with frame check sequence: weighted, with the middle of a range of sizes.
     pub fn mean_bytes(&self) -> f64 {
         let middle = |t: &Template| (t.size.start() + t.size.end()) as f64 / 2.0 + 4.0;
         let weights: f64 = self.templates.iter().map(|t| f64::from(t.weight)).sum();
@@ -43,12 +43,12 @@ impl Flow {
     }
 }
 
-/// How fast a flow is.
+/// Rate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// A share of the trial's load; shares of a direction add up to 1, usually.
+    /// Share of the trial's load. The shares of a direction usually add up to 1.
     Share(f64),
-    /// So many frames a second whatever the load, such as a stream that measures latency.
+    /// Fixed frames a second, regardless of the load, such as for a stream that measures latency.
     Fixed(f64),
 }
 
@@ -63,119 +63,119 @@ impl Rate {
 
 /// A port of the tester.
 pub struct Port {
-    /// Where frames go out.
+    /// Queue that sends frames.
     pub tx: Box<dyn TxQueue>,
-    /// Where they come in.
+    /// Queue that receives frames.
     pub rx: Box<dyn RxQueue>,
-    /// Who answers there for hosts; nobody where no router asks.
+    /// Simulated hosts that answer on this port; `None` if no router resolves hosts there.
     pub hosts: Option<Hosts>,
 }
 
-/// From one port to another, through whatever is tested.
+/// A direction of traffic: from one port through the router to another.
 #[derive(Clone, Debug)]
 pub struct Direction {
-    /// The number of the port that sends.
+    /// Number of the sending port.
     pub from: usize,
-    /// The number of the port that should receive.
+    /// Number of the port that should receive.
     pub to: usize,
-    /// What is sent.
+    /// Flows to send.
     pub flows: Vec<Flow>,
 }
 
-/// Beyond these a trial is invalid.
+/// Limits beyond which a trial is invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// How long sending may take, as a multiple of the trial's duration.
+    /// Maximum sending time, as a multiple of the trial's duration.
     pub late: f64,
-    /// Frames that may be overdue at once.
+    /// Maximum number of frames overdue at the same time.
     pub lag: u64,
-    /// How fast the sender may be for 10 ms or 256 frames, as a multiple of the rate.
+    /// Maximum sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub burst: f64,
-    /// The share of the time that the host may give to others.
+    /// Maximum share of processor time that the host may steal.
     pub stolen: f64,
 }
 
 impl Limits {
-    /// For ports of real hardware whose smallest ring has so many frames (siitperf's tolerance; half the ring is lag that the
-    /// wire does not see).
+    /// Limits for hardware ports with a smallest ring of `ring` frames. The tolerance is siitperf's; half the ring is lag that the wire
+    /// does not see.
     pub fn strict(ring: u64) -> Limits {
         Limits { late: 1.00001, lag: ring / 2, burst: 1.05, stolen: 0.001 }
     }
 
-    /// For virtual links on a machine that is shared: 1 % late, rings of 512, bursts of twice the rate, 5 % stolen.
+    /// Limits for virtual links on a shared machine: 1 % late, 512 frames overdue, bursts of twice the rate, 5 % stolen.
     pub const VIRTUAL: Limits = Limits { late: 1.01, lag: 512, burst: 2.0, stolen: 0.05 };
 }
 
-/// What came of a trial.
+/// Report on a trial.
 pub struct Report {
-    /// Of each direction, of each flow.
+    /// Report on each flow, by direction.
     pub directions: Vec<Vec<FlowReport>>,
-    /// Frames that came by another port than they should.
+    /// Frames received on the wrong port.
     pub astray: u64,
-    /// Frames that came, and were none of this trial's.
+    /// Received frames that do not belong to this trial.
     pub foreign: u64,
-    /// Of those, questions for hosts behind each port, which were answered.
+    /// Of those, requests for hosts behind each port, which the tester answered.
     pub asked: Vec<u64>,
 }
 
-/// What came of one flow.
+/// Report on one flow.
 pub struct FlowReport {
     /// Frames that should have been sent.
     pub intended: u64,
-    /// Frames that the port took.
+    /// Frames that the port accepted.
     pub sent: u64,
-    /// Frames that it refused: its ring was full, as a wire's end would be.
+    /// Frames that the port refused because its ring was full, as on a saturated wire.
     pub refused: u64,
-    /// Frames that the tester had no buffer for.
+    /// Frames that were not made because the tester had no free buffer.
     pub unmade: u64,
-    /// What came back.
+    /// Counts of the received frames.
     pub tally: Tally,
-    /// Delays of all that came.
+    /// Delays of the received frames.
     pub delays: DelayHistogram,
-    /// Differences between the delays of successive frames, where they were wanted.
+    /// Delay differences of successive frames, if they were recorded.
     pub ipdv: Option<IpdvHistogram>,
-    /// When the last frame that was lost should have been sent, seconds from the start.
+    /// Scheduled sending time of the last lost frame, in seconds from the start.
     pub last_lost: Option<f64>,
-    /// When the last frame that came should have been sent, seconds from the start; `None` of a flood.
+    /// Scheduled sending time of the last received frame, in seconds from the start; `None` for a flood.
     pub last_received: Option<f64>,
-    /// Frames that were overdue at once, at most.
+    /// Largest number of frames overdue at the same time.
     pub lag: u64,
-    /// The fastest 10 ms or 256 frames, as a multiple of the rate.
+    /// Peak sending rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub fastest: f64,
-    /// How long sending took, as a multiple of what it should have.
+    /// Sending time as a multiple of the intended time.
     pub late: f64,
 }
 
-/// Ports that are connected by what is tested, and what is sent through it.
+/// The tester's ports, and the traffic that it sends through the router.
 pub struct Engine {
     ports: Vec<Port>,
     directions: Vec<Direction>,
     cache: Cache,
     clock: Clock,
     limits: Limits,
-    /// How long frames that are under way are waited for (RFC 2544 section 23 step d: 2 s).
+    /// Wait for frames that are still in flight (RFC 2544 section 23 step d: 2 s).
     wait: Duration,
     seed: u64,
     trials: u64,
     ipdv: bool,
 }
 
-/// A flow in a trial.
+/// Sending state of a flow in a trial.
 struct Sending {
-    /// The port that it goes out by.
+    /// Number of the sending port.
     from: usize,
     sender: Sender,
     schedule: Schedule,
     fps: f64,
     refused: u64,
-    /// Frames that the tester had no buffer for.
+    /// Frames that were not made because the tester had no free buffer.
     unmade: u64,
-    /// When the last frame was sent, in ticks.
+    /// Sending time of the last frame, in ticks.
     last: u64,
 }
 
 impl Engine {
-    /// Sends and receives by these ports, with buffers of `pool`. Whatever is random comes from the seed.
+    /// Creates an engine with these ports and with buffers of `pool`. All randomness derives from `seed`.
     pub fn new(
         ports: Vec<Port>,
         directions: Vec<Direction>,
@@ -197,17 +197,17 @@ impl Engine {
         }
     }
 
-    /// Whether differences between the delays of successive frames are recorded (RFC 8219 section 7.3.2): a flow's, in its order.
+    /// Sets whether delay differences of successive frames of a flow are recorded (RFC 8219 section 7.3.2).
     pub fn record_ipdv(&mut self, on: bool) {
         self.ipdv = on;
     }
 
-    /// What is sent.
+    /// Returns the traffic.
     pub fn directions(&self) -> &[Direction] {
         &self.directions
     }
 
-    /// Sends something else from the next trial on.
+    /// Replaces the traffic from the next trial on.
     pub fn set_directions(&mut self, directions: Vec<Direction>) {
         self.directions = directions;
     }
@@ -215,14 +215,14 @@ impl Engine {
     /// Runs a trial.
     ///
     /// # Errors
-    /// When the traffic cannot be as described, or a port vanished.
+    /// Returns an error if the traffic is invalid, or a port vanished.
     pub fn run(&mut self, request: Request) -> Result<(Outcome, Report), Failure> {
         let mut steps = self.run_steps(&[request])?;
-        steps.pop().ok_or_else(|| Failure("a trial of no steps".into()))
+        steps.pop().ok_or_else(|| Failure("internal error: a trial without steps".into()))
     }
 
-    /// Runs trials one behind the other without a gap, each accounted for by itself. What is wrong with the machine or with the tester's
-    /// ports makes all of them invalid.
+    /// Runs trials without a gap between them, each with its own account. A fault of the machine or of the tester's ports invalidates all
+    /// of them.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -230,7 +230,7 @@ impl Engine {
         self.run_watched(requests, |_, _| ())
     }
 
-    /// The same, where `came` is shown each frame of the trial that comes, with its mark.
+    /// Like [`run_steps`](Self::run_steps); `came` gets each of the trial's received frames with its stamp.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -252,14 +252,14 @@ impl Engine {
         }
         let mut receiver = Receiver::new(signature, accounts, self.ports.len());
         for port in &mut self.ports {
-            // What came before belongs to no trial: it is lost to none.
+            // Forget losses from before the trial.
             port.rx.take_lost();
         }
         let times = Times::now();
-        // To make frames takes milliseconds: only then it is known when the first one can go.
+        // Set the start only now: preparing the frames took milliseconds.
         let start = tsc() + (AHEAD * hz) as u64;
         let mut sending: Vec<Sending> = sending.into_iter().map(|s| s.later(start)).collect();
-        // Who is late by then stays late: a trial is not stretched.
+        // A trial is not extended for a late sender.
         let stop = start + offset + (whole.as_secs_f64() * hz * (self.limits.late - 1.0) + 0.01 * hz) as u64;
         let mut frame = Box::new(Frame::new());
         while sending.iter().any(|s| !s.schedule.is_done()) && tsc() < stop {
@@ -292,11 +292,11 @@ impl Engine {
                 intended: sum(|r| r.intended),
                 sent: sum(|r| r.sent),
                 received: sum(|r| r.tally.received),
-                // What is waited for is waited for once, and each has a share.
+                // The wait is shared by all steps.
                 took: request.duration + took / requests.len() as u32,
                 invalid,
             };
-            // Frames that belong to no flow are counted once.
+            // Count frames without a flow only once.
             let (astray, foreign) = (std::mem::take(&mut astray), std::mem::take(&mut foreign));
             let asked = std::mem::replace(&mut asked, vec![0; self.ports.len()]);
             steps.push((outcome, Report { directions, astray, foreign, asked }));
@@ -304,7 +304,7 @@ impl Engine {
         Ok(steps)
     }
 
-    /// What the machine and the tester's ports did since a moment: it says nothing of the router.
+    /// Returns faults of the machine and of the tester's ports since `since`, which are not the router's.
     fn faults(&mut self, since: Option<Times>) -> Vec<Invalid> {
         let mut invalid: Vec<_> = host::clock_fault().map(Invalid::Clock).into_iter().collect();
         if let (Some(before), Some(after)) = (since, Times::now())
@@ -320,8 +320,8 @@ impl Engine {
         invalid
     }
 
-    /// The flows of all directions, one behind the other, `offset` ticks behind the start, and who accounts for their frames. One that is
-    /// lost counts with a delay of `penalty`.
+    /// Adds the flows of all directions, `offset` ticks after the start, with their accounts. A lost frame counts with a delay of
+    /// `penalty`.
     fn prepare(
         &self,
         request: Request,
@@ -336,20 +336,20 @@ impl Engine {
             let load_fps = flow.rate.fps(request.load_fps);
             Request { load_fps, ..request }.frames()
         };
-        // A short burst may have none of a slow stream, which is none the less there.
+        // A short burst may contain no frame of a slow flow, but needs at least one frame.
         if self.directions.iter().flat_map(|d| &d.flows).all(|flow| frames_of(flow) == 0) {
             let Request { load_fps, duration } = request;
-            return Err(Failure(format!("{load_fps} frames a second for {duration:?} are none at all")));
+            return Err(Failure(format!("no frame to send: {load_fps} frames a second for {duration:?}")));
         }
         for (n, direction) in self.directions.iter().enumerate() {
             if direction.from.max(direction.to) >= self.ports.len() {
-                return Err(Failure(format!("direction {n} has a port that is not there")));
+                return Err(Failure(format!("direction {n} uses a port that does not exist")));
             }
             for (f, flow) in direction.flows.iter().enumerate() {
                 let named = |what: String| Failure(format!("direction {n}, flow {f}, {what}"));
                 let fps = flow.rate.fps(request.load_fps);
                 let frames = frames_of(flow);
-                let stream = u16::try_from(accounts.len()).map_err(|_| named("there are too many".into()))?;
+                let stream = u16::try_from(accounts.len()).map_err(|_| named("too many flows".into()))?;
                 let seed = mix64(self.seed ^ u64::from(stream));
                 let sender = Sender::new(&flow.templates, flow.mode, seed, signature, stream);
                 let counted = |e: crate::stats::Error| named(e.to_string());
@@ -381,7 +381,7 @@ impl Measure for Engine {
     }
 }
 
-/// Gets what came by all ports, and answers who asks for hosts.
+/// Receives frames on all ports, and answers requests for hosts.
 #[inline]
 fn receive(
     ports: &mut [Port],
@@ -407,14 +407,14 @@ fn receive(
 }
 
 impl Port {
-    /// Sends a frame that is no part of the trial.
+    /// Sends a frame outside the trial.
     #[cold]
     pub(crate) fn answer(&mut self, bytes: &[u8], frame: &mut Frame, cache: &mut Cache) {
         if frame.alloc(cache, 1) == 1 {
             frame.packets().for_each(|mut p| {
                 p.fill(bytes);
             });
-            // Who asked in vain asks again.
+            // A dropped reply is no problem: the router asks again.
             let _ = self.tx.send(frame, cache);
             frame.free(cache);
         }
@@ -422,12 +422,12 @@ impl Port {
 }
 
 impl Sending {
-    /// The same, so many ticks later.
+    /// Returns the flow moved by `ticks`.
     fn later(self, ticks: u64) -> Sending {
         Sending { schedule: self.schedule.later(ticks), last: self.last + ticks, ..self }
     }
 
-    /// Sends what is due.
+    /// Sends the frames that are due.
     #[inline]
     fn send(&mut self, ports: &mut [Port], frame: &mut Frame, cache: &mut Cache) -> Result<(), Failure> {
         let now = tsc();
@@ -436,7 +436,7 @@ impl Sending {
         let made = self.sender.fill(frame, cache, due, now);
         self.unmade += (due - made) as u64;
         self.last = now;
-        // Frames wait for nobody: what a port does not take now is lost, as it would be behind a full ring of the router.
+        // Frames that the port does not accept now are lost, as behind a full ring of the router.
         if port.tx.send(frame, cache) == Err(Unsent::Gone) {
             frame.free(cache);
             return Err(Failure(format!("port {} vanished", self.from)));
@@ -446,10 +446,10 @@ impl Sending {
         Ok(())
     }
 
-    /// What came of the flow, which was sent until `ended` at most, ticks.
+    /// Returns the report on the flow; `ended` is the end of sending in ticks.
     fn report(self, came: Account, ended: u64) -> FlowReport {
         let (taken, end) = (self.schedule.taken(), self.schedule.end());
-        // Who did not get done in time was busy sending until the end.
+        // A sender that did not finish was busy until the end.
         let last = if self.schedule.is_done() { self.last } else { ended };
         let wanted = (end - self.schedule.start()).max(1) as f64;
         FlowReport {
@@ -470,7 +470,7 @@ impl Sending {
 }
 
 impl FlowReport {
-    /// Why it says nothing of the router.
+    /// Returns the reasons that make the trial invalid.
     fn faults(&self, limits: &Limits) -> impl Iterator<Item = Invalid> {
         [
             (self.late > limits.late).then_some(Invalid::Late(self.late)),

@@ -1,4 +1,4 @@
-//! Trials over a cable, and over links that do what they are told.
+//! Trials over a cable, and over links that drop, duplicate and delay chosen frames.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ use crate::cable::cable;
 use crate::sim::{Delay, Path, link};
 use crate::stats::latency::Ranked as _;
 
-/// Nothing that a busy machine does makes a trial invalid.
+/// Limits that even a busy machine keeps.
 const PATIENT: Limits = Limits { late: 100.0, lag: u64::MAX, burst: f64::INFINITY, stolen: 1.0 };
 
 fn udp4(size: usize) -> Template {
@@ -27,17 +27,17 @@ fn udp6(size: usize) -> Template {
     Template::fixed(b.payload(&vec![0; size - 4 - 62]).build())
 }
 
-/// All of a direction's load is one flow of these.
+/// Returns a flow with these templates that takes a direction's whole load.
 fn flow(templates: Vec<Template>, mode: Mode) -> Vec<Flow> {
     vec![Flow { templates, rate: Rate::Share(1.0), mode }]
 }
 
-/// From the first port to the second.
+/// Returns the direction from the first port to the second.
 fn forth(flows: Vec<Flow>) -> Vec<Direction> {
     vec![Direction { from: 0, to: 1, flows }]
 }
 
-/// A port that only sends, and one that only receives.
+/// Returns a port that only sends, and one that only receives.
 fn ends(tx: Box<dyn TxQueue>, rx: Box<dyn RxQueue>) -> Vec<Port> {
     let (nowhere, _) = cable(1);
     vec![Port { tx, rx: Box::new(Silent), hosts: None }, Port { tx: nowhere, rx, hosts: None }]
@@ -51,7 +51,7 @@ fn request(load_fps: f64, ms: u64) -> Request {
     Request { load_fps, duration: Duration::from_millis(ms) }
 }
 
-/// Nothing comes by it.
+/// A queue that receives nothing.
 struct Silent;
 impl RxQueue for Silent {
     fn poll(&mut self, _: &mut Frame, _: &mut Cache) -> Result<(), Gone> {
@@ -62,7 +62,7 @@ impl RxQueue for Silent {
     }
 }
 
-/// A link that treats the n-th frame as the closure says.
+/// A link that treats the n-th frame as the closure decides.
 struct Link<F> {
     out: Box<dyn TxQueue>,
     treat: F,
@@ -70,12 +70,12 @@ struct Link<F> {
     late: Option<Held>,
 }
 
-/// What becomes of a frame.
+/// Fate of a frame.
 enum Fate {
     Pass,
     Drop,
     Twice,
-    /// Behind the next one.
+    /// Forwarded after the next frame.
     Late,
 }
 
@@ -143,7 +143,7 @@ fn what_a_link_does_is_found_frame_by_frame() -> Result<(), Box<dyn std::error::
     let (tx, rx) = cable(4096);
     let treat = |n: u64| match n % 100 {
         7 => Fate::Drop,
-        // The last frame of all is not held back: nothing would come behind it.
+        // The last frame is not held back, since no frame follows it.
         31 | 32 => Fate::Twice,
         50 => Fate::Late,
         _ => Fate::Pass,
@@ -158,7 +158,7 @@ fn what_a_link_does_is_found_frame_by_frame() -> Result<(), Box<dyn std::error::
     Ok(())
 }
 
-/// A latency stream beside a flood: each has its own rate and its own counts.
+/// A latency stream and a flood each have their own rate and counts.
 #[test]
 fn flows_of_one_direction_are_counted_apart() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(4096)?;
@@ -175,7 +175,7 @@ fn flows_of_one_direction_are_counted_apart() -> Result<(), Box<dyn std::error::
     Ok(())
 }
 
-/// Frames of the trial before, and of strangers, are counted as what they are.
+/// Frames of an earlier trial and of other origin are counted separately.
 #[test]
 fn frames_of_others_are_foreign() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(1024)?;
@@ -194,7 +194,7 @@ fn frames_of_others_are_foreign() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A ring that is full is the wire's end: what it does not take is lost, and not sent later.
+/// Frames that a full ring does not accept are lost and not sent later.
 #[test]
 fn what_a_port_refuses_is_lost_and_the_schedule_goes_on() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(1024)?;
@@ -223,9 +223,9 @@ fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std
         ),
         (
             vec![udp4(64), Template { fields: vec![field], ..udp4(64) }],
-            "template 1: field 0: it lies on the tester's mark",
+            "template 1: field 0: it overlaps the tester's mark",
         ),
-        (vec![Template { weight: 5_000, ..udp4(64) }, udp4(64)], "their weights add up to 5001"),
+        (vec![Template { weight: 5_000, ..udp4(64) }, udp4(64)], "the weights add up to 5001"),
     ];
     for (templates, why) in refused {
         let (tx, rx) = cable(64);
@@ -235,7 +235,7 @@ fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std
     }
     let (tx, rx) = cable(64);
     let mut engine = engine(ends(tx, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
-    assert!(engine.run(request(1.0, 10)).is_err_and(|e| e.to_string().contains("none at all")));
+    assert!(engine.run(request(1.0, 10)).is_err_and(|e| e.to_string().contains("no frame to send")));
     Ok(())
 }
 
@@ -247,11 +247,11 @@ fn loads_may_be_slow_and_bursts_short() -> Result<(), Box<dyn std::error::Error>
     let mut flows = [one(), one()].concat();
     flows[1].rate = Rate::Fixed(5_000.0);
     let mut engine = self::engine(ends(tx, rx), forth(flows), &pool);
-    // A burst of 60 µs has a frame of the one flow, and none of the other.
+    // A burst of 60 µs has one frame of one flow and none of the other.
     let burst = Request { load_fps: 20_000.0, duration: Duration::from_micros(60) };
     let (outcome, report) = engine.run(burst)?;
     assert_eq!((outcome.intended, outcome.received, report.directions[0][1].intended), (1, 1, 0));
-    // The last frame of a slow load is due before the end, by more than is waited for.
+    // The last frame of a slow load is due before the end, by more than the wait.
     let (tx, rx) = cable(64);
     let mut engine =
         super::Engine { wait: Duration::ZERO, ..self::engine(ends(tx, rx), forth(one()), &pool) };
@@ -260,7 +260,7 @@ fn loads_may_be_slow_and_bursts_short() -> Result<(), Box<dyn std::error::Error>
     Ok(())
 }
 
-/// What a simulated router does to frames in real time is found, frame by frame.
+/// The tester detects a simulated router's actions in real time, frame by frame.
 #[test]
 fn loss_copies_order_and_delay_are_those_of_a_simulated_router() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
@@ -280,7 +280,7 @@ fn loss_copies_order_and_delay_are_those_of_a_simulated_router() -> Result<(), B
     assert_eq!((outcome.lost(), received), (truth.lost, 5_000 - truth.lost));
     assert_eq!((duplicated, over), (truth.duplicated, 0));
     assert_eq!(reordered, watched.reordered());
-    // A busy machine makes the tester see frames late, never early.
+    // On a busy machine the tester sees frames late, never early.
     let figures = flow.delays.figures()?;
     assert!(
         figures.minimum_ns >= truth.min_delay_ns && figures.maximum_ns >= truth.max_delay_ns,
@@ -294,7 +294,7 @@ fn loss_copies_order_and_delay_are_those_of_a_simulated_router() -> Result<(), B
 fn steps_follow_one_another_and_each_has_its_own_counts() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     let (tx, rx) = cable(4096);
-    // Frames 1000 to 1999 are those of the second step.
+    // Frames 1000 to 1999 belong to the second step.
     let treat = |n| if (1_500..1_600).contains(&n) { Fate::Drop } else { Fate::Pass };
     let link = Box::new(Link { out: tx, treat, n: 0, late: None });
     let mut engine = engine(ends(link, rx), forth(flow(vec![udp4(64)], Mode::Stamped)), &pool);
@@ -306,7 +306,7 @@ fn steps_follow_one_another_and_each_has_its_own_counts() -> Result<(), Box<dyn 
         })
         .collect();
     assert_eq!(found, [(1000, 0, None), (1000, 100, Some(599.0))]);
-    // They were sent without a gap.
+    // The steps were sent without a gap.
     assert!(steps.iter().all(|(o, _)| o.took < Duration::from_millis(200)), "{steps:?}", steps = steps[0].0);
     Ok(())
 }
@@ -315,7 +315,7 @@ fn steps_follow_one_another_and_each_has_its_own_counts() -> Result<(), Box<dyn 
 fn differences_of_delays_are_those_of_successive_frames() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     let (tx, rx) = cable(4096);
-    // The tenth is lost, the twentieth comes twice, the thirtieth late.
+    // Frame 10 is lost, frame 20 is duplicated, frame 30 is late.
     let treat = |n| match n {
         10 => Fate::Drop,
         20 => Fate::Twice,
@@ -328,7 +328,7 @@ fn differences_of_delays_are_those_of_successive_frames() -> Result<(), Box<dyn 
     let (_, report) = engine.run(request(2_000.0, 50))?;
     let flow = &report.directions[0][0];
     let figures = flow.ipdv.as_ref().and_then(|i| i.figures().ok()).expect("differences");
-    // 99 pairs of 100 frames: two are undefined around a loss, and two around the one that came late.
+    // 100 frames have 99 pairs: two are undefined around the loss, and two around the late frame.
     assert_eq!((figures.pairs, figures.undefined), (95, 4), "{figures:?}");
     assert!(figures.minimum_ns <= 0 && figures.maximum_ns >= 0);
     Ok(())

@@ -1,12 +1,12 @@
-//! When frames are due.
+//! Schedule of the frames of a stream.
 //!
-//! Frame `i` is due `i / rate` after the start, whatever became of the frames before it: errors do not add up, and the end of a trial
-//! does not move because the sender was late in the middle. How late it was, and how fast it then caught up, is noted: a trial with
-//! bursts that nobody asked for says something of the tester, not of the router.
+//! Frame `i` is due `i / rate` after the start, regardless of the frames before it. So errors do not add up, and a delay in the middle does
+//! not move the end of the trial. Delays and the speed of catching up are recorded: a trial with unwanted bursts characterises the tester,
+//! not the router.
 
-/// Within so long the rate is looked at for bursts, in seconds.
+/// Minimum time in seconds over which the rate is checked for bursts.
 const WINDOW: f64 = 0.01;
-/// At least so many frames are looked at: of a few, one more is a large share.
+/// Minimum number of frames in that check: among few frames, one more is a large share.
 const WINDOW_FRAMES: f64 = 256.0;
 
 /// The schedule of one stream.
@@ -15,24 +15,24 @@ pub struct Schedule {
     /// Frames a tick.
     rate: f64,
     frames: u64,
-    /// Frames that were taken so far.
+    /// Frames taken so far.
     taken: u64,
-    /// Frames that were due and not taken yet, at most.
+    /// Largest number of frames that were overdue at the same time.
     lag: u64,
     window: Window,
 }
 
-/// Frames since a while ago.
+/// Frames in the current window.
 struct Window {
     ticks: u64,
     began: u64,
     frames: u64,
-    /// The fastest window, as a multiple of the rate.
+    /// Rate of the fastest window, as a multiple of the stream's rate.
     fastest: f64,
 }
 
 impl Schedule {
-    /// So many frames from `start` on (ticks), at `fps` frames a second; `hz` ticks are a second.
+    /// Creates a schedule of `frames` frames from `start` (ticks) on, at `fps` frames a second and `hz` ticks a second.
     pub fn new(start: u64, frames: u64, fps: f64, hz: f64) -> Schedule {
         let rate = fps / hz;
         let ticks = (WINDOW * hz).max(WINDOW_FRAMES / rate) as u64;
@@ -40,13 +40,13 @@ impl Schedule {
         Schedule { start, rate, frames, taken: 0, lag: 0, window }
     }
 
-    /// The same, so many ticks later. Nothing of it may have been taken.
+    /// Returns the schedule moved by `ticks`. No frame may have been taken yet.
     pub fn later(self, ticks: u64) -> Schedule {
         let start = self.start + ticks;
         Schedule { start, window: Window { began: start, ..self.window }, ..self }
     }
 
-    /// How many frames are to be sent now, `most` at most.
+    /// Returns the number of frames to send now, at most `most`.
     #[inline(always)]
     pub fn due(&mut self, now: u64, most: usize) -> usize {
         let Some(since) = now.checked_sub(self.start) else { return 0 };
@@ -63,37 +63,37 @@ impl Schedule {
         n as usize
     }
 
-    /// Frames in all.
+    /// Returns the total number of frames.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// When the first frame is due, in ticks.
+    /// Returns the time of the first frame in ticks.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Whether all frames were taken.
+    /// True if all frames were taken.
     pub fn is_done(&self) -> bool {
         self.taken == self.frames
     }
 
-    /// Frames that were taken.
+    /// Returns the number of frames taken.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// When the last frame is due, in ticks.
+    /// Returns the time of the last frame in ticks.
     pub fn end(&self) -> u64 {
         self.start + (self.frames.saturating_sub(1) as f64 / self.rate) as u64
     }
 
-    /// Frames that were overdue at once, at most.
+    /// Returns the largest number of frames that were overdue at the same time.
     pub fn lag(&self) -> u64 {
         self.lag
     }
 
-    /// How fast the sender was at its fastest, over 10 ms or 256 frames, as a multiple of the rate.
+    /// Returns the sender's peak rate over 10 ms or 256 frames, as a multiple of the intended rate.
     pub fn fastest(&self) -> f64 {
         self.window.fastest
     }
@@ -112,7 +112,7 @@ impl Window {
 
     #[cold]
     fn close(&mut self, since: u64, rate: f64) {
-        // The frame that is due at the window's very start is none of its time.
+        // The frame at the very start of the window does not belong to its time.
         let frames = self.frames.saturating_sub(1) as f64;
         self.fastest = self.fastest.max(frames / (since as f64 * rate));
         self.frames = 0;
@@ -128,7 +128,7 @@ mod tests {
     const HZ: f64 = 2.6e9;
 
     proptest! {
-        /// Whenever it is asked, no frame comes before it is due, and none is forgotten.
+        /// No frame is sent before it is due, and none is skipped.
         #[test]
         fn frames_are_due_by_the_clock(
             fps in 1.0f64..2e7,

@@ -1,4 +1,4 @@
-//! Makes the frames of one direction.
+//! Generates the frames of one direction.
 
 use buf::layout::DATA_ROOM;
 use buf::{Cache, Frame};
@@ -7,42 +7,42 @@ use infra::hash::mix64;
 
 use super::stamp::{LEN, Place, Stamp};
 
-/// Bytes of the frames that a flood repeats: some 65,000 of the shortest.
+/// Total size in bytes of the frames that a flood repeats: some 65,000 of the shortest.
 const FLOOD: usize = 4 << 20;
 
-/// Turns after which a mix of templates begins anew, at most.
+/// Maximum length in frames of a mix's pattern.
 pub(crate) const TURNS: u64 = 4096;
 
-/// How frames are marked.
+/// Marking of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Each frame has its number and its time: everything is known of it.
+    /// Each frame carries its number and time: loss, order and delay are known frame by frame.
     Stamped,
-    /// Frames are made once, 4 MiB of them, and sent again and again; they are only counted. Quicker.
+    /// 4 MiB of frames are made once and sent repeatedly. They are only counted, which is faster.
     Flood,
 }
 
-/// Makes frames of a weighted mix of templates.
+/// Generates frames from a weighted mix of templates.
 pub struct Sender {
     mix: Mix,
     next: Stamp,
-    /// What a flood repeats; empty where frames are stamped.
+    /// Frames that a flood repeats; empty for stamped frames.
     made: Made,
 }
 
-/// Templates in the order in which they take turns.
+/// Templates in their order of use.
 struct Mix {
     kinds: Box<[Kind]>,
-    /// Each as often as it weighs, in one turn of the whole.
+    /// Index of the template for each position of the pattern, in proportion to the weights.
     order: Box<[u16]>,
     turn: usize,
 }
 
-/// Frames that are ready.
+/// Ready-made frames.
 #[derive(Default)]
 struct Made {
     bytes: Vec<u8>,
-    /// Where each ends, and the next begins.
+    /// End offset of each frame, where the next one begins.
     ends: Vec<usize>,
     turn: usize,
 }
@@ -53,11 +53,11 @@ struct Kind {
 }
 
 impl Sender {
-    /// For the frames of one direction, marked as `stream` of the trial with this signature. Each template has at least 18 bytes of
-    /// payload behind UDP, TCP or an echo, which are the stamp's.
+    /// Creates a sender for one direction, marked as `stream` of the trial with this signature. Each template needs at least 18 bytes of
+    /// payload after a UDP, TCP or echo header, which the stamp overwrites.
     ///
     /// # Errors
-    /// When a template cannot be as described, is too short, or the weights have no short pattern; the text says which.
+    /// Returns an error that names the template if it is invalid or too short, or if the weights have no short pattern.
     pub fn new(
         templates: &[Template],
         mode: Mode,
@@ -78,7 +78,7 @@ impl Sender {
         Ok(Sender { mix, next, made })
     }
 
-    /// Appends `n` frames, as far as there are buffers; gives how many. Their time is `now`.
+    /// Appends up to `n` frames with the time `now`, as far as there are buffers, and returns their number.
     #[inline]
     pub fn fill(&mut self, frame: &mut Frame, cache: &mut Cache, n: usize, now: u64) -> usize {
         let first = frame.len();
@@ -102,7 +102,7 @@ impl Sender {
 }
 
 impl Mix {
-    /// Makes the next frame; gives its length, and where its mark is to be.
+    /// Generates the next frame and returns its length and the place of its mark.
     #[inline(always)]
     fn make(&mut self, room: &mut [u8]) -> (usize, Place) {
         let kind = self.order.get(self.turn).copied().unwrap_or_default();
@@ -113,7 +113,7 @@ impl Mix {
         }
     }
 
-    /// Makes as many as a flood has: whole turns, one at least, so that each kind has its share.
+    /// Generates the frames of a flood: whole patterns, at least one, so that each template has its share.
     fn many(&mut self) -> Made {
         let mut made = Made::default();
         let mut room = vec![0; DATA_ROOM];
@@ -132,7 +132,7 @@ impl Mix {
 }
 
 impl Made {
-    /// Copies the next frame; gives its length.
+    /// Copies the next frame and returns its length.
     #[inline(always)]
     fn copy(&mut self, room: &mut [u8]) -> usize {
         let start = match self.turn.checked_sub(1) {
@@ -155,33 +155,34 @@ impl Kind {
         let shortest = template.bytes.get(..*template.size.start()).unwrap_or(&template.bytes);
         let place = Place::find(shortest).ok_or_else(|| {
             StreamError(format!(
-                "a frame of {} bytes has no room for the tester's mark: {LEN} bytes behind UDP, TCP or an echo",
+                "a frame of {} bytes has no room for the tester's mark: {LEN} bytes after a UDP, TCP or echo header",
                 template.size.start()
             ))
         })?;
         if let Some(i) =
             template.fields.iter().position(|f| f.offset < place.at + LEN && place.at < f.offset + f.width)
         {
-            return Err(StreamError(format!("field {i}: it lies on the tester's mark")));
+            return Err(StreamError(format!("field {i}: it overlaps the tester's mark")));
         }
         template.bytes[place.at..place.at + LEN].fill(0);
         if mode == Mode::Flood {
             stamp.write(&mut template.bytes, place);
         }
-        // Whatever varies, the checksum is right.
+        // Varying fields need a new checksum.
         template.l4_checksum = true;
         let stream = Stream { name: "trial".into(), templates: vec![template], seed, ..Stream::default() };
         Ok(Kind { maker: Maker::new(&stream)?, place })
     }
 }
 
-/// Which template's turn it is: each as often as it weighs, spread by chance.
+/// Returns the template for each position of the pattern: in proportion to the weights, in pseudorandom order.
 fn order(templates: &[Template], seed: u64) -> Result<Box<[u16]>, StreamError> {
     let divisor = templates.iter().fold(0, |all, t| gcd(all, t.weight)).max(1);
     let total: u64 = templates.iter().map(|t| u64::from(t.weight / divisor)).sum();
     if total > TURNS || templates.len() > usize::from(u16::MAX) {
-        let what =
-            format!("their weights add up to {total} even when shortened: at most {TURNS} are possible");
+        let what = format!(
+            "the weights add up to {total} after reduction by common factors: at most {TURNS} is supported"
+        );
         return Err(StreamError(what));
     }
     let times = |t: &Template| (t.weight / divisor) as usize;

@@ -1,47 +1,47 @@
-//! What the tester writes into its frames, to know them again: 18 bytes, as many as a UDP datagram of a 64-byte frame has room for.
+//! The stamp that the tester writes into its frames: 18 bytes, which fit a UDP datagram in a 64-byte frame.
 //!
 //! ```text
 //!  0     4   6           12          18
 //!  | signature | stream | sequence | ticks |
 //! ```
 //!
-//! The signature is another one for each trial, so that a frame that comes late is not taken for one of the next. Sequence and ticks
-//! of the time stamp counter have 48 bits: days at any rate, and more than a day of ticks.
+//! Each trial has its own signature, so that a late frame does not count for the next trial. Sequence and ticks of the time stamp counter
+//! have 48 bits: enough for days of frames at any rate, and for more than a day of ticks.
 
 use wire::checksum::Sum;
 use wire::ethernet::ethertype;
 use wire::ipv4::protocol;
 
-/// Bytes of a stamp.
+/// Length of a stamp in bytes.
 pub const LEN: usize = 18;
-/// Sequence and ticks are cut to 48 bits.
+/// Mask of the 48 bits of sequence and ticks.
 const CUT: u64 = (1 << 48) - 1;
 
-/// What a frame says of itself.
+/// Identity and time of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which trial it is of.
+    /// Signature of the trial.
     pub signature: u32,
-    /// Which stream: each has sequence numbers of its own.
+    /// Stream; each has its own sequence numbers.
     pub stream: u16,
-    /// Its number in the stream, from 0 on; 48 bits.
+    /// Number in the stream, from 0 on; 48 bits.
     pub sequence: u64,
-    /// When it was sent, ticks of the time stamp counter; the lowest 48 bits.
+    /// Sending time in ticks of the time stamp counter; the lowest 48 bits.
     pub ticks: u64,
 }
 
-/// Where a frame has its stamp, and the checksum that covers it.
+/// Position of a frame's stamp and of the checksum that covers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where the transport's payload begins, in bytes from the start of the frame: always even.
+    /// Offset of the transport payload in bytes from the start of the frame; always even.
     pub at: usize,
-    /// Where the transport's checksum is.
+    /// Offset of the transport checksum in bytes.
     pub checksum: usize,
 }
 
 impl Place {
-    /// Where a frame that this tester made has its stamp, whatever a router did to it on the way: behind Ethernet with any VLAN tags,
-    /// IPv4 or IPv6, and UDP, TCP or an echo. `None` for any other frame, or one that is too short.
+    /// Finds the stamp of a tester's frame, even if a router changed the frame: after Ethernet with any VLAN tags, IPv4 or IPv6, and UDP,
+    /// TCP or an echo header. `None` for other frames and frames that are too short.
     #[inline]
     pub fn find(frame: &[u8]) -> Option<Place> {
         let word = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
@@ -66,7 +66,7 @@ impl Place {
 }
 
 impl Stamp {
-    /// The bytes, in numbers as long as a register: put together in memory, they would be waited for when they are summed up.
+    /// Returns the stamp as register-sized numbers. If it were assembled in memory, the checksum would have to wait for the stores.
     #[inline(always)]
     fn words(self) -> (u64, u64, u16) {
         let sequence = self.sequence & CUT;
@@ -74,7 +74,7 @@ impl Stamp {
         (first, sequence << 32 | (self.ticks & CUT) >> 16, self.ticks as u16)
     }
 
-    /// Writes the stamp into a frame that has zeros there, and what it changes into the checksum.
+    /// Writes the stamp into a frame with zeros at its place, and updates the checksum.
     #[inline(always)]
     pub fn write(self, frame: &mut [u8], place: Place) {
         let (first, second, third) = self.words();
@@ -85,13 +85,13 @@ impl Stamp {
         let Some(field) = frame.get_mut(place.checksum..).and_then(|f| f.first_chunk_mut::<2>()) else {
             return;
         };
-        // RFC 1624, with nothing where the stamp is now. A UDP checksum of 0 would say that there is none.
+        // RFC 1624, with zeros as the old value. A UDP checksum of 0 would mean that there is none.
         let stamp = Sum::of_u64(first).plus(Sum::of_u64(second)).plus(Sum::of_u16(third));
         let new = Sum::of_u16(!u16::from_be_bytes(*field)).plus(stamp).checksum_nonzero();
         *field = new.to_be_bytes();
     }
 
-    /// The stamp that is there; any 18 bytes are one, so the signature says whose.
+    /// Reads a stamp. Any 18 bytes parse as one; only the signature identifies it.
     #[inline(always)]
     pub fn read(frame: &[u8], place: Place) -> Option<Stamp> {
         let bytes: &[u8; LEN] = frame.get(place.at..)?.first_chunk()?;
@@ -106,7 +106,7 @@ impl Stamp {
         })
     }
 
-    /// Ticks from when the frame was sent until `now`. A clock that went back by less than a second gives 0.
+    /// Returns the ticks from the sending of the frame until `now`. A clock that went backwards gives 0.
     #[inline(always)]
     pub fn age(self, now: u64) -> u64 {
         let ticks = now.wrapping_sub(self.ticks) & CUT;
@@ -146,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is written is read, and the frame is as good as one that was built with the stamp as its payload.
+        /// A stamp survives writing and reading, and the frame equals one built with the stamp as its payload.
         #[test]
         fn a_stamp_comes_back_and_checksums_hold(
             signature: u32,
@@ -179,7 +179,7 @@ mod tests {
             }
         }
 
-        /// Bytes of a stranger are no panic.
+        /// Arbitrary bytes cause no panic.
         #[test]
         fn any_frame_is_looked_at_safely(frame in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Some(place) = Place::find(&frame) {
