@@ -187,7 +187,7 @@ mod tests {
             ("[testbed]\nkind = 'veth'\nname = 'x'\n".into(), "lab.toml, line 3: unknown field `name`"),
             (
                 "[testbed]\nkind = 'veth'\n[[meter]]\nkind = 'cpu'\ncores = []\n".into(),
-                "lab.toml, line 5: meter 1: cores: one",
+                "lab.toml, line 5: meter 1: cores: list at least one",
             ),
             (
                 "[testbed]\ncores = [\n 70000]\n".into(),

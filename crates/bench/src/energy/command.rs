@@ -1,4 +1,4 @@
-//! Meters that are programs: whatever prints joules or watts, and `ipmitool` for the board's own measurement.
+//! Meters that run programs: commands that print joules or watts, and `ipmitool` for the board's own measurement.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use super::counter::{Counters, Unit};
 use super::power::Power;
 use crate::program;
 
-/// How long a program may take for a reading.
+/// Maximum time of a program for a reading.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// More than a router draws, in watts.
+/// Upper limit for the power of a router, in watts.
 const MOST_WATTS: f64 = 100_000.0;
 
-/// What a program prints when it runs to its end.
+/// Runs a program to its end and returns its output.
 fn output(mut command: Command) -> Result<String, Fault> {
     let shown = format!("{command:?}");
     let failed = |why: &dyn std::fmt::Display| Fault(format!("{shown}: {why}"));
     let said = program::output(&mut command, PATIENCE).map_err(|e| failed(&e))?;
     if !said.status.success() {
-        return Err(failed(&format!("it ended with {}", said.status)));
+        return Err(failed(&format!("it failed with {}", said.status)));
     }
     String::from_utf8(said.stdout).map_err(|e| failed(&e))
 }
@@ -27,19 +27,19 @@ fn output(mut command: Command) -> Result<String, Fault> {
 /// A shell command that prints one figure.
 pub(super) struct Shell {
     line: String,
-    /// The figure is joules so far.
+    /// Counter of the joules so far.
     units: [Unit; 1],
 }
 
 impl Shell {
-    /// Runs it once, to see that it works and how fine its figure is.
+    /// Runs the command once to check it, and to find the resolution of its figure.
     ///
     /// # Errors
-    /// When it prints no figure.
+    /// Returns an error if it prints no figure.
     pub fn open(line: &str) -> Result<Shell, Fault> {
         let text = Shell::ask(line)?;
         figure(line, &text)?;
-        // As fine as it is printed: 12.50 has steps of 0.01.
+        // The printed digits give the resolution: 12.50 has steps of 0.01.
         let places = text.trim().split_once('.').map_or(0, |(_, behind)| behind.len());
         let step = 10f64.powi(-(places.min(6) as i32));
         let unit = Unit { name: "command".into(), joules: 1e-6, step, values: 1 << 64, counted: true };
@@ -53,12 +53,12 @@ impl Shell {
     }
 }
 
-/// The one figure that was printed: 0 at least.
+/// Parses the printed figure, which must be at least 0.
 fn figure(line: &str, text: &str) -> Result<f64, Fault> {
     let value = text.trim().parse().ok().filter(|v: &f64| (0.0..=1e12).contains(v));
     let shown: String = text.trim().chars().take(60).collect();
     value.ok_or_else(|| {
-        Fault(format!("command {line:?}: it printed {shown:?}, and should one figure from 0 to 1e12"))
+        Fault(format!("command {line:?}: it printed {shown:?}, not one figure from 0 to 1e12"))
     })
 }
 
@@ -87,25 +87,26 @@ impl Power for Shell {
     }
 }
 
-/// The power that a board's controller measures (DCMI 1.5, section 6.6.1, "Get Power Reading"), by `ipmitool`.
+/// Power measured by a board's controller (DCMI 1.5, section 6.6.1, "Get Power Reading"), read with `ipmitool`.
 pub(super) struct Ipmi {
     arguments: Vec<String>,
 }
 
 impl Ipmi {
-    /// With arguments of `ipmitool` that say which controller: none for the machine's own.
+    /// Opens the controller that the arguments of `ipmitool` select; without arguments, this machine's own.
     ///
     /// # Errors
-    /// When there is no reading.
+    /// Returns an error if there is no reading.
     pub fn open(arguments: &[String]) -> Result<Ipmi, Fault> {
         let mut ipmi = Ipmi { arguments: arguments.to_vec() };
-        ipmi.watts()
-            .map_err(|f| Fault(format!("ipmi: {f}; it needs ipmitool, and root for the machine's own")))?;
+        ipmi.watts().map_err(|f| {
+            Fault(format!("ipmi: {f}: install ipmitool, and be root to read the machine's own"))
+        })?;
         Ok(ipmi)
     }
 }
 
-/// From `Instantaneous power reading:   220 Watts`, when it says too that it measures.
+/// Parses the watts in `Instantaneous power reading:   220 Watts`, unless the output reports that measuring is off.
 fn dcmi(text: &str) -> Option<f64> {
     let after = |label: &str| text.lines().find_map(|l| l.trim().strip_prefix(label)).map(str::trim);
     if after("Power reading state is:").is_some_and(|state| state != "activated") {
@@ -118,9 +119,8 @@ impl Power for Ipmi {
     fn watts(&mut self) -> Result<f64, Fault> {
         let mut command = Command::new("ipmitool");
         command.args(&self.arguments).args(["dcmi", "power", "reading"]);
-        // Its arguments may have a password in them: they are not shown.
-        let text =
-            output(command).map_err(|_| Fault("ipmitool dcmi power reading: it did not work".into()))?;
+        // The arguments may contain a password, so they are not shown.
+        let text = output(command).map_err(|_| Fault("ipmitool dcmi power reading: it failed".into()))?;
         dcmi(&text).ok_or_else(|| Fault("ipmitool dcmi power reading: it printed no power".into()))
     }
 
@@ -148,10 +148,10 @@ mod tests {
         let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };
         assert!((energy.joules - 360.25).abs() < 1e-6, "{energy:?}");
         assert_eq!(energy.resolution, Resolution::Joules(0.01));
-        // A counter that was set back has no reading.
+        // A reset counter has no reading.
         meter.begin().unwrap();
         std::fs::write(&file, "0\n").unwrap();
-        assert!(meter.end().is_err_and(|f| f.to_string().contains("set back")));
+        assert!(meter.end().is_err_and(|f| f.to_string().contains("reset")));
     }
 
     #[test]

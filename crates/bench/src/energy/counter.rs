@@ -1,4 +1,4 @@
-//! Meters that count energy: the difference of two readings, over any number of wraparounds.
+//! Energy counters: the difference of two readings, over any number of wraparounds.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,42 +6,42 @@ use std::time::{Duration, Instant};
 use super::sampler::{Sample, Sampler};
 use super::{Energy, Fault, Meter, Part, Reading, Resolution, not_begun};
 
-/// One counter of a meter.
+/// A counter of a meter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unit {
     pub name: String,
     /// Joules of one step.
     pub joules: f64,
-    /// The smallest change that is seen, in joules.
+    /// Smallest visible change, in joules.
     pub step: f64,
-    /// How many values it has, before it begins at 0 again.
+    /// Number of values before it wraps around to 0.
     pub values: u128,
-    /// Whether it is in the sum.
+    /// True if it is added to the sum.
     pub counted: bool,
 }
 
-/// What can be read as counters, always in the same order.
+/// A source of counters, always in the same order.
 pub(super) trait Counters: Send + 'static {
-    /// What the readings are of.
+    /// Returns the counters' descriptions.
     fn units(&self) -> &[Unit];
-    /// The values now.
+    /// Returns the current values.
     fn read(&mut self) -> Result<Vec<u64>, Fault>;
-    /// More power than one counter can ever have, in watts. A wraparound is told from a counter that was set back by this.
+    /// Returns an upper limit for the power of one counter, in watts. It distinguishes a wraparound from a reset.
     fn most_watts(&self) -> f64;
 }
 
-/// What was added to a counter of `values` values between two readings, if it began anew once at most.
+/// Returns the increase of a counter with `values` values between two readings, if it wrapped around at most once.
 pub(super) fn added(before: u64, now: u64, values: u128) -> u128 {
     let (before, now) = (u128::from(before), u128::from(now));
     if now >= before { now - before } else { (now + values).saturating_sub(before) }
 }
 
-/// The longest time between readings at which no counter can begin anew unseen.
+/// Returns the longest time between readings at which no wraparound can go unnoticed.
 fn longest_gap(units: &[Unit], most_watts: f64) -> f64 {
     units.iter().map(|u| u.values as f64 * u.joules / most_watts).fold(f64::INFINITY, f64::min)
 }
 
-/// A meter of counters.
+/// A meter made of counters.
 pub(super) struct Counting<C: Counters> {
     counters: Arc<Mutex<C>>,
     running: Option<Sampler<Sum<C>>>,
@@ -53,7 +53,7 @@ impl<C: Counters> Counting<C> {
     }
 }
 
-/// The sum so far.
+/// Sums so far.
 struct Sum<C> {
     counters: Arc<Mutex<C>>,
     first: Option<Instant>,
@@ -82,7 +82,7 @@ impl<C: Counters> Sample for Sum<C> {
     }
 }
 
-/// Adds what the counters counted in a time of `gap` seconds.
+/// Adds the counters' increase in a time of `gap` seconds.
 fn add(
     sums: &mut [u128],
     units: &[Unit],
@@ -94,15 +94,15 @@ fn add(
     if gap >= longest_gap(units, most) {
         let limit = longest_gap(units, most);
         return Err(Fault(format!(
-            "read after {gap:.1} s, and at {most} W a counter may begin anew within {limit:.1} s: the energy is not known"
+            "energy unknown: read after {gap:.1} s, but at {most} W a counter may wrap around within {limit:.1} s"
         )));
     }
     for ((sum, unit), (before, now)) in sums.iter_mut().zip(units).zip(before.iter().zip(now)) {
         let step = added(*before, *now, unit.values);
-        // Readings are some milliseconds later or earlier than their time; a second is more than enough for that.
+        // Readings may be some milliseconds off their time; a second is a generous allowance.
         if step as f64 * unit.joules > most * (gap + 1.0) + unit.step {
             return Err(Fault(format!(
-                "{} went from {before} to {now} in {gap:.3} s, more than {most} W: was it set back?",
+                "{} went from {before} to {now} in {gap:.3} s, more than {most} W: was it reset?",
                 unit.name
             )));
         }
@@ -120,7 +120,7 @@ impl<C: Counters> Meter for Counting<C> {
     fn begin(&mut self) -> Result<(), Fault> {
         self.running = None;
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        // Often enough for all wraparounds, with room for a thread that has to wait; once a minute is no load.
+        // Often enough for all wraparounds, even if the thread must wait; at most once a minute costs little.
         let interval = (longest_gap(counters.units(), counters.most_watts()) / 4.0).clamp(0.1, 60.0);
         drop(counters);
         let counters = self.counters.clone();
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The oracle is a counter that never wraps, of which the meter sees the rest only.
+        /// The oracle is a counter that never wraps; the meter sees only its remainder.
         #[test]
         fn a_sum_over_wraparounds_is_that_of_a_counter_without(
             values in 2u64..1 << 40,
@@ -166,7 +166,7 @@ mod tests {
             let (mut sums, mut oracle) = ([0u128], 0u128);
             let seen = |whole: u128| (whole % u128::from(values)) as u64;
             for share in shares {
-                // Less than one round in each step: at one round in 10 s, 9.9 s at most.
+                // Less than one round per step: at one round in 10 s, at most 9.9 s.
                 let step = (share * 0.99 * values as f64) as u128;
                 let before = seen(whole);
                 whole += step;
@@ -192,9 +192,7 @@ mod tests {
     #[test]
     fn a_counter_that_was_set_back_is_no_wraparound() {
         let said = add(&mut [0], &unit(), &[1_000_000], &[0], 1.0, 1000.0).map_err(|f| f.to_string());
-        assert!(
-            said.is_err_and(|s| s.contains("package-0 went from 1000000 to 0") && s.contains("set back"))
-        );
+        assert!(said.is_err_and(|s| s.contains("package-0 went from 1000000 to 0") && s.contains("reset")));
         let near = 262_143_328_850;
         assert_eq!(add(&mut [0], &unit(), &[near], &[9_999], 1.0, 1000.0), Ok(()));
     }

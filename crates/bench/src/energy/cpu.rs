@@ -1,4 +1,4 @@
-//! Processor time: of each core, of each thread of the router, of a control group. It is no energy.
+//! Processor time of cores, of the router's threads, or of a control group. It is not energy.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,27 +16,27 @@ use crate::host::{TICKS, Task, Times};
 pub struct CpuReading {
     /// Seconds from the first reading to the last.
     pub seconds: f64,
-    /// Seconds of processors in that time: a second of two busy ones is two.
+    /// Processor time: two processors busy for a second give two seconds.
     pub total: f64,
-    /// Whose time the total is.
+    /// Scope of the total.
     pub whose: Whose,
-    /// The cores, whoever ran there.
+    /// Time of each core, of all programs.
     pub cores: Vec<CoreTime>,
-    /// The router's threads that lived at the end. Those that ended before are in the total only.
+    /// Time of the router's threads that still ran at the end. Threads that ended earlier are only in the total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadTime>,
-    /// The control group's.
+    /// Time of the control group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<GroupTime>,
 }
 
-/// Whose time a total is.
+/// Scope of a total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
-    /// All work of the cores that are listed, whoever did it.
+    /// All work on the listed cores, of any program.
     Cores,
-    /// The router's processes. What the kernel does for them in interrupts is not in it.
+    /// The router's processes, without the kernel's work for them in interrupts.
     Processes,
     /// The control group.
     Cgroup,
@@ -46,17 +46,17 @@ pub enum Whose {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CoreTime {
-    /// Its number.
+    /// Number of the core.
     pub core: usize,
     /// Programs.
     pub user: f64,
-    /// The kernel for programs.
+    /// The kernel on behalf of programs.
     pub system: f64,
     /// Interrupts.
     pub irq: f64,
-    /// What interrupts left for later: the kernel's forwarding.
+    /// Softirqs: the kernel's forwarding.
     pub softirq: f64,
-    /// Wanted, and given to others by the host.
+    /// Time stolen by the host.
     pub steal: f64,
 }
 
@@ -64,13 +64,13 @@ pub struct CoreTime {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ThreadTime {
-    /// Its number in the system.
+    /// Thread ID.
     pub id: u32,
-    /// Its name.
+    /// Thread name.
     pub name: String,
-    /// For itself.
+    /// User time.
     pub user: f64,
-    /// The kernel for it.
+    /// The kernel on its behalf.
     pub system: f64,
 }
 
@@ -78,11 +78,11 @@ pub struct ThreadTime {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct GroupTime {
-    /// In all.
+    /// Total.
     pub total: f64,
     /// Programs.
     pub user: f64,
-    /// The kernel for them.
+    /// The kernel on their behalf.
     pub system: f64,
 }
 
@@ -95,10 +95,10 @@ pub(super) struct Cpu {
     before: Option<Snapshot>,
 }
 
-/// A number that may be used again, and when its owner started.
+/// A process or thread ID, which may be reused, and its start time.
 type Id = (u32, u64);
 
-/// All counts at a time.
+/// All counts at one time.
 struct Snapshot {
     at: Instant,
     cores: BTreeMap<usize, Times>,
@@ -108,10 +108,10 @@ struct Snapshot {
 }
 
 impl Cpu {
-    /// Of these cores, these processes, and the directory of this control group.
+    /// Opens a meter of these cores, these processes, and this control group's directory.
     ///
     /// # Errors
-    /// When one of them is not there.
+    /// Returns an error if one of them does not exist.
     pub fn open(cores: &[usize], processes: &[u32], cgroup: Option<&Path>) -> Result<Cpu, Fault> {
         let (cores, processes) = (cores.to_vec(), processes.to_vec());
         let cgroup = cgroup.map(Path::to_path_buf);
@@ -125,7 +125,7 @@ impl Cpu {
         let stat = self.proc.join("stat");
         let mut cores = Times::cores(&text(&stat)?).ok_or_else(|| strange(&stat))?;
         if let Some(missing) = self.cores.iter().find(|n| !cores.contains_key(n)) {
-            return Err(Fault(format!("cpu: cores: there is no core {missing} online")));
+            return Err(Fault(format!("cpu: cores: core {missing} is not online")));
         }
         cores.retain(|n, _| self.cores.contains(n));
         let (mut processes, mut threads) = (BTreeMap::new(), BTreeMap::new());
@@ -136,7 +136,7 @@ impl Cpu {
             let all = dir.join("task");
             let entries = fs::read_dir(&all).map_err(|e| Fault(format!("cpu: {}: {e}", all.display())))?;
             for entry in entries.flatten() {
-                // A thread may end between the list and its own file.
+                // A thread may end before its own file is read.
                 let id = entry.file_name().to_str().and_then(|n| n.parse().ok());
                 if let (Some(id), Ok(task)) = (id, task_of(&entry.path())) {
                     threads.insert((id, task.started), task);
@@ -161,7 +161,7 @@ fn text(file: &Path) -> Result<String, Fault> {
 }
 
 fn strange(file: &Path) -> Fault {
-    Fault(format!("cpu: {}: it is not as proc(5) has it", file.display()))
+    Fault(format!("cpu: {}: the format is not that of proc(5)", file.display()))
 }
 
 fn task(file: &Path) -> Result<Task, Fault> {
@@ -172,7 +172,7 @@ fn task_of(dir: &Path) -> Result<Task, Fault> {
     task(&dir.join("stat"))
 }
 
-/// Microseconds of a control group: in all, user and system (Linux, Documentation/admin-guide/cgroup-v2.rst).
+/// Returns the microseconds of a control group: total, user and system (Linux, Documentation/admin-guide/cgroup-v2.rst).
 fn group(dir: &Path) -> Result<[u64; 3], Fault> {
     let file = dir.join("cpu.stat");
     let text = text(&file)?;
@@ -180,13 +180,13 @@ fn group(dir: &Path) -> Result<[u64; 3], Fault> {
         let value = text.lines().filter_map(|l| l.split_once(' ')).find(|(k, _)| *k == key);
         let value = value.and_then(|(_, v)| v.trim().parse().ok());
         value.ok_or_else(|| {
-            Fault(format!("cpu: {}: no {key}: it needs a group of cgroups v2", file.display()))
+            Fault(format!("cpu: {}: {key} is missing: use a group of cgroups v2", file.display()))
         })
     };
     Ok([find("usage_usec")?, find("user_usec")?, find("system_usec")?])
 }
 
-/// Seconds between two counts of ticks.
+/// Converts the difference of two tick counts to seconds.
 fn seconds(before: u64, now: u64) -> f64 {
     now.saturating_sub(before) as f64 / TICKS
 }
@@ -225,7 +225,7 @@ impl Meter for Cpu {
             processes += seconds(task.user, later.user) + seconds(task.system, later.system);
         }
         let thread = |(id, task): (&Id, &Task)| {
-            // What was not there before began at 0.
+            // A new thread started at 0.
             let (user, system) = before.threads.get(id).map_or((0, 0), |t| (t.user, t.system));
             let (user, system) = (seconds(user, task.user), seconds(system, task.system));
             ThreadTime { id: id.0, name: task.name.clone(), user, system }

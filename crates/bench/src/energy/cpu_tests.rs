@@ -1,4 +1,4 @@
-//! A tree as `/proc` is, and a thread whose time the kernel says too.
+//! Tests with a fake `/proc` tree, and with a real thread whose time the kernel also reports.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn read(meter: &mut Cpu) -> CpuReading {
     }
 }
 
-/// A task's line, with its times and its start.
+/// Returns a task's line with its times and its start.
 fn line(id: u32, name: &str, user: u64, system: u64, started: u64) -> String {
     format!("{id} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {user} {system} 0 0 20 0 1 0 {started} 0 0\n")
 }
@@ -25,7 +25,7 @@ fn put(dir: &Path, file: &str, text: &str) {
     fs::write(file, text).unwrap();
 }
 
-/// What the tree says before: cores 0 and 1, process 7 with its threads 7 and 8, a group.
+/// State of the tree before: cores 0 and 1, process 7 with its threads 7 and 8, a group.
 fn tree() -> (tempfile::TempDir, Cpu) {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 10 0 10 50 0 1 2 3\ncpu1 5 0 5 5 0 5 5 5\n");
@@ -48,7 +48,7 @@ fn each_core_and_each_thread_has_its_own_time() {
     put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 110 20 40 90 0 5 302 13\ncpu1 500 0 5 5 0 5 5 5\n");
     put(dir.path(), "7/stat", &line(7, "router", 300, 150, 1));
     put(dir.path(), "7/task/7/stat", &line(7, "router", 70, 30, 1));
-    // Number 8 is another thread now: it began at 0.
+    // Thread ID 8 is a new thread now, which started at 0.
     put(dir.path(), "7/task/8/stat", &line(8, "worker 1", 90, 10, 900));
     let reading = read(&mut cpu);
     assert_eq!(
@@ -68,7 +68,7 @@ fn the_total_is_that_of_the_cores_where_there_is_no_process_and_of_the_group_whe
     put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 110 20 40 90 0 5 302 13\n");
     let reading = read(&mut cpu);
     assert_eq!(reading.whose, Whose::Cores);
-    // Without what was stolen: nobody worked then.
+    // Stolen time does not count: no program ran then.
     assert!((reading.total - 4.54).abs() < 1e-9, "{reading:?}");
     cpu.cgroup = Some(dir.path().join("group"));
     cpu.begin().unwrap();
@@ -83,17 +83,17 @@ fn what_is_missing_or_goes_away_is_named() {
     let (dir, mut cpu) = tree();
     let said = |cpu: &mut Cpu| cpu.begin().map_or_else(|f| f.to_string(), |()| "nothing".into());
     cpu.cores = vec![0, 5];
-    assert!(said(&mut cpu).contains("cores: there is no core 5"));
+    assert!(said(&mut cpu).contains("cores: core 5 is not online"));
     cpu.cores = vec![0];
     cpu.cgroup = Some(dir.path().join("7"));
     assert!(said(&mut cpu).contains("7/cpu.stat: No such file"));
     put(dir.path(), "7/cpu.stat", "nr_periods 0\n");
-    assert!(said(&mut cpu).contains("no usage_usec: it needs a group of cgroups v2"));
+    assert!(said(&mut cpu).contains("usage_usec is missing: use a group of cgroups v2"));
     cpu.cgroup = None;
     cpu.begin().unwrap();
     put(dir.path(), "7/stat", &line(7, "router", 0, 0, 5000));
     assert!(cpu.end().is_err_and(|f| f.to_string().contains("process 7 (router) ended")));
-    // Without a new begin there is nothing.
+    // Without a new start there is no reading.
     assert_eq!(cpu.end(), Err(not_begun()));
 }
 
@@ -120,7 +120,7 @@ fn a_thread_that_spins_has_the_time_that_its_own_clock_says() {
     let spin = move || {
         while seconds() < 0.3 {}
         told.send(seconds()).unwrap();
-        // Alive until it was read.
+        // The thread lives until it was read.
         let _ = end.recv_timeout(Duration::from_secs(60));
     };
     let thread = std::thread::Builder::new().name("spinner".into()).spawn(spin).unwrap();
@@ -130,7 +130,7 @@ fn a_thread_that_spins_has_the_time_that_its_own_clock_says() {
     thread.join().unwrap();
     let found = reading.threads.iter().find(|t| t.name == "spinner").unwrap();
     let time = found.user + found.system;
-    // Two counts of 10 ms each, and the end of the spinner.
+    // Two ticks of 10 ms each, and the end of the spinning thread.
     assert!((time - spun).abs() < 0.05, "{time} and not {spun}");
     assert!(reading.total >= time - 0.05, "{reading:?}");
     assert!(reading.seconds >= 0.29 && !reading.cores.is_empty(), "{reading:?}");

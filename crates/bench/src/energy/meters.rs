@@ -6,36 +6,36 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fault, Kind, Meter, Reading, Spec};
 
-/// What one meter says of a trial, or why it says nothing.
+/// Reading of one meter for a trial, or why it has none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Measured {
-    /// Its name.
+    /// The meter's name.
     pub meter: String,
-    /// What it measures.
+    /// Quantity that it measures.
     pub kind: Kind,
-    /// Its reading. A meter that failed is no fault of the trial.
+    /// Reading. A failed meter does not invalidate the trial.
     pub reading: Result<Reading, Fault>,
 }
 
 /// The meters of a campaign.
 pub struct Meters(Vec<One>);
 
-/// One of them.
+/// A meter with its state.
 struct One {
-    /// Its number in the campaign, from 1 on.
+    /// Number in the campaign, from 1 on.
     number: usize,
     name: String,
     kind: Kind,
-    /// Or why it is not there.
+    /// The meter, or why it is not available.
     meter: Result<Box<dyn Meter>, Fault>,
-    /// What its begin came to.
+    /// Result of its start.
     begun: Result<(), Fault>,
 }
 
 impl Meters {
-    /// Opens all of them; processor time where there is none. Cores and processes are those of the router under test; of one that has no
-    /// cores of this machine no processor time is measured but what a meter names. One that is not there has no readings.
+    /// Opens all meters, or that of processor time if there are none. `cores` and `processes` are those of the router. For a router without
+    /// cores on this machine, only meters that name cores measure processor time. An unavailable meter has no readings.
     pub fn open(specs: &[Spec], cores: &[usize], processes: &[u32]) -> Meters {
         let specs = if specs.is_empty() { &[Spec::CPU] } else { specs };
         let here = specs.iter().enumerate().filter(|(_, spec)| **spec != Spec::CPU || !cores.is_empty());
@@ -49,26 +49,26 @@ impl Meters {
         Meters(here.map(open).collect())
     }
 
-    /// Those that are not there, each with its place in the campaign and why.
+    /// Returns the unavailable meters, with their number in the campaign and the reason.
     pub fn missing(&self) -> impl Iterator<Item = String> {
         let why =
             |one: &One| Some(format!("meter {} ({}): {}", one.number, one.name, one.meter.as_ref().err()?));
         self.0.iter().filter_map(why)
     }
 
-    /// From now on these are the router's processes: one that was restarted has others.
+    /// Sets the router's processes, which change when it is restarted.
     pub fn watch(&mut self, processes: &[u32]) {
         self.0.iter_mut().filter_map(|one| one.meter.as_mut().ok()).for_each(|meter| meter.watch(processes));
     }
 
-    /// Begins all, right before a trial.
+    /// Starts all meters, right before a trial.
     pub fn begin(&mut self) {
         for one in &mut self.0 {
             one.begun = one.meter.as_mut().map_err(|why| why.clone()).and_then(|meter| meter.begin());
         }
     }
 
-    /// Ends all, right after the trial, in the order of the campaign.
+    /// Ends all meters, right after the trial, and returns their readings in the order of the campaign.
     pub fn end(&mut self) -> Vec<Measured> {
         let measure = |one: &mut One| {
             let begun = std::mem::replace(&mut one.begun, Ok(()));
@@ -78,7 +78,7 @@ impl Meters {
         self.0.iter_mut().map(measure).collect()
     }
 
-    /// What they say of a time in which nothing is sent.
+    /// Returns the readings of a time without traffic.
     pub fn idle(&mut self, time: Duration) -> Vec<Measured> {
         self.begin();
         std::thread::sleep(time);
@@ -115,7 +115,7 @@ mod tests {
         let text = serde_json::to_string(&measured).unwrap();
         let again: Vec<Measured> = serde_json::from_str(&text).unwrap();
         assert_eq!(failed(&again), failed(&measured));
-        // It fails at the begin too, says why, and is there again when it works.
+        // It fails at the start, too, with the reason, and recovers when it works.
         meters.begin();
         let why = meters.end()[0].reading.clone().map_err(|f| f.to_string());
         assert!(why.is_err_and(|w| w.contains("exit status")), "the reason is lost");
@@ -128,18 +128,18 @@ mod tests {
         let idle = |specs: &[Spec], cores: &[usize], processes: &[u32]| {
             Meters::open(specs, cores, processes).idle(Duration::from_millis(1))
         };
-        // A meter that names no cores has the router's, and not the tester's.
+        // A meter without cores measures the router's, not the tester's.
         for specs in [&[][..], &[Spec::CPU]] {
             let measured = idle(specs, &[0], &[]);
             let kinds: Vec<_> = measured.iter().map(|m| (m.kind, m.meter.as_str())).collect();
             assert_eq!(kinds, [(Kind::CpuTime, "cpu")]);
             let Ok(Reading::CpuTime(cpu)) = &measured[0].reading else { panic!("{measured:?}") };
             assert_eq!((cpu.whose, cpu.cores.len(), cpu.cores[0].core), (Whose::Cores, 1, 0));
-            // That of a program is the program's, thread by thread.
+            // Processor time of a program is measured thread by thread.
             let measured = idle(specs, &[0], &[std::process::id()]);
             let Ok(Reading::CpuTime(cpu)) = &measured[0].reading else { panic!("{measured:?}") };
             assert!(cpu.whose == Whose::Processes && !cpu.threads.is_empty(), "{cpu:?}");
-            // A router that is elsewhere has none here.
+            // A router on another machine has no processor time here.
             assert_eq!(idle(specs, &[], &[]), []);
         }
         let named = Spec::Cpu { cores: Some(vec![0]), cgroup: None };

@@ -1,8 +1,8 @@
-//! What a router uses: energy where there is a meter, processor time where there is none.
+//! Energy of a router if there is a meter, and processor time if there is none.
 //!
-//! A campaign says with a [`Spec`] each which meters it has, and [`Meters`] reads them all around a trial. Counters of
-//! energy are differences of two readings; powers are sampled at a stated interval and integrated. Processor time is
-//! never shown as energy. [`Results`] has the figures of the papers.
+//! A campaign describes each meter with a [`Spec`], and [`Meters`] reads all of them around a trial. Energy counters give the difference of
+//! two readings. Powers are sampled at a fixed interval and integrated. Processor time is never shown as energy. [`Results`] has the
+//! papers' figures.
 
 mod command;
 mod counter;
@@ -24,25 +24,25 @@ pub use meters::{Measured, Meters};
 pub use results::{Results, Work};
 pub use spec::Spec;
 
-/// What a meter measures.
+/// Quantity that a meter measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Energy.
     Energy,
-    /// Processor time, which says nothing of energy.
+    /// Processor time, which is not energy.
     CpuTime,
 }
 
-/// The smallest step that a meter shows.
+/// Resolution of a meter: its smallest step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resolution {
-    /// Of a counter of energy, in joules.
+    /// Step of an energy counter, in joules.
     Joules(f64),
-    /// Of a power, in watts. The interval of its samples limits it, too.
+    /// Step of a power, in watts. The sampling interval limits the resolution, too.
     Watts(f64),
-    /// Of processor time, in seconds.
+    /// Step of processor time, in seconds.
     Seconds(f64),
 }
 
@@ -54,30 +54,30 @@ pub struct Energy {
     pub seconds: f64,
     /// Joules in that time.
     pub joules: f64,
-    /// The smallest step of the meter.
+    /// Resolution of the meter.
     pub resolution: Resolution,
-    /// Readings, the first and the last included.
+    /// Number of readings, first and last included.
     pub readings: u64,
-    /// The longest time between two of them, in seconds: for a power, what happens within is not seen.
+    /// Longest time between two readings, in seconds; changes of a power within it are not seen.
     pub longest_gap: f64,
-    /// What the meter knows in detail.
+    /// Energy of each part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
 }
 
-/// A part of what a meter measures, as a package or its memory.
+/// A part of a meter's energy, such as a processor package or its memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Part {
-    /// Its name, below which it lies included.
+    /// Name, with the part that includes it as a prefix.
     pub name: String,
     /// Joules.
     pub joules: f64,
-    /// Whether it is in the sum; else another part that is has it in itself already.
+    /// True if the part is added to the sum; otherwise another part already includes it.
     pub counted: bool,
 }
 
-/// What a meter says of a trial.
+/// A meter's reading for a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
@@ -89,26 +89,26 @@ pub enum Reading {
 
 /// A meter, read before and after a trial.
 pub trait Meter: Send {
-    /// The smallest step that it shows.
+    /// Returns the resolution.
     fn resolution(&self) -> Resolution;
 
-    /// From now on these are the router's processes, if it has any that this meter wants to know.
+    /// Sets the router's processes, for meters that measure them.
     fn watch(&mut self, _processes: &[u32]) {}
 
-    /// Begins, and forgets what was begun before.
+    /// Starts a measurement and discards an unfinished one.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if the meter cannot be read.
     fn begin(&mut self) -> Result<(), Fault>;
 
-    /// Ends what [`begin`](Self::begin) began.
+    /// Ends the measurement started by [`begin`](Self::begin).
     ///
     /// # Errors
-    /// When it cannot be read, could not be in between, or was not begun.
+    /// Returns an error if the meter cannot be read, failed in between, or was not started.
     fn end(&mut self) -> Result<Reading, Fault>;
 }
 
-/// Why a meter has no reading, and what would help.
+/// Reason why a meter has no reading, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault(pub String);
 
@@ -120,7 +120,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// The end of a trial that has no begin.
+/// Returns the error of an end without a start.
 fn not_begun() -> Fault {
-    Fault("the meter was not begun, or its begin failed".into())
+    Fault("the meter was not started, or its start failed".into())
 }

@@ -1,4 +1,4 @@
-//! Meters of power: sampled at an interval while the trial runs, and integrated by the trapezoid rule.
+//! Power meters: sampled at an interval during the trial, and integrated by the trapezoid rule.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use super::sampler::{Sample, Sampler};
 use super::{Energy, Fault, Meter, Reading, Resolution, not_begun};
 
-/// What says the power now.
+/// A source of the current power.
 pub(super) trait Power: Send + 'static {
-    /// In watts.
+    /// Returns the power in watts.
     fn watts(&mut self) -> Result<f64, Fault>;
-    /// The smallest step, in watts.
+    /// Returns the smallest step in watts.
     fn step(&self) -> f64;
 }
 
-/// A meter of power.
+/// A power meter.
 pub(super) struct Powered<P> {
     power: Arc<Mutex<P>>,
     interval: Duration,
@@ -27,7 +27,7 @@ impl<P: Power> Powered<P> {
     }
 }
 
-/// Powers, and when they were.
+/// Samples of the power, with their times.
 struct Samples<P> {
     power: Arc<Mutex<P>>,
     seen: Vec<(Instant, f64)>,
@@ -38,15 +38,15 @@ impl<P: Power> Sample for Samples<P> {
         let begin = Instant::now();
         let watts = self.power.lock().unwrap_or_else(PoisonError::into_inner).watts()?;
         if !watts.is_finite() || watts < 0.0 {
-            return Err(Fault(format!("a power of {watts} W: it must be finite, and 0 at least")));
+            return Err(Fault(format!("invalid power of {watts} W: it must be finite and at least 0")));
         }
-        // The power is of some time while it was asked for: the middle is wrong by half of that at most.
+        // The sample was taken during the request; its middle is off by at most half of the request's time.
         self.seen.push((begin + begin.elapsed() / 2, watts));
         Ok(())
     }
 }
 
-/// The integral of a power over its samples, each a time in seconds and watts, in joules.
+/// Integrates a power over its samples (time in seconds, power in watts) and returns joules.
 fn trapezoid(samples: &[(f64, f64)]) -> f64 {
     samples.windows(2).map(|w| (w[1].0 - w[0].0) * (w[0].1 + w[1].1) / 2.0).sum()
 }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Exact for a power that rises or falls steadily, however it is sampled.
+        /// The integral is exact for a linear power, however it is sampled.
         #[test]
         fn a_steady_slope_is_integrated_exactly(
             at_zero in 0.0f64..500.0, slope in -1.0f64..5.0, gaps in prop::collection::vec(0.001f64..10.0, 1..40),
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// A power of 10, 20, 30 … W, which fails when it is told to.
+    /// A power of 10, 20, 30 … W, which fails on demand.
     struct Rising(f64, f64);
 
     impl Power for Rising {

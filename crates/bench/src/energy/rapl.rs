@@ -1,8 +1,8 @@
-//! What the processor says of its own energy: RAPL, through the kernel's powercap files
-//! (Linux, Documentation/power/powercap/powercap.rst; domains: Intel SDM volume 3B, "RAPL Interfaces").
+//! Energy counters of the processor: RAPL, through the kernel's powercap files (Linux, Documentation/power/powercap/powercap.rst; domains:
+//! Intel SDM volume 3B, "RAPL Interfaces").
 //!
-//! Packages and memory (`dram`) are summed. Cores and graphics (`core`, `uncore`) are in their package already and are only
-//! listed. So is the whole platform (`psys`): what it has in it is left to who built the machine, and it often reads 0.
+//! Packages and memory (`dram`) are summed. Cores and graphics (`core`, `uncore`) belong to their package and are only listed. The whole
+//! platform (`psys`) is only listed, too: its scope depends on the manufacturer, and it often reads 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use super::Fault;
 use super::counter::{Counters, Unit};
 
-/// Where the kernel has the domains.
+/// Sysfs directory of the domains.
 pub(super) const ROOT: &str = "/sys/class/powercap";
 
-/// More than any package or memory draws: a wraparound is told from a fault by it.
+/// Upper limit for the power of a package or memory, in watts; distinguishes a wraparound from a fault.
 const MOST_WATTS: f64 = 1000.0;
 
 /// The domains of a machine.
@@ -23,10 +23,10 @@ pub(super) struct Rapl {
 }
 
 impl Rapl {
-    /// All domains below the directory.
+    /// Opens all domains below the directory.
     ///
     /// # Errors
-    /// When there are none, or one cannot be read.
+    /// Returns an error if there are none, or one cannot be read.
     pub fn open(root: &Path) -> Result<Rapl, Fault> {
         let missing = |why: String| {
             Fault(format!(
@@ -37,7 +37,7 @@ impl Rapl {
         let entries = fs::read_dir(root).map_err(|e| missing(e.to_string()))?;
         let mut names: Vec<String> =
             entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
-        // The same domains are there once more as intel-rapl-mmio on some machines.
+        // Some machines list the same domains again as intel-rapl-mmio.
         names.retain(|n| n.starts_with("intel-rapl:"));
         names.sort();
         let mut rapl = Rapl { files: Vec::new(), units: Vec::new() };
@@ -55,7 +55,7 @@ impl Rapl {
             rapl.files.push(dir.join("energy_uj"));
         }
         if !rapl.units.iter().any(|u| u.counted) {
-            return Err(missing("there is no intel-rapl:* with a package".into()));
+            return Err(missing("no intel-rapl:* domain has a package".into()));
         }
         rapl.read()?;
         Ok(rapl)
@@ -87,7 +87,8 @@ fn text(file: &Path) -> Result<String, Fault> {
 
 fn number(file: &Path) -> Result<u64, Fault> {
     let text = text(file)?;
-    text.parse().map_err(|_| Fault(format!("rapl: {}: {text:?} is no number of microjoules", file.display())))
+    text.parse()
+        .map_err(|_| Fault(format!("rapl: {}: {text:?} is not a number of microjoules", file.display())))
 }
 
 #[cfg(test)]
@@ -141,10 +142,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let said = |root: &Path| Rapl::open(root).map_or_else(|f| f.to_string(), |_| "nothing".into());
         assert!(said(&root.path().join("powercap")).contains("powercap: No such file"));
-        assert!(said(root.path()).contains("no intel-rapl:* with a package"));
+        assert!(said(root.path()).contains("no intel-rapl:* domain has a package"));
         domain(root.path(), "intel-rapl:0", "package-0", 5);
         fs::write(root.path().join("intel-rapl:0/energy_uj"), "many").unwrap();
-        assert!(said(root.path()).contains("energy_uj: \"many\" is no number"));
+        assert!(said(root.path()).contains("energy_uj: \"many\" is not a number"));
         fs::remove_file(root.path().join("intel-rapl:0/energy_uj")).unwrap();
         assert!(said(root.path()).contains("intel-rapl:0/energy_uj: No such file"));
     }

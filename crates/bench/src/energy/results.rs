@@ -1,4 +1,4 @@
-//! The figures of a trial: what its packets took.
+//! Energy and processor time of a trial, in relation to its packets.
 
 use std::time::Duration;
 
@@ -7,26 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::{CpuReading, Energy, Reading, Resolution};
 use crate::stats::efficiency;
 
-/// What came back in a trial.
+/// Traffic delivered in a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Work {
     /// Frames that were delivered; lost ones do not count.
     pub frames: u64,
-    /// Their bytes, frame check sequence included.
+    /// Bytes of these frames, with frame check sequence.
     pub bytes: u64,
 }
 
-/// What a reading says of a trial. A figure that cannot be told is not there: nothing was delivered, or less was used
-/// than the meter can show.
+/// Figures derived from a reading. A figure is missing if nothing was delivered, or the meter's resolution is too coarse.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Results {
-    /// Of a meter of energy.
+    /// Figures of an energy meter.
     Energy {
-        /// Watt-hours from the first reading to the last, idle share included.
+        /// Watt-hours from the first reading to the last, idle power included.
         watt_hours: f64,
-        /// How far a step of the meter can be in error, as a share of the energy.
+        /// Possible error by the meter's resolution, as a share of the energy.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step_share: Option<f64>,
         /// Average power in watts.
@@ -42,21 +41,21 @@ pub enum Results {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idle_watts: Option<f64>,
     },
-    /// Of processor time, which is no energy.
+    /// Figures of processor time, which is not energy.
     CpuTime {
-        /// Seconds of processors.
+        /// Processor time in seconds.
         cpu_seconds: f64,
-        /// The same for a million packets.
+        /// Processor time in seconds for a million packets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cpu_seconds_per_million_packets: Option<f64>,
-        /// Processors that were busy without traffic: 1 is one all the time.
+        /// Mean number of busy processors without traffic.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idle_cpus: Option<f64>,
     },
 }
 
 impl Results {
-    /// Of a reading over a trial, and one without traffic of the same meter.
+    /// Computes the figures from the reading of a trial and the same meter's reading without traffic.
     pub fn of(reading: &Reading, idle: Option<&Reading>, work: Work) -> Results {
         match reading {
             Reading::Energy(energy) => {
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn processor_time_has_figures_of_its_own_and_none_of_energy() {
-        // The idle reading of another meter says nothing here.
+        // The idle reading of another kind of meter is ignored.
         let results = Results::of(&cpu(10.0, 30.0), Some(&energy(1.0, 1.0)), WORK);
         let each = Some(0.5);
         let want =

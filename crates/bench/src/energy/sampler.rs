@@ -1,4 +1,4 @@
-//! Reads something again and again while a trial runs.
+//! Takes readings periodically while a trial runs.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use super::Fault;
 
-/// What can be read, and remembers what it read.
+/// A source of readings that stores them.
 pub(super) trait Sample: Send + 'static {
-    /// Reads once.
+    /// Takes one reading.
     fn sample(&mut self) -> Result<(), Fault>;
 }
 
-/// A thread that reads at an interval, until it is stopped or dropped.
+/// A thread that takes readings at an interval, until it is stopped or dropped.
 pub(super) struct Sampler<S> {
     stop: Sender<()>,
     thread: JoinHandle<(S, Result<(), Fault>)>,
 }
 
 impl<S: Sample> Sampler<S> {
-    /// Reads at once, and then at each `interval` in a thread of its own.
+    /// Takes a reading now, and then one at each `interval` on a thread.
     ///
     /// # Errors
-    /// When the first reading fails, or there is no thread to be had.
+    /// Returns an error if the first reading fails, or the thread cannot be started.
     pub fn start(mut what: S, interval: Duration) -> Result<Sampler<S>, Fault> {
         what.sample()?;
         let (stop, stopped) = channel();
@@ -35,17 +35,18 @@ impl<S: Sample> Sampler<S> {
             (what, Ok(()))
         };
         let thread = std::thread::Builder::new().name("meter".into()).spawn(run);
-        let thread = thread.map_err(|e| Fault(format!("no thread for the meter: {e}")))?;
+        let thread = thread.map_err(|e| Fault(format!("cannot start the meter's thread: {e}")))?;
         Ok(Sampler { stop, thread })
     }
 
-    /// Reads for the last time, and gives what was read.
+    /// Takes the last reading and returns the source.
     ///
     /// # Errors
-    /// The first reading that failed.
+    /// Returns the error of the first failed reading.
     pub fn stop(self) -> Result<S, Fault> {
         drop(self.stop);
-        let ended = self.thread.join().map_err(|_| Fault("the meter's thread failed".into()))?;
+        let ended =
+            self.thread.join().map_err(|_| Fault("internal error: the meter's thread panicked".into()))?;
         let (mut what, in_between) = ended;
         in_between?;
         what.sample()?;

@@ -1,4 +1,4 @@
-//! A power distribution unit that counts the energy of its outlets, over SNMPv2c (RFC 3416).
+//! Energy counters of a power distribution unit's outlets, over SNMPv2c (RFC 3416).
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -10,26 +10,26 @@ use super::counter::{Counters, Unit};
 
 /// Raritan's PDU2-MIB: `measurementsOutletSensorValue`, by unit, outlet and sensor.
 const OUTLET_VALUE: [u64; 13] = [1, 3, 6, 1, 4, 1, 13742, 6, 5, 4, 3, 1, 4];
-/// `outletSensorDecimalDigits`, by the same: the value is to be divided by 10 to this.
+/// `outletSensorDecimalDigits`, with the same index: the value is divided by 10 to this power.
 const OUTLET_DIGITS: [u64; 13] = [1, 3, 6, 1, 4, 1, 13742, 6, 3, 5, 4, 1, 7];
 /// `activeEnergy` of SensorTypeEnumeration, in watt-hours.
 const ACTIVE_ENERGY: u64 = 8;
-/// More than an outlet or a rack gives, in watts.
+/// Upper limit for the power of an outlet or a rack, in watts.
 const MOST_WATTS: f64 = 100_000.0;
-/// How long an answer may take, and how often it is asked for: datagrams are lost.
+/// Timeout of a request, and number of tries, since datagrams get lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 const TRIES: usize = 3;
 
-/// What is read.
+/// Object to read.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// The outlet of a Raritan PX, and of which of the units that are linked.
+    /// An outlet of a Raritan PX, and the number of its unit among linked ones.
     Outlet { pdu: u32, outlet: u32 },
     /// Any counter, with the joules of one step.
     Object { oid: Vec<u64>, joules: f64 },
 }
 
-/// A counter of energy over SNMP.
+/// An energy counter over SNMP.
 pub(super) struct Snmp {
     session: SyncSession,
     oid: Vec<u64>,
@@ -38,10 +38,10 @@ pub(super) struct Snmp {
 }
 
 impl Snmp {
-    /// Asks it once.
+    /// Opens the counter and reads it once.
     ///
     /// # Errors
-    /// When it does not answer, or has no such counter.
+    /// Returns an error if the unit does not answer, or has no such counter.
     pub fn open(address: &str, community: &str, what: &What) -> Result<Snmp, Fault> {
         let to = resolve(address)?;
         let session = SyncSession::new_v2c(to, community.as_bytes(), Some(PATIENCE), 1);
@@ -55,7 +55,10 @@ impl Snmp {
                 snmp.oid = [&OUTLET_VALUE[..], &index].concat();
                 let (digits, _) = snmp.get(&[&OUTLET_DIGITS[..], &index].concat())?;
                 if digits > 9 {
-                    return Err(Fault(format!("{}: {digits} decimal digits are no such unit's", snmp.place)));
+                    return Err(Fault(format!(
+                        "{}: {digits} decimal digits are not plausible for a Raritan PX",
+                        snmp.place
+                    )));
                 }
                 3600.0 / 10f64.powi(digits as i32)
             }
@@ -70,37 +73,39 @@ impl Snmp {
         Ok(snmp)
     }
 
-    /// A value, and how many its type has before it begins at 0 again.
+    /// Reads a value; also returns the number of values before its type wraps around to 0.
     fn get(&mut self, oid: &[u64]) -> Result<(u64, u128), Fault> {
         let shown: Vec<_> = oid.iter().map(u64::to_string).collect();
         let failed =
             |why: &dyn std::fmt::Display| Fault(format!("{}: {}: {why}", self.place, shown.join(".")));
-        let object = Oid::from(oid).map_err(|_| failed(&"this is no object identifier"))?;
+        let object = Oid::from(oid).map_err(|_| failed(&"invalid object identifier"))?;
         for _ in 0..TRIES {
             match self.session.get(&object) {
                 Ok(mut answer) if answer.error_status == 0 => {
                     let value = answer.varbinds.next().filter(|(name, _)| *name == object);
                     return match value {
                         Some((_, value)) => {
-                            number(&value).ok_or_else(|| failed(&format!("{value:?} is no counter")))
+                            number(&value).ok_or_else(|| failed(&format!("{value:?} is not a counter")))
                         }
-                        None => Err(failed(&"it answered something else")),
+                        None => Err(failed(&"the answer is for another object")),
                     };
                 }
-                Ok(answer) => return Err(failed(&format!("it refused with error {}", answer.error_status))),
-                // Lost, or the answer to a try before.
+                Ok(answer) => {
+                    return Err(failed(&format!("the agent returned error {}", answer.error_status)));
+                }
+                // The datagram was lost, or this answers an earlier try.
                 Err(Error::Receive | Error::Send | Error::RequestIdMismatch) => {}
                 Err(e) => return Err(failed(&e)),
             }
         }
-        Err(failed(&format!("no answer in {TRIES} tries of {PATIENCE:?}: are address and community right?")))
+        Err(failed(&format!("no answer in {TRIES} tries of {PATIENCE:?}: check address and community")))
     }
 }
 
 use What::{Object, Outlet};
 
-/// A value, and the number of values: gauges and integers do not begin anew (RFC 2578, section 7.1), and what goes back
-/// there was set back.
+/// Returns a value, and its type's number of values. Gauges and integers do not wrap around (RFC 2578, section 7.1): a smaller value means
+/// a reset.
 fn number(value: &Value<'_>) -> Option<(u64, u128)> {
     match *value {
         Value::Counter32(v) => Some((v.into(), 1 << 32)),
@@ -111,10 +116,10 @@ fn number(value: &Value<'_>) -> Option<(u64, u128)> {
     }
 }
 
-/// The agent's port where none is given (RFC 3417, section 3.1).
+/// Default port of the agent (RFC 3417, section 3.1).
 const PORT: u16 = 161;
 
-/// `host`, `host:port`, `2001:db8::1` or `[2001:db8::1]:port`.
+/// Resolves `host`, `host:port`, `2001:db8::1` or `[2001:db8::1]:port`.
 fn resolve(address: &str) -> Result<SocketAddr, Fault> {
     let found = match address.parse::<IpAddr>() {
         Ok(ip) => return Ok((ip, PORT).into()),
@@ -122,7 +127,7 @@ fn resolve(address: &str) -> Result<SocketAddr, Fault> {
         Err(_) => (address, PORT).to_socket_addrs(),
     };
     let found = found.map_err(|e| Fault(format!("snmp address {address:?}: {e}")))?.next();
-    found.ok_or_else(|| Fault(format!("snmp address {address:?}: it has no address")))
+    found.ok_or_else(|| Fault(format!("snmp address {address:?}: the name has no address")))
 }
 
 impl Counters for Snmp {

@@ -1,4 +1,4 @@
-//! Against the snmpd of Debian, which is told what a Raritan PX3 would say.
+//! Tests against Debian's snmpd, which imitates a Raritan PX3.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -12,7 +12,7 @@ use super::*;
 use crate::energy::counter::Counting;
 use crate::energy::{Meter, Reading, Resolution};
 
-/// An agent on a port of the loopback that is free; it ends with this.
+/// An agent on a free port of the loopback; it ends when this is dropped.
 struct Agent {
     child: Child,
     dir: tempfile::TempDir,
@@ -26,8 +26,8 @@ impl Drop for Agent {
     }
 }
 
-/// What stands for the objects that begin with 1.3.6.1.4.1.13742: one file each, with type and value. It stays and is
-/// asked each time (snmpd.conf(5), `pass_persist`); what `pass` starts anew is asked once in 30 seconds only.
+/// Script for the objects below 1.3.6.1.4.1.13742: one file each, with type and value. It keeps running and is called for each request
+/// (snmpd.conf(5), `pass_persist`), while `pass` caches values for 30 seconds.
 const PASS: &str = r#"while read -r what; do
     case $what in
     PING) echo PONG ;;
@@ -60,7 +60,7 @@ impl Agent {
             .arg(dir.path().join("pid"))
             .arg(format!("udp:{free}"))
             .env("SNMP_PERSISTENT_DIR", dir.path())
-            // It needs no names of objects, and reading them is most of its start.
+            // Object names are not needed, and reading them would take most of the start.
             .env("MIBS", "")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -75,8 +75,8 @@ impl Agent {
         Some(agent)
     }
 
-    /// Waits until the agent has its script: on a busy machine it says at first that there is no such object. An object that is no
-    /// counter is waited for in vain.
+    /// Waits until the agent uses its script: on a busy machine it first reports that the object does not exist. Times out for an object
+    /// that is not a counter.
     fn settle(&self, oid: &str) {
         let oid: Vec<u64> = oid.split('.').filter_map(|part| part.parse().ok()).collect();
         let end = Instant::now() + Duration::from_secs(3);
@@ -87,13 +87,13 @@ impl Agent {
     }
 
     fn set(&self, oid: &str, says: &str) {
-        // Complete or not at all, for whoever reads it now.
+        // Replace the file atomically, for concurrent readers.
         let (new, file) = (self.dir.path().join("new"), self.dir.path().join(oid));
         fs::write(&new, format!("{says}\n")).unwrap();
         fs::rename(new, file).unwrap();
     }
 
-    /// As the meter does; the agent may need some time to start, and its port refuses at once until then.
+    /// Opens the meter, with retries: the agent needs time to start, and its port refuses requests until then.
     fn open(&self, what: &What) -> Result<Snmp, Fault> {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
@@ -121,10 +121,10 @@ fn an_outlet_counts_watt_hours_with_its_decimal_digits() {
     let Reading::Energy(energy) = meter.end().unwrap() else { panic!("no energy") };
     // 5.0 Wh.
     assert!((energy.joules - 18_000.0).abs() < 1e-6, "{energy:?}");
-    // Who sets it back has no reading, and the next trial has one.
+    // A reset counter has no reading, but the next trial has one.
     meter.begin().unwrap();
     agent.set(VALUE, "unsigned\n3");
-    assert!(meter.end().is_err_and(|f| f.to_string().contains("set back")));
+    assert!(meter.end().is_err_and(|f| f.to_string().contains("reset")));
     meter.begin().unwrap();
     assert!(meter.end().is_ok());
 }
@@ -150,12 +150,12 @@ fn what_is_not_there_is_named() {
         "{missing}"
     );
     let text = said(&Outlet { pdu: 1, outlet: 5 });
-    assert!(text.contains("is no counter"), "{text}");
+    assert!(text.contains("is not a counter"), "{text}");
 }
 
 #[test]
 fn who_does_not_answer_is_named_with_what_to_check() {
-    // Bound, and silent.
+    // The port is bound but never answers.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let said = Snmp::open(&address, "public", &Outlet { pdu: 1, outlet: 1 });

@@ -1,4 +1,4 @@
-//! What a campaign says of its meters.
+//! Description of a meter in a campaign.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,58 +13,58 @@ use super::rapl::{self, Rapl};
 use super::snmp::{Snmp, What};
 use super::{Fault, Kind, Meter};
 
-/// A meter of a campaign: `[[meter]]` with its `kind`, and the keys of that.
+/// A meter of a campaign: `[[meter]]` with its `kind` and that kind's keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", deny_unknown_fields, rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Spec {
-    /// The processor's own counters (RAPL), of the machine that the tester runs on.
+    /// The energy counters of this machine's processor (RAPL).
     Rapl {},
-    /// A counter of a power distribution unit.
+    /// An energy counter of a power distribution unit, over SNMP.
     Snmp {
         /// Host, or host and port.
         address: String,
-        /// The community (SNMPv2c), which is no secret on the wire.
+        /// Community (SNMPv2c), sent in plain text.
         #[serde(default = "public")]
         community: String,
-        /// The outlet of a Raritan PX3.
+        /// Outlet of a Raritan PX3, from 1 on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outlet: Option<u32>,
-        /// Which of the units that share the address: 1 is the first.
+        /// Unit among those that share the address, from 1 on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pdu: Option<u32>,
-        /// The object in place of an outlet.
+        /// Object identifier to read instead of an outlet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         oid: Option<String>,
         /// Joules of one step of the object.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         joules_per_unit: Option<f64>,
     },
-    /// The power that the board's controller measures (DCMI).
+    /// Power measured by the board's controller (DCMI).
     Ipmi {
-        /// Arguments of `ipmitool` that say which controller; none for the machine's own.
+        /// Arguments of `ipmitool` that select the controller; none for this machine's own.
         #[serde(default)]
         arguments: Vec<String>,
         /// Seconds between samples.
         #[serde(default = "second")]
         interval_seconds: f64,
     },
-    /// A shell command that prints joules so far, or the power.
+    /// A shell command that prints the joules so far, or the power.
     Command {
-        /// What the shell is given.
+        /// The line of shell.
         command: String,
-        /// It prints watts, not joules.
+        /// True if it prints watts, not joules.
         #[serde(default)]
         watts: bool,
         /// Seconds between samples of watts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interval_seconds: Option<f64>,
     },
-    /// Processor time: no energy.
+    /// Processor time, which is not energy.
     Cpu {
-        /// The cores that are listed; those that the router was given where it is not said.
+        /// Cores to measure; the router's cores by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cores: Option<Vec<usize>>,
-        /// The directory of the router's control group (cgroups v2).
+        /// Directory of the router's control group (cgroups v2).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cgroup: Option<PathBuf>,
     },
@@ -79,40 +79,40 @@ fn second() -> f64 {
 }
 
 impl Spec {
-    /// What there is without any: the router's processor time.
+    /// Default meter: the router's processor time.
     pub const CPU: Spec = Spec::Cpu { cores: None, cgroup: None };
 
-    /// Checks what can be checked before anything is asked.
+    /// Checks the keys without reading the meter.
     ///
     /// # Errors
-    /// With the key at fault, and what it should be.
+    /// Returns the faulty key and the remedy.
     pub fn check(&self) -> Result<(), Fault> {
         let fault = |text: &str| Err(Fault(text.into()));
         match self {
             Spec::Rapl {} => Ok(()),
             Spec::Snmp { address, .. } if address.is_empty() => {
-                fault("address: the unit's host, or host:port")
+                fault("address: must be the unit's host, or host:port")
             }
             Spec::Snmp { .. } => self.object().map(|_| ()),
             Spec::Ipmi { interval_seconds, .. } => interval(*interval_seconds).map(|_| ()),
             Spec::Command { command, .. } if command.trim().is_empty() => {
-                fault("command: a shell command that prints a figure")
+                fault("command: must be a shell command that prints a figure")
             }
             Spec::Command { watts: false, interval_seconds: Some(_), .. } => {
-                fault("interval-seconds: only a power is sampled: with watts = true")
+                fault("interval-seconds: only supported with watts = true")
             }
             Spec::Command { interval_seconds, .. } => interval(interval_seconds.unwrap_or(1.0)).map(|_| ()),
             Spec::Cpu { cores: Some(cores), .. } if cores.is_empty() => {
-                fault("cores: one at least, or none of the key")
+                fault("cores: list at least one core, or remove the key")
             }
             Spec::Cpu { cgroup: Some(path), .. } if !path.is_absolute() => {
-                fault("cgroup: the whole path of a directory, as /sys/fs/cgroup/router")
+                fault("cgroup: must be an absolute path, such as /sys/fs/cgroup/router")
             }
             Spec::Cpu { .. } => Ok(()),
         }
     }
 
-    /// Its name in reports.
+    /// Returns the name in reports.
     pub fn name(&self) -> String {
         match self {
             Spec::Rapl {} => "rapl".into(),
@@ -126,34 +126,36 @@ impl Spec {
         }
     }
 
-    /// What it measures.
+    /// Returns the quantity that it measures.
     pub fn kind(&self) -> Kind {
         if matches!(self, Spec::Cpu { .. }) { Kind::CpuTime } else { Kind::Energy }
     }
 
-    /// Whether it is asked over the network.
+    /// True if it is read over the network.
     pub fn is_remote(&self) -> bool {
         match self {
             Spec::Snmp { .. } => true,
-            // Without arguments it is the machine's own controller.
+            // Without arguments, ipmitool reads this machine's own controller.
             Spec::Ipmi { arguments, .. } => !arguments.is_empty(),
             _ => false,
         }
     }
 
-    /// What is read over SNMP.
+    /// Returns the object to read over SNMP.
     fn object(&self) -> Result<What, Fault> {
         let fault = |text: String| Err(Fault(text));
         let Spec::Snmp { outlet, pdu, oid, joules_per_unit, .. } = self else {
-            return fault("kind: this is no snmp".into());
+            return fault("kind: must be snmp".into());
         };
         match (outlet, oid, joules_per_unit) {
-            (Some(0), None, None) => fault("outlet: the first one is 1".into()),
+            (Some(0), None, None) => fault("outlet: must be at least 1".into()),
             (Some(outlet), None, None) => Ok(What::Outlet { pdu: pdu.unwrap_or(1), outlet: *outlet }),
-            (Some(_), ..) => fault("outlet: either it, or oid with joules-per-unit".into()),
-            (None, None, _) => fault("outlet: which one? Or oid with joules-per-unit".into()),
-            (None, Some(_), _) if pdu.is_some() => fault("pdu: only with outlet".into()),
-            (None, Some(_), None) => fault("joules-per-unit: how much is one step of the object?".into()),
+            (Some(_), ..) => fault("outlet: set outlet, or oid with joules-per-unit, not both".into()),
+            (None, None, _) => fault("outlet: missing: set outlet, or oid with joules-per-unit".into()),
+            (None, Some(_), _) if pdu.is_some() => fault("pdu: only supported with outlet".into()),
+            (None, Some(_), None) => {
+                fault("joules-per-unit: missing: set the joules of one step of the object".into())
+            }
             (None, Some(text), Some(joules)) => {
                 if !(1e-9..=1e12).contains(joules) {
                     return fault(format!("joules-per-unit: {joules} is not from 1e-9 to 1e12"));
@@ -168,16 +170,18 @@ impl Spec {
                     Some(oid) if oid.len() > 2 && oid[0] <= 2 && oid[1] < 40 => {
                         Ok(What::Object { oid, joules: *joules })
                     }
-                    _ => fault(format!("oid: {text:?} is no object identifier as 1.3.6.1.4.1.13742.6")),
+                    _ => fault(format!(
+                        "oid: {text:?} is not an object identifier such as 1.3.6.1.4.1.13742.6"
+                    )),
                 }
             }
         }
     }
 
-    /// Opens it, and reads it once. Cores and processes are the router's, whose time is wanted.
+    /// Opens the meter and reads it once. `cores` and `processes` are the router's, for processor time.
     ///
     /// # Errors
-    /// When it is not there, with what is missing.
+    /// Returns an error with the cause if the meter is not available.
     pub fn open(&self, cores: &[usize], processes: &[u32]) -> Result<Box<dyn Meter>, Fault> {
         self.check()?;
         Ok(match self {
@@ -210,7 +214,7 @@ fn interval(seconds: f64) -> Result<Duration, Fault> {
 mod tests {
     use super::*;
 
-    /// A campaign, as far as its meters go.
+    /// The meters of a campaign.
     #[derive(Debug, Deserialize)]
     struct Meters {
         meter: Vec<Spec>,
@@ -252,27 +256,27 @@ mod tests {
             ("kind = 'rapl'\ncolour = 'red'".into(), "colour"),
             ("kind = 'cpu'\nouter = 1".into(), "outer"),
             ("kind = 'snmp'\noutlet = 1".into(), "address"),
-            ("kind = 'snmp'\naddress = ''\noutlet = 1".into(), "address: the unit's host"),
-            (snmp.to_string(), "outlet: which one?"),
-            (format!("{snmp}outlet = 0"), "outlet: the first one is 1"),
-            (format!("{snmp}outlet = 1\noid = '1.3.6'"), "outlet: either it"),
-            (format!("{snmp}oid = '1.3.6'"), "joules-per-unit: how much"),
+            ("kind = 'snmp'\naddress = ''\noutlet = 1".into(), "address: must be the unit's host"),
+            (snmp.to_string(), "outlet: missing"),
+            (format!("{snmp}outlet = 0"), "outlet: must be at least 1"),
+            (format!("{snmp}outlet = 1\noid = '1.3.6'"), "outlet: set outlet, or oid"),
+            (format!("{snmp}oid = '1.3.6'"), "joules-per-unit: missing"),
             (format!("{snmp}oid = '1.3.6'\njoules-per-unit = 0"), "joules-per-unit: 0 is not"),
-            (format!("{snmp}oid = '1.3.x'\njoules-per-unit = 1"), "oid: \"1.3.x\" is no"),
-            (format!("{snmp}oid = '7.3.6'\njoules-per-unit = 1"), "oid: \"7.3.6\" is no"),
-            (format!("{snmp}oid = '1.3.6'\njoules-per-unit = 1\npdu = 1"), "pdu: only with outlet"),
+            (format!("{snmp}oid = '1.3.x'\njoules-per-unit = 1"), "oid: \"1.3.x\" is not"),
+            (format!("{snmp}oid = '7.3.6'\njoules-per-unit = 1"), "oid: \"7.3.6\" is not"),
+            (format!("{snmp}oid = '1.3.6'\njoules-per-unit = 1\npdu = 1"), "pdu: only supported with outlet"),
             ("kind = 'ipmi'\ninterval-seconds = 0".into(), "interval-seconds: 0 is not"),
-            ("kind = 'command'\ncommand = ' '".into(), "command: a shell command"),
+            ("kind = 'command'\ncommand = ' '".into(), "command: must be a shell command"),
             (
                 "kind = 'command'\ncommand = 'a'\ninterval-seconds = 1".into(),
-                "interval-seconds: only a power",
+                "interval-seconds: only supported with watts",
             ),
             (
                 "kind = 'command'\ncommand = 'a'\nwatts = true\ninterval-seconds = nan".into(),
                 "interval-seconds: NaN",
             ),
-            ("kind = 'cpu'\ncores = []".into(), "cores: one at least"),
-            ("kind = 'cpu'\ncgroup = 'router'".into(), "cgroup: the whole path"),
+            ("kind = 'cpu'\ncores = []".into(), "cores: list at least one"),
+            ("kind = 'cpu'\ncgroup = 'router'".into(), "cgroup: must be an absolute path"),
         ];
         for (text, why) in cases {
             let said = parse(&text).map_or_else(|e| e, |_| "nothing".into());
