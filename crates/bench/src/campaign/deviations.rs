@@ -54,8 +54,7 @@ impl Campaign {
     }
 
     /// Returns the deviation for `cases` (traffic and size as text) in which the tester is slower than the link. `None` if there are none,
-    /// or
-    /// no procedure is affected.
+    /// or no procedure is affected.
     pub(super) fn slower_than_the_link(&self, cases: &[String]) -> Option<Deviation> {
         let parts = [
             (Procedure::LossRate, "the largest load of the frame loss rate"),

@@ -36,8 +36,7 @@ pub trait Keeper {
     fn cell(&self, cell: &Cell) -> Result<(), Failure>;
 
     /// Stores a router's description of itself. If it differs from the one before an interruption, the old results belong to another
-    /// router:
-    /// they are deleted. Returns the number of deleted results.
+    /// router: they are deleted. Returns the number of deleted results.
     ///
     /// # Errors
     /// As [`trial`](Self::trial).

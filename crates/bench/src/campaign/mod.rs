@@ -221,8 +221,7 @@ impl Campaign {
     }
 
     /// Returns the traffic with this name. The campaign's own traffic comes before the built-in ones. Frames without a size of their own
-    /// get
-    /// `size` bytes. `None` if the name is unknown.
+    /// get `size` bytes. `None` if the name is unknown.
     pub fn traffic(&self, name: &str, size: usize) -> Option<Traffic> {
         match self.traffics.iter().find(|t| t.name == name) {
             Some(own) => Some(own.sized(size)),

@@ -348,8 +348,7 @@ pub struct Teardown {
 
 impl Teardown {
     /// Returns the deletion rate in connections a second, without the command's own run time. `None` if the full table took no longer than
-    /// the
-    /// empty one.
+    /// the empty one.
     pub fn per_second(&self) -> Option<f64> {
         let seconds = self.seconds - self.empty_seconds;
         (seconds > 0.0).then(|| self.filled.connections as f64 / seconds)

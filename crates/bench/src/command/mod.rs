@@ -33,8 +33,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Bench {
     /// Run a campaign and print its report as Markdown. Ctrl-C ends it after the current trial; all results are kept. Exit code: 0 if
-    /// something
-    /// was measured; 1 if nothing was, or the campaign was refused or failed; 130 if it was interrupted.
+    /// something was measured; 1 if nothing was, or the campaign was refused or failed; 130 if it was interrupted.
     Run(run::Arguments),
     /// Print the report of a campaign as Markdown.
     Report {

@@ -1,13 +1,11 @@
 //! Compares the results of two campaigns, figure by figure.
 //!
 //! A figure that both campaigns have (same router name, traffic, size, directions and procedure) is compared by the medians of its
-//! repetitions.
-//! It is better or worse if the whole bootstrap interval of the effect lies beyond the resolution of the measurement. With too few
-//! repetitions for an interval there is no verdict.
+//! repetitions. It is better or worse if the whole bootstrap interval of the effect lies beyond the resolution of the measurement. With too
+//! few repetitions for an interval there is no verdict.
 //!
 //! Of many figures some differ by chance, so the confidence level applies to all verdicts together (Bonferroni): each of n figures is
-//! judged
-//! at 1 − (1 − level) / n. That needs more repetitions: 6 for one figure at 95 %, 11 for 40.
+//! judged at 1 − (1 − level) / n. That needs more repetitions: 6 for one figure at 95 %, 11 for 40.
 
 mod conditions;
 mod figures;

@@ -51,8 +51,7 @@ pub trait Dut {
     }
 
     /// Returns a function that restarts the router, called on another thread during a trial. The function returns when the router has been
-    /// told
-    /// to forward again. `None` if the tester cannot restart it.
+    /// told to forward again. `None` if the tester cannot restart it.
     fn restarter(&self) -> Option<Box<dyn FnOnce() -> Result<(), Failure> + Send>> {
         None
     }

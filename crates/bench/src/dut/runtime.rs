@@ -22,8 +22,7 @@ pub fn clocks(runtime: &str) -> Vec<(String, String)> {
 }
 
 /// Parses a line into a node and its clocks. The columns are `Name State Calls Vectors Suspends Clocks Vectors/Call`, with clocks per
-/// vector,
-/// and a state of one or two words.
+/// vector, and a state of one or two words.
 fn node(line: &str) -> Option<(&str, f64)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, _, .., calls, vectors, suspends, clocks, a_call] = words[..] else { return None };

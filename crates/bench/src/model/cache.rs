@@ -1,33 +1,32 @@
-//! How large a table can be and still fit a cache: the marks in the plots of table sizes (Okelmann 2019, sections 6.3.1
-//! and 6.3.2).
+//! Largest tables that fit a cache: the marks in the plots of table sizes (Okelmann 2019, sections 6.3.1 and 6.3.2).
 
 use serde::{Deserialize, Serialize};
 
-/// What an entry of a table takes at the least: key and value, without buckets, padding and free places.
+/// Minimum size of a table entry: key and value, without buckets, padding and free slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Bits of a key.
+    /// Key size in bits.
     pub key_bits: u32,
-    /// Bits of a value.
+    /// Value size in bits.
     pub value_bits: u32,
 }
 
 impl Entry {
-    /// VPP's layer 2 table: 64 bits to 64 bits, so that a cache of n bytes holds n / 16 entries.
+    /// VPP's layer 2 table: 64-bit keys and values, so that a cache of n bytes holds n / 16 entries.
     pub const L2FIB: Self = Self { key_bits: 64, value_bits: 64 };
-    /// VPP's IPv6 table: 128 bits to 32 bits, so that a cache of n bytes holds n / 20 entries.
+    /// VPP's IPv6 table: 128-bit keys and 32-bit values, so that a cache of n bytes holds n / 20 entries.
     ///
-    /// The thesis prints n · 8 / (128 + 32) = n / 24, and from it 350,000 entries in 8 MiB: a slip, as 8 / 160 is 1 /
-    /// 20, and 8 MiB hold 419,430.
+    /// The thesis prints n · 8 / (128 + 32) = n / 24, and derives 350,000 entries in 8 MiB. That is a mistake: 8 / 160 is 1 / 20, and 8 MiB
+    /// hold 419,430 entries.
     pub const IP6FIB: Self = Self { key_bits: 128, value_bits: 32 };
 
-    /// How many entries fit so many bytes at the most; `None` for an entry of no bits.
+    /// Returns the maximum number of entries in `bytes` bytes; `None` for an entry of no bits.
     pub fn that_fit(self, bytes: u64) -> Option<u64> {
         let fit = (u128::from(bytes) * 8).checked_div(u128::from(self.bits()))?;
         Some(u64::try_from(fit).unwrap_or(u64::MAX))
     }
 
-    /// How many bytes so many entries take at the least.
+    /// Returns the minimum number of bytes for `entries` entries.
     pub fn bytes_of(self, entries: u64) -> u64 {
         u64::try_from((u128::from(entries) * u128::from(self.bits())).div_ceil(8)).unwrap_or(u64::MAX)
     }
@@ -37,7 +36,7 @@ impl Entry {
     }
 }
 
-/// The data caches of a processor, in bytes: what one core has of its own, and the last level.
+/// Data caches of a processor in bytes: those of one core, and the last level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caches {
     /// The first level, for data.
@@ -48,8 +47,7 @@ pub struct Caches {
     pub l3: u64,
 }
 
-/// The largest tables, in entries, that fit each cache at the most. Throughput drops before a mark, not at it: a table
-/// is never alone in a cache.
+/// Largest tables, in entries, that fit each cache. Throughput drops before a mark, since a table never has a cache to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
     /// In the first level.
@@ -60,7 +58,7 @@ pub struct Marks {
     pub l3: u64,
 }
 
-/// The smallest cache that a table can fit.
+/// Smallest cache that a table fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -75,7 +73,7 @@ pub enum Level {
 }
 
 impl Caches {
-    /// The marks for a table of such entries; `None` for an entry of no bits.
+    /// Returns the marks for a table of such entries; `None` for an entry of no bits.
     pub fn marks(&self, entry: Entry) -> Option<Marks> {
         Some(Marks {
             l1: entry.that_fit(self.l1)?,
@@ -84,7 +82,7 @@ impl Caches {
         })
     }
 
-    /// The smallest cache that so many entries can fit.
+    /// Returns the smallest cache that holds `entries` entries.
     pub fn level_of(&self, entry: Entry, entries: u64) -> Level {
         let bytes = entry.bytes_of(entries);
         let levels = [(self.l1, Level::L1), (self.l2, Level::L2), (self.l3, Level::L3)];
@@ -105,7 +103,7 @@ mod tests {
     fn the_marks_of_the_thesis_are_these() {
         assert_eq!(E3_1230.marks(Entry::L2FIB), Some(Marks { l1: 2048, l2: 16_384, l3: 524_288 }));
         assert_eq!(E3_1230.marks(Entry::IP6FIB), Some(Marks { l1: 1638, l2: 13_107, l3: 419_430 }));
-        // What the printed n / 24 gives, and the thesis rounds to 350,000.
+        // The printed n / 24, which the thesis rounds to 350,000.
         assert_eq!(E3_1230.l3 / 24, 349_525);
     }
 

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::{Curve, Fit, Point, check_x, least_squares};
 use crate::stats::Error;
 
-/// f(c) = (0.9 · c / c_max + 0.1) · p_max: half the clock leaves 55 % of the throughput. Were clocks the only limit,
-/// the share would be 1 and half the clock would leave half.
+/// f(c) = (0.9 · c / c_max + 0.1) · p_max: half the clock leaves 55 % of the throughput. If the clock were the only limit, the share would
+/// be 1, and half the clock would leave half.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClockModel {
-    /// The share of the throughput that goes with the clock; the thesis has 0.9. The rest does not depend on it.
+    /// Share of the throughput that is proportional to the clock; 0.9 in the thesis. The rest is constant.
     pub share: f64,
     /// The highest clock, in the unit of x.
     pub max_clock: f64,
@@ -18,14 +18,14 @@ pub struct ClockModel {
 }
 
 impl ClockModel {
-    /// The share that the thesis found for VPP.
+    /// Share that the thesis found for VPP.
     pub const SHARE_OF_VPP: f64 = 0.9;
 
-    /// Fits share and highest throughput to points of (clock, throughput).
+    /// Fits the share and the highest throughput to points of (clock, throughput).
     ///
     /// # Errors
-    /// When there are fewer than two different clocks, one is not above 0, or the line has no throughput at the
-    /// highest.
+    /// Returns an error if there are fewer than two different clocks, a clock is not above 0, or the fitted throughput at the highest clock
+    /// is not.
     pub fn fit(points: &[Point]) -> Result<Fit<Self>, Error> {
         let line = least_squares::line(points)?;
         check_x(points, "a clock", "above 0", |clock| clock > 0.0)?;

@@ -5,24 +5,23 @@ use serde::{Deserialize, Serialize};
 use super::{Curve, Fit, Point, Quality, check_x, least_squares};
 use crate::stats::{Error, check_positive};
 
-/// f(w) = w · w_t until the line is full: what each worker brings, on physical cores of its own, does not depend on how
-/// many there are.
+/// f(w) = w · w_t until the line is full: each worker on its own physical core adds the same throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreModel {
-    /// What one worker brings (w_t), in the unit of y.
+    /// Throughput of one worker (w_t), in the unit of y.
     pub per_worker: f64,
-    /// What line, card or tester let through at most, in the unit of y; `None` when nothing of the kind was near.
+    /// Maximum throughput of line, card or tester, in the unit of y; `None` if no such limit was near.
     pub ceiling: Option<f64>,
 }
 
 impl CoreModel {
-    /// Fits what a worker brings to points of (workers, throughput), under a known ceiling. No point is left out
-    /// because it is at the ceiling: which are is part of the fit. Between two measured numbers of workers the sum of
-    /// squares is a parabola, so that trying the lowest point of each finds the least of all.
+    /// Fits the throughput of a worker to points of (workers, throughput), under a known ceiling. No point is excluded for being at the
+    /// ceiling: the fit determines which ones are. Between two measured numbers of workers the sum of squares is a parabola, so trying the
+    /// minimum of each interval finds the global minimum.
     ///
     /// # Errors
-    /// When there are no points, workers are not above 0, the ceiling is not, or the best fit has every point at the
-    /// ceiling: what a worker brings was not seen then.
+    /// Returns an error if there are no points, a number of workers or the ceiling is not above 0, or the best fit has every point at the
+    /// ceiling, which leaves the throughput of a worker undetermined.
     pub fn fit(points: &[Point], ceiling: Option<f64>) -> Result<Fit<Self>, Error> {
         let free = least_squares::slope_through_origin(points)?;
         check_x(points, "a number of workers", "above 0", |workers| workers > 0.0)?;
@@ -32,12 +31,12 @@ impl CoreModel {
         check_positive("the ceiling", limit)?;
         let mut ascending = points.to_vec();
         ascending.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // All points at the ceiling, from where the first reaches it.
+        // All points at the ceiling, which the first one just reaches.
         let mut best = Self { per_worker: limit / ascending[0].0, ceiling };
         let all_full = squares(&best, points)?;
         let mut least = all_full;
         for below in 1..=ascending.len() {
-            // Those after the first `below` are at the ceiling: per_worker is at least what takes the next one there.
+            // Points after the first `below` are at the ceiling: per_worker is at least the value that takes the next point there.
             let from = ascending.get(below).map_or(0.0, |(workers, _)| limit / workers);
             let to = limit / ascending[below - 1].0;
             let lowest = least_squares::slope_through_origin(&ascending[..below])?.clamp(from, to);
@@ -97,7 +96,7 @@ mod tests {
     }
 
     proptest! {
-        /// Thousands of slopes, tried one by one, find nothing better.
+        /// No other slope out of thousands fits better.
         #[test]
         fn no_slope_has_less_squares(
             throughputs in prop::collection::vec(0.1f64..25.0, 1..8),

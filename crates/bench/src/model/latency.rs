@@ -7,38 +7,38 @@ use crate::stats::{Error, check_positive};
 
 /// l(t) = 59 − 62 · (1 − t / t_max)^(t_max / (8 t)) microseconds, for loads t between 0 and t_max.
 ///
-/// The thesis' numbers give 4.7 µs at 10 % of the load, 6.9 at half, 14.0 at 90 % and 24.3 at 99 %. They end at 59 µs
-/// where the thesis measured about 600 as soon as queues were full: the model says nothing from t_max on.
+/// With the thesis' parameters, the latency is 4.7 µs at 10 % of the load, 6.9 at half, 14.0 at 90 % and 24.3 at 99 %. It ends at 59 µs,
+/// while the thesis measured about 600 µs with full queues: the model does not apply from t_max on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencyModel {
-    /// The latency that the curve ends at; the thesis has 59 µs.
+    /// Latency at the end of the curve; 59 µs in the thesis.
     pub end_us: f64,
-    /// What is taken off it; the thesis has 62 µs.
+    /// Amount subtracted from it; 62 µs in the thesis.
     pub span_us: f64,
-    /// How late the curve turns up; the thesis has 8.
+    /// Bend: the larger, the later the curve rises; 8 in the thesis.
     pub bend: f64,
-    /// The highest load without loss (t_max), in the unit of x.
+    /// Highest load without loss (t_max), in the unit of x.
     pub max_load: f64,
 }
 
-/// Where the bend is looked for.
+/// Range of bends that the fit searches.
 const BENDS: std::ops::RangeInclusive<f64> = 0.05..=500.0;
-/// How many bends are tried before the best is refined.
+/// Number of bends tried before the best one is refined.
 const TRIED: u32 = 400;
 
 impl LatencyModel {
-    /// The thesis' curve for VPP, for a router with another highest load.
+    /// Returns the thesis' curve for VPP, with another highest load.
     pub const fn of_vpp(max_load: f64) -> Self {
         Self { end_us: 59.0, span_us: 62.0, bend: 8.0, max_load }
     }
 
-    /// Fits the three numbers to points of (load, average latency in microseconds) under a known highest load.
+    /// Fits the three parameters to points of (load, average latency in microseconds) under a known highest load.
     ///
-    /// Once the bend is known, the rest is a straight line. So bends are tried from 0.05 to 500, each with its best
-    /// line, and the best is refined.
+    /// For a given bend the rest is a straight line. So bends from 0.05 to 500 are tried, each with its best line, and the best one is
+    /// refined.
     ///
     /// # Errors
-    /// When there are fewer than four points, or a load is not between 0 and the highest.
+    /// Returns an error if there are fewer than four points, or a load is not between 0 and the highest.
     pub fn fit(points: &[Point], max_load: f64) -> Result<Fit<Self>, Error> {
         least_squares::check(points, 4)?;
         check_positive("the highest load", max_load)?;
@@ -59,18 +59,18 @@ impl LatencyModel {
 }
 
 impl Curve for LatencyModel {
-    /// The latency in microseconds. Beyond the ends of the range it stays what it is there.
+    /// Returns the latency in microseconds. Outside the range it keeps the value at the end of the range.
     fn at(&self, load: f64) -> f64 {
         self.end_us - self.span_us * falling(load / self.max_load, self.bend)
     }
 }
 
-/// (1 − u)^(1 / (bend · u)), which falls from e^(−1 / bend) to 0 as the load's share u grows from 0 to 1.
+/// Returns (1 − u)^(1 / (bend · u)), which falls from e^(−1 / bend) to 0 as the load's share u grows from 0 to 1.
 fn falling(u: f64, bend: f64) -> f64 {
     if u <= 0.0 { (-1.0 / bend).exp() } else { (1.0 - u.min(1.0)).powf(1.0 / (bend * u.min(1.0))) }
 }
 
-/// The best line when the bend is known.
+/// Returns the best line for a given bend.
 fn with_bend(points: &[Point], max_load: f64, bend: f64) -> Result<LatencyModel, Error> {
     let straight: Vec<Point> =
         points.iter().map(|(load, us)| (falling(load / max_load, bend), *us)).collect();
@@ -83,7 +83,7 @@ fn squares(points: &[Point], max_load: f64, ln_bend: f64) -> Result<f64, Error> 
     Ok(Quality::of(&model, points)?.residuals.iter().map(|r| r * r).sum())
 }
 
-/// Narrows the range of the bend's logarithm by thirds, and says the bend in its middle.
+/// Narrows the range of the bend's logarithm by ternary search and returns the bend at its middle.
 fn refine(points: &[Point], max_load: f64, mut low: f64, mut high: f64) -> Result<f64, Error> {
     for _ in 0..80 {
         let (left, right) = (low + (high - low) / 3.0, high - (high - low) / 3.0);

@@ -1,4 +1,4 @@
-//! Least squares for straight lines, in plain formulas.
+//! Least squares for straight lines, with direct formulas.
 
 use super::Point;
 use crate::stats::{Error, is_usable};
@@ -7,14 +7,14 @@ use crate::stats::{Error, is_usable};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     pub slope: f64,
-    /// The value at x = 0.
+    /// Value at x = 0.
     pub intercept: f64,
 }
 
-/// Checks points, and says how many there are.
+/// Checks points and returns their number.
 ///
 /// # Errors
-/// When there are fewer than it takes, or one is no finite figure.
+/// Returns an error if there are fewer than `needed`, or a value is not finite.
 pub fn check(points: &[Point], needed: usize) -> Result<usize, Error> {
     for (index, (x, y)) in points.iter().enumerate() {
         if let Some(value) = [*x, *y].into_iter().find(|value| !is_usable(*value)) {
@@ -27,10 +27,10 @@ pub fn check(points: &[Point], needed: usize) -> Result<usize, Error> {
     Ok(points.len())
 }
 
-/// The line with the least squares. Differences from the means are multiplied, not the values, which would cancel.
+/// Returns the line with the least squares. It multiplies differences from the means, since products of the values themselves would cancel.
 ///
 /// # Errors
-/// When there are fewer than two points, or all have the same x.
+/// Returns an error if there are fewer than two points, or all have the same x.
 pub fn line(points: &[Point]) -> Result<Line, Error> {
     let n = check(points, 2)? as f64;
     if points.iter().all(|(x, _)| *x == points[0].0) {
@@ -44,10 +44,10 @@ pub fn line(points: &[Point]) -> Result<Line, Error> {
     Ok(Line { slope, intercept: mean_y - slope * mean_x })
 }
 
-/// The slope of the line through the origin with the least squares.
+/// Returns the slope of the line through the origin with the least squares.
 ///
 /// # Errors
-/// When there is no point with an x other than 0.
+/// Returns an error if no point has an x other than 0.
 pub fn slope_through_origin(points: &[Point]) -> Result<f64, Error> {
     check(points, 1)?;
     let squares: f64 = points.iter().map(|(x, _)| x * x).sum();

@@ -5,14 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::{Curve, Fit, Point, check_x, least_squares};
 use crate::stats::Error;
 
-/// f = t_max · (1 − d_lookup): every clock that a lookup in a large table takes is one that forwarding has not.
+/// f = t_max · (1 − d_lookup): clocks spent on lookups in a large table are lost to forwarding.
 ///
-/// The thesis puts t_max at the throughput with one or two routes, and d_lookup at the share of time spent in the
-/// lookup node. That node takes its share with one route, too, so a fit to points has a t_max somewhat above it: what
-/// would be forwarded if lookups cost nothing.
+/// In the thesis, t_max is the throughput with one or two routes, and d_lookup the share of time in the lookup node. That node also takes
+/// time with a single route, so a fitted t_max is somewhat higher: the throughput if lookups cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LookupModel {
-    /// The throughput without lookups, in the unit of y.
+    /// Throughput without lookups, in the unit of y.
     pub max_throughput: f64,
 }
 
@@ -20,7 +19,7 @@ impl LookupModel {
     /// Fits t_max to points of (share of time in lookups, from 0 to below 1; throughput).
     ///
     /// # Errors
-    /// When there are no points, or a share is not one.
+    /// Returns an error if there are no points, or a share is out of range.
     pub fn fit(points: &[Point]) -> Result<Fit<Self>, Error> {
         least_squares::check(points, 1)?;
         check_x(points, "a share of time", "0 or more and below 1", |share| (0.0..1.0).contains(&share))?;

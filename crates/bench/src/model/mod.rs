@@ -1,8 +1,7 @@
-//! The four models of performance of Okelmann 2019 (chapter 6), and the cache marks of its plots of table sizes.
+//! The four performance models of Okelmann 2019 (chapter 6), and the cache marks of its plots of table sizes.
 //!
-//! Each model is a [`Curve`] with the thesis' form. It can be [fitted](Fit) to measured points by least squares, or
-//! taken as the thesis has it and [held against](Quality::of) points: how far it is off is part of the result either
-//! way.
+//! Each model is a [`Curve`] in the thesis' form. It can be [fitted](Fit) to measured points by least squares, or
+//! [compared](Quality::of) with them as the thesis has it. In both cases the error is part of the result.
 
 pub mod cache;
 pub mod clock;
@@ -15,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::Error;
 
-/// What a model says for each x.
+/// A model: a value for each x.
 pub trait Curve {
-    /// The model's value at x, in the model's units.
+    /// Returns the model's value at x, in the model's units.
     fn at(&self, x: f64) -> f64;
 }
 
@@ -29,34 +28,33 @@ pub type Point = (f64, f64);
 pub struct Fit<M> {
     /// The model with the least squares.
     pub model: M,
-    /// How far it is off.
+    /// Error of the fit.
     pub quality: Quality,
 }
 
-/// How far a model is off the points.
+/// Error of a model for the points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     /// Measured minus modelled for each point, in the order given and the unit of y.
     pub residuals: Vec<f64>,
-    /// The root of the mean square of the residuals, in the unit of y.
+    /// Root mean square of the residuals, in the unit of y.
     pub root_mean_square: f64,
-    /// R² = 1 − Σ residual² / Σ (y − mean)²: 1 is a perfect fit, below 0 is worse than the mean alone. `None` when y
-    /// never varies, and there was nothing to explain.
+    /// R² = 1 − Σ residual² / Σ (y − mean)²: 1 is a perfect fit, below 0 is worse than the mean alone. `None` if y never varies.
     pub r_squared: Option<f64>,
 }
 
 impl Quality {
-    /// Holds a model against points.
+    /// Computes the error of a model for points.
     ///
     /// # Errors
-    /// When there are no points, or one is no finite figure.
+    /// Returns an error if there are no points, or a value is not finite.
     pub fn of(model: &impl Curve, points: &[Point]) -> Result<Self, Error> {
         let n = least_squares::check(points, 1)? as f64;
         let mean = points.iter().map(|(_, y)| y).sum::<f64>() / n;
         let around_mean: f64 = points.iter().map(|(_, y)| (y - mean) * (y - mean)).sum();
         let residuals: Vec<f64> = points.iter().map(|(x, y)| y - model.at(*x)).collect();
         let squares: f64 = residuals.iter().map(|r| r * r).sum();
-        // A mean of equal values can be off in the last digit, and what is left then is no variation.
+        // The mean of equal values may be off in the last digit, which is no variation.
         let varies = points.iter().any(|(_, y)| *y != points[0].1);
         Ok(Self {
             residuals,
@@ -72,10 +70,10 @@ impl<M: Curve> Fit<M> {
     }
 }
 
-/// Checks that all x lie where they make sense.
+/// Checks that all x satisfy `may`.
 ///
 /// # Errors
-/// [`Error::Invalid`] for the first that does not.
+/// Returns [`Error::Invalid`] for the first x that does not.
 fn check_x(
     points: &[Point],
     what: &'static str,

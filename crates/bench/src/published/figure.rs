@@ -4,17 +4,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A figure with the digits it was printed with.
+/// A figure with its number of printed digits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its value.
+    /// Value.
     pub value: f64,
     /// Digits after the point.
     pub decimals: usize,
 }
 
 impl Figure {
-    /// Reads a figure as printed, without separators of thousands: digits, at most one point, and digits.
+    /// Parses a printed figure without thousands separators: digits, at most one point, and digits.
     pub fn read(printed: &str) -> Option<Self> {
         let (whole, decimals) = printed.split_once('.').map_or((printed, None), |(w, d)| (w, Some(d)));
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -25,7 +25,7 @@ impl Figure {
         value.is_finite().then_some(Self { value, decimals: decimals.map_or(0, str::len) })
     }
 
-    /// Another value with as many digits, to be compared with this one as it is printed.
+    /// Formats another value with as many digits, for comparison with this figure.
     pub fn print_like(&self, value: f64) -> String {
         format!("{value:.*}", self.decimals)
     }
@@ -39,17 +39,17 @@ impl fmt::Display for Figure {
 
 macro_rules! metrics {
     ($($(#[$doc:meta])+ $name:ident = $column:literal),+ $(,)?) => {
-        /// What a figure is of. Each is a column of the file, with its unit in the name.
+        /// Quantity of a figure. Each is a column of the file, with the unit in its name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Metric {
             $($(#[$doc])+ #[serde(rename = $column)] $name),+
         }
 
         impl Metric {
-            /// All of them.
+            /// All metrics.
             pub const ALL: &[Metric] = &[$(Metric::$name),+];
 
-            /// The column's name.
+            /// Returns the column's name.
             pub const fn column(self) -> &'static str {
                 match self {
                     $(Metric::$name => $column),+
@@ -60,44 +60,44 @@ macro_rules! metrics {
 }
 
 metrics! {
-    /// The most packets that came out, in millions a second.
+    /// Maximum packets received, in millions a second.
     ThroughputMpps = "throughput_mpps",
-    /// The throughput in percent of the table's highest: at the highest clock (6.1), of the fastest system (6.2).
+    /// Throughput in percent of the table's highest: at the highest clock (6.1), or of the fastest system (6.2).
     RelativePercent = "relative_percent",
-    /// The median of the runs, in frames a second in each direction.
+    /// Median of the runs, in frames a second per direction.
     MedianFps = "median_fps",
-    /// The least of the runs, in frames a second in each direction.
+    /// Minimum of the runs, in frames a second per direction.
     MinFps = "min_fps",
-    /// The greatest of the runs, in frames a second in each direction.
+    /// Maximum of the runs, in frames a second per direction.
     MaxFps = "max_fps",
-    /// The mean of the runs, in frames a second in each direction.
+    /// Mean of the runs, in frames a second per direction.
     MeanFps = "mean_fps",
-    /// The standard deviation of the runs, in frames a second in each direction.
+    /// Standard deviation of the runs, in frames a second per direction.
     SdFps = "sd_fps",
     /// (maximum − minimum) / median, in percent.
     DispersionPercent = "dispersion_percent",
-    /// The performance over that of half as many cores.
+    /// Ratio of the performance to that of half as many cores.
     RatioToHalf = "ratio_to_half_the_cores",
-    /// The relative scale-up P(n) / P(1) / n.
+    /// Relative scale-up P(n) / P(1) / n.
     ScaleUp = "scale_up",
-    /// What the router used in a trial of 120 s, in watt-hours.
+    /// Energy of the router in a trial of 120 s, in watt-hours.
     EnergyWh = "energy_wh",
     /// Lost packets, in percent.
     LossPercent = "loss_percent",
-    /// The mean one-way latency, in microseconds.
+    /// Mean one-way latency, in microseconds.
     LatencyUs = "latency_us",
-    /// The jitter as TRex computes it, in microseconds.
+    /// Jitter as TRex computes it, in microseconds.
     JitterUs = "jitter_us",
-    /// The drafts' sum of readings of energy, in no unit that makes sense.
+    /// Sum of the drafts' energy readings, without a meaningful unit.
     EnergyAsPrinted = "energy_as_printed",
-    /// Packets over the drafts' sum of readings.
+    /// Packets divided by the sum of the drafts' readings.
     PacketsPerEnergy = "packets_per_energy",
-    /// Bytes over the drafts' sum of readings.
+    /// Bytes divided by the sum of the drafts' readings.
     BytesPerEnergy = "bytes_per_energy",
 }
 
 impl Metric {
-    /// The metric of a column.
+    /// Returns the metric of a column.
     pub fn of_column(column: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|metric| metric.column() == column)
     }

@@ -1,4 +1,4 @@
-//! Reads files of published results.
+//! Parses files of published results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::de::value::Error as ValueError;
 use super::case::Case;
 use super::figure::{Figure, Metric};
 
-/// Columns that say what was measured; all others are figures.
+/// Columns that describe the setup; all others are figures.
 const KEYS: [&str; 13] = [
     "paper",
     "table",
@@ -29,12 +29,12 @@ const KEYS: [&str; 13] = [
     "remark",
 ];
 
-/// Why a file cannot be read.
+/// An error in a file of published results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// The line, from 1; `None` when it is about the file as a whole.
+    /// Line number, from 1; `None` for an error of the whole file.
     pub line: Option<u64>,
-    /// What is wrong.
+    /// Cause.
     pub what: String,
 }
 
@@ -55,10 +55,10 @@ impl From<csv::Error> for LoadError {
     }
 }
 
-/// Reads published results from text in CSV with a line of names.
+/// Parses published results from CSV text with a header line.
 ///
 /// # Errors
-/// When a column is missing, unknown or there twice, or a field is not what it must be. Nothing is skipped.
+/// Returns an error if a column is missing, unknown or duplicate, or a field is invalid. Nothing is skipped.
 pub fn parse(text: &str) -> Result<Vec<Case>, LoadError> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let names = reader.headers()?.clone();
@@ -76,10 +76,10 @@ pub fn parse(text: &str) -> Result<Vec<Case>, LoadError> {
 fn check_names(names: &StringRecord) -> Result<(), String> {
     for (index, name) in names.iter().enumerate() {
         if !KEYS.contains(&name) && Metric::of_column(name).is_none() {
-            return Err(format!("no column is called {name:?}"));
+            return Err(format!("unknown column {name:?}"));
         }
         if names.iter().take(index).any(|earlier| earlier == name) {
-            return Err(format!("column {name} is there twice"));
+            return Err(format!("duplicate column {name}"));
         }
     }
     match KEYS.iter().find(|key| !names.iter().any(|name| name == **key)) {
@@ -118,7 +118,7 @@ impl Row<'_> {
         })
     }
 
-    /// A field, unless it is empty. Every key has a column, as was checked.
+    /// Returns a field, unless it is empty. Every key has a column, as checked before.
     fn field(&self, column: &str) -> Option<&str> {
         let index = self.names.iter().position(|name| name == column)?;
         self.record.get(index).filter(|field| !field.is_empty())
@@ -130,11 +130,11 @@ impl Row<'_> {
 
     fn number<T: FromStr>(&self, column: &str) -> Result<Option<T>, String> {
         let parse =
-            |field: &str| field.parse().map_err(|_| format!("{column} is {field:?}, which is no number"));
+            |field: &str| field.parse().map_err(|_| format!("{column} is {field:?}, which is not a number"));
         self.field(column).map(parse).transpose()
     }
 
-    /// A number above 0 that must be there.
+    /// Parses a required number above 0.
     fn count(&self, column: &str) -> Result<u32, String> {
         match self.number(column)? {
             None => Err(format!("{column} is empty")),
@@ -143,7 +143,7 @@ impl Row<'_> {
         }
     }
 
-    /// One of the names of an enum.
+    /// Parses the name of an enum variant.
     fn name<'de, T: Deserialize<'de>>(&self, column: &str) -> Result<T, String> {
         let field = self.field(column).unwrap_or_default();
         let read: Result<T, ValueError> = T::deserialize(field.to_owned().into_deserializer());
@@ -155,10 +155,11 @@ impl Row<'_> {
         for (name, field) in self.names.iter().zip(self.record) {
             let Some(metric) = Metric::of_column(name).filter(|_| !field.is_empty()) else { continue };
             let figure = Figure::read(field);
-            figures.insert(metric, figure.ok_or_else(|| format!("{name} is {field:?}, which is no figure"))?);
+            figures
+                .insert(metric, figure.ok_or_else(|| format!("{name} is {field:?}, which is not a figure"))?);
         }
         if figures.is_empty() {
-            return Err("there is no figure".into());
+            return Err("the row has no figure".into());
         }
         Ok(figures)
     }

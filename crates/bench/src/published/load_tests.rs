@@ -31,17 +31,20 @@ fn what_is_wrong_is_said_with_its_line() {
         Some("published results, line 2"),
         "a field more than names"
     );
-    assert_eq!(wrong("0.8641", "n/a"), "published results, line 2: scale_up is \"n/a\", which is no figure");
+    assert_eq!(
+        wrong("0.8641", "n/a"),
+        "published results, line 2: scale_up is \"n/a\", which is not a figure"
+    );
     assert_eq!(
         wrong(",2000,", ",2 GHz,"),
-        "published results, line 2: clock_mhz is \"2 GHz\", which is no number"
+        "published results, line 2: clock_mhz is \"2 GHz\", which is not a number"
     );
     assert!(
         wrong("kosak", "nobody").starts_with("published results, line 2: paper: unknown variant `nobody")
     );
     assert!(wrong("ip4", "").contains("path: unknown variant ``"));
     assert!(wrong(",Linux,", ",,").ends_with("system is empty"));
-    assert!(wrong("765223,0.8641", ",").ends_with("there is no figure"));
+    assert!(wrong("765223,0.8641", ",").ends_with("the row has no figure"));
     for rate in ["NaN", "-1", "0", "inf"] {
         let line = LINE.replace("bidirectional,,", &format!("bidirectional,{rate},"));
         assert!(one(&line).unwrap_err().ends_with("offered_gbps must be a finite figure above 0"), "{rate}");
@@ -53,13 +56,10 @@ fn columns_are_checked() {
     let wrong = |names: &str| parse(&format!("{names}\n")).unwrap_err().to_string();
     assert_eq!(
         wrong(&NAMES.replace("scale_up", "speed")),
-        "published results, line 1: no column is called \"speed\""
+        "published results, line 1: unknown column \"speed\""
     );
     assert_eq!(wrong(&NAMES.replace(",path", "")), "published results, line 1: column path is missing");
-    assert_eq!(
-        wrong(&NAMES.replace("scale_up", "path")),
-        "published results, line 1: column path is there twice"
-    );
+    assert_eq!(wrong(&NAMES.replace("scale_up", "path")), "published results, line 1: duplicate column path");
     assert!(parse("").is_err());
 }
 
@@ -94,8 +94,8 @@ fn the_file_has_every_table_in_full() {
     let figures = |cases: &[&Case]| cases.iter().map(|case| case.figures.len()).sum::<usize>();
     let counted = [Paper::KosakLencse2025, Paper::Okelmann2019, Paper::Slavik2025, Paper::Slavik2025Draft]
         .map(|paper| (of(paper).len(), figures(&of(paper))));
-    // Kosák and Lencse: 54 columns with 6 figures each, 32 of them with scale-up and 24 with half the cores. Okelmann:
-    // 8 scenarios at 3 clocks, and 14 lines. Slavík: 5 sizes, 4 configurations, 12 tables.
+    // Kosák and Lencse: 54 columns with 6 figures each, 32 of them with scale-up and 24 with the ratio to half the cores. Okelmann: 8
+    // scenarios at 3 clocks, and 14 lines. Slavík: 5 sizes, 4 configurations, 12 tables.
     assert_eq!(counted, [(54, 54 * 6 + 32 + 24), (38, 76), (240, 960), (20, 60)]);
 }
 

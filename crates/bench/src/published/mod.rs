@@ -1,8 +1,7 @@
-//! Published results, to be shown beside measured ones.
+//! Published results, shown next to measured ones.
 //!
-//! `data/published.csv` has one row for each column or row of the papers' tables of results, with figures as printed:
-//! their digits are kept, so that they can be recomputed exactly. A remark says where a paper contradicts itself; what
-//! is printed stands unchanged all the same.
+//! `data/published.csv` has one row for each column or row of the papers' result tables. Figures keep their printed digits, so that they
+//! can be recomputed exactly. A remark marks where a paper contradicts itself; the printed figure stays unchanged.
 
 mod case;
 mod figure;
@@ -12,10 +11,10 @@ pub use case::{Case, Paper, Path, Traffic};
 pub use figure::{Figure, Metric};
 pub use load::{LoadError, parse};
 
-/// The published results that come with the tester.
+/// Returns the published results that come with the tester.
 ///
 /// # Errors
-/// None that can happen in a release: a test reads the file.
+/// Returns an error if the file is invalid, which a test rules out for releases.
 pub fn cases() -> Result<Vec<Case>, LoadError> {
     parse(include_str!("../../data/published.csv"))
 }

@@ -1,12 +1,12 @@
-//! Computes anew what the papers computed, to the digit. Where a paper does not agree with itself, it stands here with
-//! the reason: a row that is not listed must agree, and one that is listed must not.
+//! Recomputes the papers' derived figures, to the digit. Contradictions within a paper are listed here with the reason: unlisted rows must
+//! agree, and listed rows must not.
 
 use super::*;
 use crate::model::Point;
 use crate::model::clock::ClockModel;
 use crate::stats::{dispersion_percent, scaling::scaling};
 
-/// A figure that does not follow from the others of its table: table, what was measured, printed, computed.
+/// A figure that does not follow from the others of its table: table, setup, printed value, computed value.
 type Disagreement = (String, String, String, String);
 
 fn case_name(case: &Case) -> String {
@@ -31,7 +31,7 @@ fn disagreement(case: &Case, metric: Metric, computed: f64) -> Option<Disagreeme
     differs.then(|| (case.table.clone(), case_name(case), printed.to_string(), computed))
 }
 
-/// Each that is listed has the reason beside it.
+/// Each listed disagreement has its reason next to it.
 fn assert_listed(found: &[Disagreement], listed: &[(&str, &str, &str, &str, &str)]) {
     let found: Vec<_> = found.iter().map(|(t, case, p, c)| [t.as_str(), case, p, c]).collect();
     let listed: Vec<_> = listed.iter().map(|(t, case, p, c, _reason)| [*t, *case, *p, *c]).collect();
@@ -61,7 +61,7 @@ fn every_scale_up_and_every_ratio_to_half_the_cores_is_what_it_says() {
             assert_eq!(case.cores, computed.cores);
             found.extend(disagreement(case, Metric::ScaleUp, computed.scale_up.unwrap()));
             scale_ups += 1;
-            // Half as many cores were measured exactly where the paper has the figure.
+            // The paper has this figure exactly where half as many cores were measured.
             assert_eq!(case.value(Metric::RatioToHalf).is_some(), computed.ratio_to_half.is_some());
             if let Some(ratio) = computed.ratio_to_half {
                 found.extend(disagreement(case, Metric::RatioToHalf, ratio));
@@ -75,8 +75,8 @@ fn every_scale_up_and_every_ratio_to_half_the_cores_is_what_it_says() {
     assert_eq!((scale_ups, ratios), (32, 24));
 }
 
-/// Of n runs with a given range, the standard deviation is least when all but two lie in the middle: range / sqrt(2 n)
-/// when divided by n, and a little more by n − 1. It is greatest when half lie at each end.
+/// Possible standard deviations of n runs with a given range. The minimum is reached if all but two lie in the middle: range / sqrt(2 n)
+/// with the divisor n, a little more with n − 1. The maximum is reached if half lie at each end.
 #[test]
 fn standard_deviations_are_possible_for_20_runs() {
     let cases = of(Paper::KosakLencse2025);
@@ -86,7 +86,7 @@ fn standard_deviations_are_possible_for_20_runs() {
         !possible.contains(&value(case, Metric::SdFps))
     });
     let impossible: Vec<_> = impossible.map(|case| (case.table.as_str(), case_name(case))).collect();
-    // Both are about half of what their range asks for: the columns do not belong together.
+    // Both are about half of the minimum for their range: the columns do not belong together.
     assert_eq!(
         impossible,
         [("X", "VPP 84 B, 1 cores, core 4".to_owned()), ("X", "VPP 84 B, 2 cores, cores 4+6".to_owned())]
@@ -106,7 +106,7 @@ fn shares_of_the_highest_throughput_are_what_they_say() {
         let share = value(case, Metric::ThroughputMpps) / highest * 100.0;
         disagreement(case, Metric::RelativePercent, share)
     });
-    // Throughputs are printed to a tenth, and the fastest has 14.6.
+    // Throughputs are printed with one decimal, and the fastest is 14.6.
     let explained = |mpps: f64, share: f64| {
         let (low, high) = ((mpps - 0.05) / 14.65 * 100.0, (mpps + 0.05) / 14.55 * 100.0);
         (low - 0.5..=high + 0.5).contains(&share)
@@ -153,8 +153,8 @@ fn the_clock_model_fits_the_table_it_comes_from() {
     assert!((mean - ClockModel::SHARE_OF_VPP).abs() < 0.02, "{mean}");
 }
 
-/// The drafts' bytes are their packets times the frame's size, and their packets are what 1 Gbit/s of frames are in 30
-/// times five minutes: no preamble and no gap are in the offered load.
+/// The drafts' bytes are their packets times the frame size. Their packets match 1 Gbit/s of frames for 30 times five minutes: the offered
+/// load excludes preamble and gap.
 #[test]
 fn bytes_and_packets_of_the_drafts_belong_together() {
     let cases = of(Paper::Slavik2025Draft);
@@ -164,7 +164,7 @@ fn bytes_and_packets_of_the_drafts_belong_together() {
         let sent = packets * value(case, Metric::EnergyAsPrinted);
         let offered = case.offered_gbps.unwrap() * 2.0 * 1e9 / 8.0 / size * 9000.0;
         assert!((sent / offered - 1.0).abs() < 1e-6, "{}", case_name(case));
-        // Both are printed to a hundredth.
+        // Both are printed with two decimals.
         (packets * size - value(case, Metric::BytesPerEnergy)).abs() > 0.005 * (size + 1.0) + 1e-6
     });
     let apart: Vec<_> = apart.map(|case| (case.table.as_str(), case_name(case))).collect();
@@ -178,7 +178,7 @@ fn bytes_and_packets_of_the_drafts_belong_together() {
     );
 }
 
-/// Energy, latency and jitter to a hundredth do not come twice by chance.
+/// The same energy, latency and jitter with two decimals do not occur twice by chance.
 #[test]
 fn rows_that_were_copied_have_a_remark() {
     let cases = of(Paper::Slavik2025);

@@ -50,8 +50,7 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
 }
 
 /// Runs a trial, and after `after` a restart on another thread. Returns when both have ended, even if the trial failed: the restart must
-/// not
-/// disturb the next trial.
+/// not disturb the next trial.
 fn beside<T>(
     restart: impl FnOnce() -> std::result::Result<(), Failure> + Send + 'static,
     after: Duration,
