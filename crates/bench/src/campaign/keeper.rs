@@ -10,9 +10,6 @@ use crate::trial::Failure;
 ///
 /// After a failed write, such as on a full disk, an implementation must write nothing more, even if there is room again. The next call
 /// then fails, too, and the campaign ends with the results stored so far.
-///
-/// One that could not write, because the disk was full, say, writes nothing from then on, whatever there is room for: the next thing that
-/// it is to keep fails, too, and the campaign ends there with what was kept before.
 pub trait Keeper {
     /// Returns the stored result of a procedure, which is then not run again.
     fn known(&self, key: &Key, procedure: Procedure) -> Option<Measurement>;

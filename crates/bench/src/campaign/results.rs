@@ -32,7 +32,7 @@ pub struct Results {
     pub profile: Profile,
     /// Time, machine and programs.
     pub provenance: Provenance,
-    /// Deviations from the RFCs, and what the testbed means for the numbers.
+    /// Deviations from the RFCs, and limits of the testbed.
     pub conditions: Vec<String>,
     /// Routers that were measured.
     pub duts: Vec<Facts>,

@@ -32,7 +32,7 @@ pub struct WaitsSpec {
     /// Wait for frames that are still in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub residual: Option<Seconds>,
-    /// For the router to become stable before the next trial.
+    /// Wait for the router to become stable before the next trial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restabilise: Option<Seconds>,
     /// Wait once for each traffic and size, after the warm-up.

@@ -161,17 +161,18 @@ pub fn check_clocks(duts: &[Spec], bed: &testbed::Spec) -> Result<(), String> {
 
 /// A router that was started.
 pub struct Started {
-    /// The router, which ends before its cores have the clock that they had.
+    /// The router, which ends before its cores get their old clock back.
     pub dut: Box<dyn Dut>,
-    /// What a report says of it and of its cores.
+    /// Description of the router and of its cores' clock, for reports.
     pub facts: Facts,
     _clock: Option<Clock>,
 }
 
-/// Starts a router on cores with the clock that it is to have, and has it forward between the links.
+/// Starts a router on its cores with its clock, and makes it forward between the links.
 ///
 /// # Errors
-/// When it does not start, with what it said, or when it needs more cores than the testbed has for it, or a clock that these do not take.
+/// Returns an error with the router's output if it does not start, or if the testbed has too few cores, or the cores do not support the
+/// clock.
 pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     bed.bridged = spec.is_bridge();
     let cores = cores::of(spec, bed.kind(), &bed.cores)?;
@@ -196,7 +197,7 @@ pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     }
     let mut facts = dut.facts().clone();
     facts.configuration.extend(clock.iter().flat_map(|clock| clock.lines.iter().cloned()));
-    // A router that is set up in the same way reads the same in each campaign: the directory is another one.
+    // The directory differs in each campaign: replace it, so that the same setup reads the same.
     let directory = bed.directory().display().to_string();
     facts.configuration.iter_mut().for_each(|line| *line = line.replace(&directory, "$BENCH_DIR"));
     Ok(Started { dut, facts, _clock: clock })

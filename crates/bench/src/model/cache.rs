@@ -50,11 +50,11 @@ pub struct Caches {
 /// Largest tables, in entries, that fit each cache. Throughput drops before a mark, since a table never has a cache to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
-    /// In the first level.
+    /// Entries that fit the first level.
     pub l1: u64,
-    /// In the second level.
+    /// Entries that fit the second level.
     pub l2: u64,
-    /// In the third level.
+    /// Entries that fit the third level.
     pub l3: u64,
 }
 

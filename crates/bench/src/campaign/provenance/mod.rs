@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::version::version;
 use machine::Machine;
 
-/// Time and place of a campaign.
+/// Time, machine and programs of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// When it began: RFC 3339, UTC.
+    /// Start time: RFC 3339, UTC.
     pub begun: String,
     /// Facts about machine and programs as names and values, in the order of reports.
     pub facts: Vec<(String, String)>,
