@@ -190,7 +190,10 @@ fn results_overwrite_no_file_of_the_command_and_are_all_written_that_can_be() {
     assert!(code == Some(1) && said.contains("volley bench: /dev/full: No space left"), "{said}");
     assert_eq!(ended(bench(lab.dir(), &["report", "results.json"])).1, report);
     for (words, why) in [
-        (&["--json", "./campaign.toml"][..], "./campaign.toml: it is the same file as campaign.toml of this command"),
+        (
+            &["--json", "./campaign.toml"][..],
+            "./campaign.toml: it is the same file as campaign.toml of this command",
+        ),
         (&["--store", "new.db", "--html", "new.db"], "new.db: it is the same file as new.db of this command"),
         (&["--json", "both", "--html", "both"], "both: it is the same file as both of this command"),
         (&["--store", "new.db", "--json", "volley-bench.db"], "volley-bench.db: it is a store"),
@@ -199,7 +202,10 @@ fn results_overwrite_no_file_of_the_command_and_are_all_written_that_can_be() {
         assert!(code == Some(1) && report.is_empty() && said.contains(why), "{said}");
     }
     let (code, _, said) = ended(bench(lab.dir(), &["report", "results.json", "--html", "results.json"]));
-    assert!(code == Some(1) && said.contains("it is the same file as results.json of this command"), "{said}");
+    assert!(
+        code == Some(1) && said.contains("it is the same file as results.json of this command"),
+        "{said}"
+    );
     assert_eq!(ended(bench(lab.dir(), &["report", "results.json"])).1, report);
     assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
     assert_eq!(std::fs::read_to_string(lab.dir().join("campaign.toml")).expect("a file"), text);
