@@ -171,8 +171,8 @@ pub struct Started {
 /// Starts a router on its cores with its clock, and makes it forward between the links.
 ///
 /// # Errors
-/// Returns an error with the router's output if it does not start, or if the testbed has too few cores, or the cores do not support the
-/// clock.
+/// Returns an error if the testbed has too few cores, the cores do not support the clock, or the router does not start. The last one
+/// includes the router's output.
 pub fn start(spec: &Spec, bed: &mut Bed) -> Result<Started, Failure> {
     bed.bridged = spec.is_bridge();
     let cores = cores::of(spec, bed.kind(), &bed.cores)?;

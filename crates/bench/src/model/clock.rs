@@ -24,8 +24,8 @@ impl ClockModel {
     /// Fits the share and the highest throughput to points of (clock, throughput).
     ///
     /// # Errors
-    /// Returns an error if there are fewer than two different clocks, a clock is not above 0, or the fitted throughput at the highest clock
-    /// is not.
+    /// Returns an error if there are fewer than two different clocks, or a clock is not above 0. Also if the fitted throughput at the
+    /// highest clock is not above 0.
     pub fn fit(points: &[Point]) -> Result<Fit<Self>, Error> {
         let line = least_squares::line(points)?;
         check_x(points, "a clock", "above 0", |clock| clock > 0.0)?;

@@ -20,8 +20,8 @@ impl CoreModel {
     /// minimum of each interval finds the global minimum.
     ///
     /// # Errors
-    /// Returns an error if there are no points, a number of workers or the ceiling is not above 0, or the best fit has every point at the
-    /// ceiling, which leaves the throughput of a worker undetermined.
+    /// Returns an error if there are no points, or a number of workers or the ceiling is not above 0. Also if the best fit has every point
+    /// at the ceiling, which leaves the throughput of a worker undetermined.
     pub fn fit(points: &[Point], ceiling: Option<f64>) -> Result<Fit<Self>, Error> {
         let free = least_squares::slope_through_origin(points)?;
         check_x(points, "a number of workers", "above 0", |workers| workers > 0.0)?;
