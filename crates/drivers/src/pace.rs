@@ -1,8 +1,8 @@
-//! How fast packets are made.
+//! Packet rate limiting for the generator and the replay.
 
 use infra::clock::Clock;
 
-/// A rate. What could not be sent in time is not made up for by more than a vector.
+/// A packet rate limiter. Credit for missed time is capped at one vector.
 pub(crate) struct Pace {
     pps: f64,
     per_tick: f64,
@@ -12,12 +12,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// So many packets a second, up to `vector` at once.
+    /// Returns a limiter for `pps` packets per second and at most `vector` packets at once.
     pub(crate) fn new(pps: f64, vector: usize) -> Pace {
         Pace { pps, per_tick: pps / Clock::new().tsc_hz(), last: None, credit: 1.0, burst: vector as f64 }
     }
 
-    /// How many of `most` packets are due at `now`.
+    /// Returns the number of packets due at `now` (TSC ticks), at most `most`.
     pub(crate) fn due(&mut self, now: u64, most: usize) -> usize {
         let ticks = now.saturating_sub(self.last.unwrap_or(now));
         self.last = Some(now);
@@ -27,7 +27,7 @@ impl Pace {
         n
     }
 
-    /// Nanoseconds from the last call of [`due`](Pace::due) until a packet is due.
+    /// Returns the nanoseconds from the last call of [`due`](Pace::due) until the next packet is due.
     pub(crate) fn next_in(&self) -> u64 {
         ((1.0 - self.credit).max(0.0) / self.pps * 1e9) as u64
     }

@@ -1,7 +1,7 @@
-//! Files for a device: what it receives is replayed from one, what is sent to it is recorded in another.
+//! A device on capture files: it replays received packets from one file and records sent packets in another.
 //!
-//! The file that is replayed is read when the device is made, and lies in memory. Each time the device is set up, the replay
-//! begins at its first packet. What is recorded a thread of the device's own writes, so that no worker waits for a disk.
+//! The replay file is read into memory when the device is opened. Each time the device is set up, the replay restarts
+//! at the first packet. A thread of the device writes the recording, so that no worker waits for a disk.
 
 mod read;
 mod record;
@@ -23,66 +23,66 @@ use crate::kernel::apart;
 
 pub use self::read::{Recording, Seen, each};
 
-/// Name of the node that polls these devices.
+/// Name of the input node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "pcap-input";
-/// Bytes of a file that is replayed, at most.
+/// Most bytes of a replay file.
 pub const LARGEST_FILE: u64 = 64 << 20;
-/// Packets of a file that is recorded, where no number is said.
+/// Default limit of packets in a recording.
 pub const PACKETS: u64 = 100_000;
-/// The largest network packet, in bytes, until it is set.
+/// Default MTU in bytes.
 const MTU: u16 = 9000;
 
-/// What is asked for.
+/// Configuration of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The device's Ethernet address.
     pub mac: [u8; 6],
-    /// What it receives; `None`: nothing.
+    /// The file to replay; `None` receives nothing.
     pub replay: Option<Replay>,
-    /// Where what is sent to it goes; `None`: nowhere, it is only counted.
+    /// The file to record; `None` only counts sent packets.
     pub record: Option<Record>,
 }
 
 impl Config {
-    /// A device without files, whose address has this number in it.
+    /// Returns a device without files, with an Ethernet address derived from `number`.
     pub fn new(number: u16) -> Config {
         let [high, low] = number.to_be_bytes();
         Config { mac: [2, 0xfd, 0, 0, high, low], replay: None, record: None }
     }
 }
 
-/// A file that is replayed: pcap or pcapng, with packets that begin with an Ethernet header.
+/// A file to replay: pcap or pcapng, with Ethernet packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// How fast.
+    /// Replay speed.
     pub speed: Speed,
-    /// How many times; `None`: until the device is set down.
+    /// Number of rounds; `None` repeats until the device is set down.
     pub rounds: Option<u32>,
 }
 
-/// How fast a file is replayed.
+/// Replay speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speed {
-    /// With the times between packets that the file has. A round follows at once upon the one before.
+    /// With the file's own gaps between packets. Rounds follow each other without a gap.
     Own,
-    /// So many packets a second.
+    /// Packets per second.
     Rate(u32),
-    /// As fast as packets are taken.
+    /// As fast as the router takes packets.
     Full,
 }
 
-/// A file that is recorded: pcap, with times in nanoseconds.
+/// A recording: pcap, with nanosecond timestamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The file. What is there already is replaced, if it is an ordinary file.
+    /// Path of the file. An existing capture or empty file is replaced.
     pub file: PathBuf,
-    /// Packets that it has at most; those behind are only counted.
+    /// Maximum number of packets; further packets are only counted.
     pub most: u64,
 }
 
-/// Why the device cannot be made.
+/// Why the device cannot be opened.
 #[derive(Debug)]
 pub struct OpenError(String);
 
@@ -94,39 +94,38 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Reads a file that is to be replayed, which takes as long as it is large.
+/// Reads a replay file into memory. Takes time in proportion to its size.
 ///
 /// # Errors
-/// It cannot be read, is larger than [`LARGEST_FILE`], is no capture of Ethernet, or is broken off.
+/// If it cannot be read, is larger than [`LARGEST_FILE`], is not an Ethernet capture, or is truncated.
 pub fn load(replay: &Replay) -> Result<Recording, OpenError> {
     let file = &replay.file;
-    read::read(file).map_err(|why| OpenError(format!("{} cannot be replayed: {why}", file.display())))
+    read::read(file).map_err(|why| OpenError(format!("cannot replay {}: {why}", file.display())))
 }
 
-/// Makes a device, after it has [loaded](load) its file.
+/// Opens a device after [loading](load) its replay file.
 ///
 /// # Errors
-/// As that; or the other file cannot be written.
+/// If the replay file cannot be loaded or the recording cannot be written.
 pub fn open(config: &Config) -> Result<Device, OpenError> {
     open_loaded(config, config.replay.as_ref().map(load).transpose()?)
 }
 
-/// Makes a device of a file that was [loaded](load) before.
+/// Opens a device with a replay file [loaded](load) before.
 ///
 /// # Errors
-/// The other file cannot be written.
+/// If the recording cannot be written.
 pub fn open_loaded(config: &Config, recording: Option<Recording>) -> Result<Device, OpenError> {
     let player = recording.map(|recording| Arc::new(Player::new(recording)));
     let recorder = match &config.record {
         None => None,
         Some(record) => {
-            let failed = |why: &dyn fmt::Display| {
-                OpenError(format!("{} cannot be written: {why}", record.file.display()))
-            };
+            let failed =
+                |why: &dyn fmt::Display| OpenError(format!("cannot write {}: {why}", record.file.display()));
             let replayed = config.replay.as_ref().map(|replay| replay.file.clone());
             let begin = move |path: &Path| {
                 if replayed.is_some_and(|replayed| same(&replayed, path)) {
-                    return Err(io::Error::other("it is the file that is replayed"));
+                    return Err(io::Error::other("the file is also the replay file"));
                 }
                 let mut file = create(path)?;
                 record::begin(&mut file)?;
@@ -154,7 +153,7 @@ fn same(one: &Path, other: &Path) -> bool {
     fs::canonicalize(one).is_ok_and(|one| fs::canonicalize(other).is_ok_and(|other| one == other))
 }
 
-/// How captures begin, in either order of bytes: with microseconds, with nanoseconds, and pcapng.
+/// First bytes of capture files in both byte orders: microseconds, nanoseconds, and pcapng.
 const MAGIC: [[u8; 4]; 5] = [
     [0xa1, 0xb2, 0xc3, 0xd4],
     [0xd4, 0xc3, 0xb2, 0xa1],
@@ -163,7 +162,7 @@ const MAGIC: [[u8; 4]; 5] = [
     [0x0a, 0x0d, 0x0d, 0x0a],
 ];
 
-/// Whether an ordinary file has nothing in it, or packets.
+/// True if an ordinary file is empty or a capture.
 fn is_capture(path: &Path) -> io::Result<bool> {
     let mut file =
         OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
@@ -174,21 +173,20 @@ fn is_capture(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Makes a file anew that packets go to, for its owner and group: it may have secrets in it. What is there already is
-/// replaced if it is an ordinary file that is empty or a capture, so that a slip destroys nothing; a link is not followed, since folders that
-/// everybody writes to may have one waiting.
+/// Creates a file for captured packets, readable by its owner and group, because it may contain secrets. An existing
+/// file is replaced if it is an ordinary file that is empty or a capture, so a mistyped name destroys nothing. Links
+/// are not followed, because another user may have placed one in a shared directory.
 ///
 /// # Errors
+/// If the name belongs to another kind of file, or the system refuses.
 /// Something else has the name, or the system refuses.
 pub fn create(path: &Path) -> io::Result<File> {
     match fs::symlink_metadata(path) {
         Ok(there) if there.is_file() && is_capture(path)? => fs::remove_file(path)?,
         Ok(there) if there.is_file() => {
-            return Err(io::Error::other(
-                "there is a file of this name, and it is no capture: remove it first",
-            ));
+            return Err(io::Error::other("the file exists and is not a capture: remove it first"));
         }
-        Ok(_) => return Err(io::Error::other("it is no ordinary file")),
+        Ok(_) => return Err(io::Error::other("it is not an ordinary file")),
         Err(_) => {}
     }
     OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)
@@ -227,7 +225,7 @@ impl DeviceControl for Control {
             let Recording { packets, skipped, .. } = player.recording();
             let skipped = match skipped {
                 0 => String::new(),
-                n => format!(", {n} more are not whole"),
+                n => format!(", {n} truncated"),
             };
             lines.push((
                 "replayed file",
@@ -237,7 +235,7 @@ impl DeviceControl for Control {
             lines.push(("replay", format!("{state}, {} packets, {} rounds", player.sent(), player.rounds())));
         }
         if let (Some(recorder), Some(record)) = (&self.recorder, &self.config.record) {
-            let failed = recorder.failure().map_or(String::new(), |why| format!("; it failed: {why}"));
+            let failed = recorder.failure().map_or(String::new(), |why| format!("; failed: {why}"));
             let written = format!("{} of {} packets{failed}", recorder.taken(), record.most);
             lines.push(("recorded file", format!("{}, {written}", record.file.display())));
         }

@@ -1,4 +1,4 @@
-//! Reading a capture, with libpcap: pcap and pcapng, times in micro- and nanoseconds.
+//! Reads captures with libpcap: pcap and pcapng, with microsecond and nanosecond timestamps.
 
 use std::fs::{self, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -9,20 +9,20 @@ use pcap::{Capture, Error, Linktype, Precision};
 
 use super::LARGEST_FILE;
 
-/// Bytes of a packet at most: no IP packet is longer, with its link header.
+/// Most bytes of a packet: the largest IP packet with link headers is shorter.
 const LONGEST: u32 = 65_600;
 
 /// The packets of a file, in memory.
 pub struct Recording {
     pub(super) packets: Vec<Recorded>,
     bytes: Vec<u8>,
-    /// Packets of which the file has not all bytes, or that are longer than any can be.
+    /// Packets truncated in the file, or longer than [`LONGEST`].
     pub(super) skipped: u64,
 }
 
 /// A packet of a recording.
 pub(super) struct Recorded {
-    /// Nanoseconds since the first one.
+    /// Nanoseconds since the first packet.
     pub(super) at: u64,
     begin: usize,
     end: usize,
@@ -37,23 +37,23 @@ impl Recording {
 /// A packet of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen<'a> {
-    /// Nanoseconds since the first one.
+    /// Nanoseconds since the first packet.
     pub at: u64,
-    /// How long it was, in bytes with its Ethernet header.
+    /// Original length in bytes, with the Ethernet header.
     pub len: u32,
-    /// What the file has of it: not all bytes, maybe.
+    /// Captured bytes; may be truncated.
     pub bytes: &'a [u8],
 }
 
-/// Reads a file.
+/// Reads a file into memory.
 ///
 /// # Errors
-/// Why it cannot be replayed.
+/// Returns why it cannot be replayed.
 pub(super) fn read(path: &Path) -> Result<Recording, String> {
     let there = fs::metadata(path).map_err(|e| e.to_string())?;
     if there.len() > LARGEST_FILE {
         return Err(format!(
-            "it has {} bytes, and {LARGEST_FILE} is the most (editcap -c, or tcpdump -c, make smaller ones)",
+            "it has {} bytes, more than {LARGEST_FILE}: split it with editcap -c, or capture less with tcpdump -c",
             there.len()
         ));
     }
@@ -70,18 +70,18 @@ pub(super) fn read(path: &Path) -> Result<Recording, String> {
     Ok(all)
 }
 
-/// Shows each packet of a file, in order.
+/// Calls `show` for each packet of a file, in order.
 ///
 /// # Errors
-/// Why the file, or a packet of it, cannot be read.
+/// Returns why the file, or a packet of it, cannot be read.
 pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
-    // Only found, not opened: who opens a pipe waits for its other end.
+    // `O_PATH` does not open the file: opening a pipe would wait for its other end.
     let found = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);
     let found = found.map_err(|e| e.to_string())?;
     if !found.metadata().map_err(|e| e.to_string())?.is_file() {
-        return Err("it is no ordinary file".into());
+        return Err("it is not an ordinary file".into());
     }
-    // What was found, whatever has the name by now.
+    // The file found above, even if the name has changed hands.
     let path = format!("/proc/self/fd/{}", found.as_raw_fd());
     let said = |e: Error| match e {
         Error::PcapError(text) => text,
@@ -91,7 +91,7 @@ pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
     let link = file.get_datalink();
     if link != Linktype::ETHERNET {
         let name = link.get_name().unwrap_or_else(|_| link.0.to_string());
-        return Err(format!("its packets are of the link type {name}, not Ethernet"));
+        return Err(format!("its link type is {name}, not Ethernet"));
     }
     let (mut first, mut number) = (None, 0u64);
     loop {
@@ -101,7 +101,7 @@ pub fn each(path: &Path, mut show: impl FnMut(Seen<'_>)) -> Result<(), String> {
             Err(Error::NoMorePackets) => return Ok(()),
             Err(e) => return Err(format!("packet {number}: {}", said(e))),
         };
-        // With this precision the microseconds are nanoseconds.
+        // With this precision `tv_usec` holds nanoseconds.
         let time = i128::from(packet.header.ts.tv_sec) * 1_000_000_000 + i128::from(packet.header.ts.tv_usec);
         let at = u64::try_from(time - *first.get_or_insert(time)).unwrap_or(0);
         show(Seen { at, len: packet.header.len, bytes: packet.data });

@@ -1,7 +1,7 @@
-//! The queue that records what is sent, and the thread that writes it.
+//! The queue that records sent packets, and the thread that writes them.
 //!
-//! The queue appends packets, as the file has them, to a buffer; the thread takes the full one and leaves an empty one. The
-//! lock is held for as long as either takes, never while the disk works.
+//! The queue appends packets in file format to a buffer. The thread swaps the filled buffer for an empty one. The
+//! lock is held for the append or the swap, never during disk writes.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,14 +13,14 @@ use std::time::{Duration, SystemTime};
 use buf::{Cache, Frame, Packet, TxCaps, TxQueue, Unsent};
 use infra::clock::Clock;
 
-/// Bytes that wait to be written, at most.
+/// Most bytes waiting to be written.
 const WAITING: usize = 4 << 20;
-/// How often the thread looks for them.
+/// Interval at which the thread looks for packets.
 const LOOK: Duration = Duration::from_millis(5);
-/// What a file begins with: pcap with nanoseconds, version 2.4, snapshots of up to 262,144 bytes, Ethernet.
+/// File header: pcap with nanoseconds, version 2.4, snapshot length 262,144 bytes, Ethernet.
 const HEADER: [u32; 6] = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1];
 
-/// A file, and the thread that writes it for as long as this is there.
+/// A recording and the thread that writes it. Dropping it ends the thread.
 pub(super) struct Recorder {
     shared: Arc<Shared>,
     most: u64,
@@ -40,20 +40,20 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Writes what a file begins with.
+/// Writes the file header.
 ///
 /// # Errors
-/// It cannot be written.
+/// If the file cannot be written.
 pub(super) fn begin(file: &mut File) -> io::Result<()> {
     let header: Vec<u8> = HEADER.iter().flat_map(|word| word.to_le_bytes()).collect();
     file.write_all(&header)
 }
 
 impl Recorder {
-    /// Writes `most` packets into a file that was [begun](begin).
+    /// Starts a recording of at most `most` packets in a file with a [header](begin).
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// If the thread cannot be created.
     pub(super) fn start(mut file: File, most: u64) -> io::Result<Recorder> {
         let shared =
             Arc::new(Shared { waiting: Mutex::new(Vec::with_capacity(WAITING)), ..Shared::default() });
@@ -62,12 +62,12 @@ impl Recorder {
         Ok(Recorder { shared, most, thread: Some(thread) })
     }
 
-    /// Packets taken so far.
+    /// Returns the number of packets taken so far.
     pub(super) fn taken(&self) -> u64 {
         self.shared.taken.load(Ordering::Relaxed)
     }
 
-    /// Why the file could not be written.
+    /// Returns why writing the file failed, if it did.
     pub(super) fn failure(&self) -> Option<String> {
         lock(&self.shared.failed).clone()
     }
@@ -78,18 +78,18 @@ impl Drop for Recorder {
         self.shared.over.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It panics nowhere.
+            // The thread does not panic.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// Writes what waits, until all is over.
+    /// Writes waiting packets until the recorder ends.
     fn write(&self, file: &mut File) {
         let mut full = Vec::with_capacity(WAITING);
         loop {
-            // Before the look, so that the last packets are seen.
+            // Read before the buffer is swapped, so that the last packets are written.
             let over = self.over.load(Ordering::Acquire);
             std::mem::swap(&mut *lock(&self.waiting), &mut full);
             if let Err(e) = file.write_all(&full) {
@@ -106,11 +106,11 @@ impl Shared {
     }
 }
 
-/// The queue. Without a recorder it only frees.
+/// The transmit queue. Without a recorder it only frees packets.
 pub(super) struct FileTx {
     recorder: Option<Arc<Recorder>>,
     clock: Clock,
-    /// What to add to the clock for universal time.
+    /// Offset in nanoseconds from the clock to universal time.
     epoch: u64,
 }
 
@@ -157,7 +157,7 @@ impl TxQueue for FileTx {
     }
 }
 
-/// Appends a packet as the file has it; `false` if there is no room, for nothing is allocated here.
+/// Appends a packet in file format. Returns `false` if there is no room: nothing is allocated here.
 fn append(to: &mut Vec<u8>, packet: &Packet<'_>, time: u64) -> bool {
     let len = packet.total_len();
     if to.capacity() - to.len() < 16 + len {

@@ -1,4 +1,4 @@
-//! The queue that replays a recording.
+//! The receive queue that replays a recording.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use super::Speed;
 use super::read::Recording;
 use crate::pace::Pace;
 
-/// How long before a packet is due its worker is to wake, nanoseconds: it oversleeps by some tens of microseconds.
+/// Nanoseconds to wake the worker before a packet is due: it wakes up some tens of microseconds late.
 const EARLY: u64 = 150_000;
 
-/// A recording, and whether it is replayed: what the main thread and the queue share.
+/// A recording and its replay state, shared by the main thread and the queue.
 pub(super) struct Player {
     recording: Recording,
-    /// Twice how often it was begun, and one more while it plays.
+    /// Bit 0: playing. The other bits count the starts.
     state: AtomicU64,
     sent: AtomicU64,
     rounds: AtomicU64,
@@ -32,7 +32,7 @@ impl Player {
         &self.recording
     }
 
-    /// Begins anew, or stops. Only the main thread does.
+    /// Restarts or stops the replay. Only the main thread calls this.
     pub(super) fn switch(&self, on: bool) {
         let begun = self.state.load(Ordering::Relaxed) >> 1;
         let empty = self.recording.packets.is_empty();
@@ -43,34 +43,34 @@ impl Player {
         self.state.load(Ordering::Acquire) & 1 != 0
     }
 
-    /// Packets replayed since the device was made.
+    /// Returns the number of packets replayed since the device was opened.
     pub(super) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Rounds completed since the device was made.
+    /// Returns the number of rounds completed since the device was opened.
     pub(super) fn rounds(&self) -> u64 {
         self.rounds.load(Ordering::Relaxed)
     }
 }
 
-/// The queue.
+/// The receive queue.
 pub(super) struct FileRx {
     player: Arc<Player>,
     speed: Speed,
     rounds: Option<u32>,
     clock: Clock,
-    /// The state that this replay began with.
+    /// The player's state when this replay began.
     state: u64,
     pace: Option<Pace>,
-    /// When the round began, nanoseconds.
+    /// Start of the current round in nanoseconds.
     began: u64,
-    /// The next packet.
+    /// Index of the next packet.
     next: usize,
-    /// When it is due, if that is later than the last poll.
+    /// Due time of the next packet in nanoseconds, if it is later than the last poll.
     due: Option<u64>,
     left: Option<u32>,
-    /// Packets skipped, not yet told.
+    /// Skipped packets not yet reported.
     skipped: u64,
 }
 
@@ -100,7 +100,7 @@ impl FileRx {
         };
     }
 
-    /// A round is over. Returns whether another one follows.
+    /// Ends a round. Returns true if another round follows.
     #[cold]
     fn end_round(&mut self, now: u64) -> bool {
         self.player.rounds.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl FileRx {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                // Unless it was begun anew just now.
+                // Unless the main thread has just restarted it.
                 let (playing, over) = (self.state, self.state & !1);
                 let _ =
                     self.player.state.compare_exchange(playing, over, Ordering::Release, Ordering::Relaxed);
@@ -159,12 +159,12 @@ impl RxQueue for FileRx {
             let last = frame.len() - 1;
             let filled =
                 frame.get(last).is_some_and(|mut p| p.fill_chained(player.recording.bytes(packet), cache));
-            // The frame has to know that there may be a chain, also to free what there is of it.
+            // The frame must know that the packet may be chained, also to free a partial chain.
             if frame.get(last).is_some_and(|p| p.flags().any(Flags::CHAINED)) {
                 frame.note(Flags::CHAINED);
             }
             if !filled {
-                // Not enough buffers: the same packet next time.
+                // Out of buffers: retry this packet at the next poll.
                 frame.truncate(last, cache);
                 break;
             }
@@ -185,7 +185,7 @@ impl RxQueue for FileRx {
     }
 
     fn next_due(&self) -> Option<u64> {
-        // One that was begun anew since begins at once.
+        // After a restart the first packet is due at once.
         let same = self.player.state.load(Ordering::Acquire) == self.state;
         self.due.filter(|_| same).map(|due| due.saturating_sub(EARLY))
     }

@@ -1,4 +1,4 @@
-//! From the description of a stream to what makes its packets: everything that can be checked or computed once is.
+//! Compiles a stream's description into a packet builder. All checks and constant computations happen here, once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::stream::{Field, Mode, Sizes, Stream, StreamError, Template};
 /// Bytes of an Ethernet header without tags.
 const ETHERNET: usize = 14;
 
-/// Random numbers (SplitMix64): quick, and good enough that destinations look truly random.
+/// A random number generator (SplitMix64): fast, and random enough for destination addresses.
 struct Random(u64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
         mix64(self.0)
     }
 
-    /// Any number from 0 to `max`.
+    /// Returns a random number from 0 to `max`.
     #[inline(always)]
     fn up_to(&mut self, max: u64) -> u64 {
         // The product is less than 2^128, because both factors are at most 2^64.
@@ -32,16 +32,16 @@ impl Random {
     }
 }
 
-/// A field as it is written. `min + more` is the greatest value.
+/// A compiled field. `min + more` is the largest value.
 struct Vary {
     at: usize,
     width: usize,
     value: Value,
-    /// Whether the last byte is the upper half of a word, for checksums.
+    /// True if the last byte is the upper half of a 16-bit word, for checksums.
     upper: bool,
-    /// Whether the checksum of the IPv4 header follows it.
+    /// True if the IPv4 header checksum is updated from this field.
     in_header: bool,
-    /// Whether the checksum of the transport header follows it, where that is made of parts.
+    /// True if the transport checksum is updated from this field, when it is summed from parts.
     in_transport: bool,
 }
 
@@ -52,43 +52,43 @@ enum Value {
     List { values: Arc<[u64]>, next: usize },
 }
 
-/// A template as packets are made of it.
+/// A compiled template.
 struct Mold {
     /// As long as the longest packet.
     bytes: Box<[u8]>,
     least: usize,
-    /// The next size, where sizes increase.
+    /// The next size, if sizes increase.
     increasing: Option<usize>,
     fields: Box<[Vary]>,
-    /// The sum over the IPv4 header without its checksum and without the fields that it follows.
+    /// Sum over the IPv4 header without its checksum and without the fields that update it.
     header: Option<Sum>,
-    /// Where that checksum is.
+    /// Byte range of the IPv4 header checksum.
     header_checksum: Range<usize>,
     transport: Option<Follow>,
 }
 
-/// How the transport checksum of a packet is found.
+/// How a packet's transport checksum is computed.
 enum Follow {
-    /// Summed up anew: sizes differ, or a field is only in part what the checksum covers.
+    /// Summed over the whole packet: sizes differ, or the checksum covers a field only in part.
     Whole(Transport),
-    /// From the sum without the fields that it covers, and these.
+    /// The constant sum without varying fields, plus those fields.
     Parts(Transport, Sum),
 }
 
 /// A transport header whose checksum is computed for each packet.
 #[derive(Clone, Copy)]
 struct Transport {
-    /// Where it begins.
+    /// Offset of the header.
     at: usize,
-    /// Where its checksum is.
+    /// Offset of the checksum.
     checksum: usize,
     protocol: u8,
-    /// Where the addresses of the pseudo header begin, and how long they are, if the checksum covers them.
+    /// Offset and length of the pseudo header's addresses, if the checksum covers them.
     addresses: Option<(usize, usize)>,
 }
 
 impl Transport {
-    /// The one in a packet, if there is one.
+    /// Finds the transport header of a packet, if there is one.
     fn find(bytes: &[u8]) -> Option<Transport> {
         let (kind, ip) = network(bytes)?;
         let (at, protocol, addresses) = match kind {
@@ -106,12 +106,12 @@ impl Transport {
         (at + len <= bytes.len()).then_some(Transport { at, checksum: at + checksum, protocol, addresses })
     }
 
-    /// The sum of what the checksum covers, which itself is 0 in there.
+    /// Returns the sum over the covered bytes. The checksum field must be 0.
     fn sum(self, out: &[u8]) -> Sum {
         let Some(all) = out.get(self.at..) else { return Sum::ZERO };
         let sum = Sum::of(all);
         match self.addresses.and_then(|(at, len)| out.get(at..at + len)) {
-            // The protocol and the length, each a word of its own.
+            // The protocol and the length, one word each.
             Some(addresses) => sum
                 .plus(Sum::of(addresses))
                 .plus(Sum::of_u32(u32::from(self.protocol) << 16 | all.len() as u32)),
@@ -122,14 +122,14 @@ impl Transport {
     /// Writes the checksum for this sum.
     #[inline(always)]
     fn write(self, out: &mut [u8], sum: Sum) {
-        // A UDP checksum of 0 would say that there is none (RFC 768).
+        // A UDP checksum of 0 means that there is no checksum (RFC 768).
         let checksum = if self.protocol == protocol::UDP { sum.checksum_nonzero() } else { sum.checksum() };
         if let Some(field) = out.get_mut(self.checksum..self.checksum + 2) {
             field.copy_from_slice(&checksum.to_be_bytes());
         }
     }
 
-    /// Writes the checksum of a whole packet.
+    /// Computes and writes the checksum of a complete packet.
     fn compute(self, out: &mut [u8]) {
         if let Some(field) = out.get_mut(self.checksum..self.checksum + 2) {
             field.fill(0);
@@ -137,7 +137,7 @@ impl Transport {
         self.write(out, self.sum(out));
     }
 
-    /// Whether it covers all of a place, or `None` where it covers a part.
+    /// Returns true if the checksum covers the place, `None` if it covers only a part.
     fn covers(self, place: &Range<usize>) -> Option<bool> {
         let addresses = self.addresses.map_or(0..0, |(at, len)| at..at + len);
         let within = |all: &Range<usize>| all.start <= place.start && place.end <= all.end;
@@ -147,29 +147,33 @@ impl Transport {
     }
 }
 
-/// Makes the packets of a stream, one after the other, wherever they are to be.
+/// Builds the packets of a stream, one after the other.
 pub struct Maker {
     molds: Box<[Mold]>,
-    /// For each mold the weights of all up to it; empty when there is only one.
+    /// Cumulative weights of the molds; empty if there is only one mold.
     cumulated: Box<[u64]>,
     random: Random,
 }
 
 impl Maker {
-    /// For a stream; its rate and limit are not this one's business.
+    /// Compiles a stream. The rate is only checked; the caller applies the rate and the limit.
     ///
     /// # Errors
-    /// When the stream cannot be as described.
+    /// If the stream's description is invalid.
     pub fn new(stream: &Stream) -> Result<Maker, StreamError> {
         let wrong = |what: &str| Err(StreamError(format!("stream {}: {what}", stream.name)));
         if stream.templates.is_empty() {
-            return wrong("it has no template: add one");
+            return wrong("no template: add one");
         }
         if !(1..=buf::FRAME_SIZE).contains(&stream.vector) {
-            return wrong(&format!("a vector has 1 to {} packets, not {}", buf::FRAME_SIZE, stream.vector));
+            return wrong(&format!(
+                "the vector size must be 1 to {}, not {}",
+                buf::FRAME_SIZE,
+                stream.vector
+            ));
         }
         if stream.rate_pps.is_some_and(|r| !r.is_finite() || r <= 0.0) {
-            return wrong("the rate must be more than 0 packets a second");
+            return wrong("the rate must be more than 0 packets per second");
         }
         let mut molds = Vec::new();
         for (i, template) in stream.templates.iter().enumerate() {
@@ -186,7 +190,8 @@ impl Maker {
         Ok(Maker { molds: molds.into(), cumulated, random: Random(stream.seed) })
     }
 
-    /// Makes the next packet at the front of `room`, which holds at least [`DATA_ROOM`] bytes; gives its length, 0 when there is no room.
+    /// Builds the next packet at the front of `room`, which needs [`DATA_ROOM`] bytes. Returns its length, or 0 if
+    /// there is no room.
     #[inline]
     pub fn make(&mut self, room: &mut [u8]) -> usize {
         let chosen = match self.cumulated.last() {
@@ -208,13 +213,11 @@ impl Mold {
         let (least, most) = (*t.size.start(), *t.size.end());
         if least > most || least < ETHERNET || most > DATA_ROOM {
             return Err(format!(
-                "sizes are {ETHERNET} to {DATA_ROOM} bytes, the least first, not {least} to {most}"
+                "sizes must be {ETHERNET} to {DATA_ROOM} bytes, smallest first, not {least} to {most}"
             ));
         }
         if t.weight == 0 {
-            return Err(
-                "a weight of 0 means that it is never chosen: leave it out, or give at least 1".into()
-            );
+            return Err("the weight is 0: set at least 1, or remove the template".into());
         }
         let mut bytes = t.bytes.clone();
         bytes.resize(most, 0);
@@ -225,7 +228,7 @@ impl Mold {
             let field = check(f, least, most, &bytes).map_err(|e| format!("field {i}: {e}"))?;
             let place = f.offset..f.offset + f.width;
             if let Some(k) = taken.iter().position(|p| p.start < place.end && place.start < p.end) {
-                return Err(format!("field {i}: it lies on field {k}"));
+                return Err(format!("field {i}: it overlaps field {k}"));
             }
             taken.push(place);
             fields.push(field);
@@ -238,7 +241,7 @@ impl Mold {
         let header_checksum = if ip4.is_empty() { 0..0 } else { ip4_checksum(&ip4) };
         let header = fields.iter().any(|f| f.in_header).then(|| {
             let mut blank = blank.clone();
-            // Fields that the checksum does not follow are none of its business, whatever they hold.
+            // Fields that do not update the checksum count with their template's bytes.
             for f in fields.iter().filter(|f| !f.in_header) {
                 blank[f.at..f.at + f.width].copy_from_slice(&bytes[f.at..f.at + f.width]);
             }
@@ -247,14 +250,14 @@ impl Mold {
         });
         let transport = match t.l4_checksum {
             true => Some(Transport::find(&bytes[..least]).ok_or(
-                "no checksum can be computed: the shortest packet has no UDP, TCP or ICMP header behind an IP header",
+                "cannot compute the checksum: the shortest packet has no UDP, TCP or ICMP header after an IP header",
             )?),
             false => None,
         };
         if let Some(sum) = transport
             && let Some(i) = taken.iter().position(|p| p.start < sum.checksum + 2 && sum.checksum < p.end)
         {
-            return Err(format!("field {i}: it lies on the checksum that is computed"));
+            return Err(format!("field {i}: it overlaps the computed checksum"));
         }
         let transport = transport.map(|sum| {
             let covered: Option<Vec<bool>> = taken.iter().map(|place| sum.covers(place)).collect();
@@ -333,7 +336,7 @@ impl Mold {
     }
 }
 
-/// Writes the last `width` bytes of `value` at `at`.
+/// Writes the low `width` bytes of `value` at `at`.
 #[inline(always)]
 fn put(out: &mut [u8], at: usize, width: usize, value: u64) {
     #[inline(always)]
@@ -342,7 +345,7 @@ fn put(out: &mut [u8], at: usize, width: usize, value: u64) {
             to.copy_from_slice(from);
         }
     }
-    // A copy of constant length is one store, any other a call.
+    // A constant width compiles to one store, a variable width to a call.
     match width {
         1 => fixed::<1>(out, at, value),
         2 => fixed::<2>(out, at, value),
@@ -355,7 +358,7 @@ fn put(out: &mut [u8], at: usize, width: usize, value: u64) {
     }
 }
 
-/// What protocol a packet's network layer is, and where it begins: behind the Ethernet header and any tags.
+/// Returns the EtherType and the offset of the network header, after Ethernet and any VLAN tags.
 fn network(bytes: &[u8]) -> Option<(u16, usize)> {
     let word = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
     let (mut kind, mut at) = (word(12)?, ETHERNET);
@@ -365,7 +368,7 @@ fn network(bytes: &[u8]) -> Option<(u16, usize)> {
     Some((kind, at))
 }
 
-/// Where the IPv4 header of a packet is, if it has one.
+/// Returns the byte range of a packet's IPv4 header, if it has one.
 fn ip4_header(bytes: &[u8]) -> Option<Range<usize>> {
     let (kind, at) = network(bytes)?;
     let first = *bytes.get(at)?;
@@ -373,54 +376,51 @@ fn ip4_header(bytes: &[u8]) -> Option<Range<usize>> {
     (kind == ethertype::IPV4 && first >> 4 == 4 && end >= at + 20 && end <= bytes.len()).then_some(at..end)
 }
 
-/// Where its checksum is.
+/// Returns the byte range of the IPv4 header's checksum.
 fn ip4_checksum(header: &Range<usize>) -> Range<usize> {
     header.start + 10..header.start + 12
 }
 
 fn check(f: &Field, least: usize, most: usize, bytes: &[u8]) -> Result<Vary, String> {
     if !(1..=8).contains(&f.width) {
-        return Err(format!("it can have 1 to 8 bytes, not {}", f.width));
+        return Err(format!("the width must be 1 to 8 bytes, not {}", f.width));
     }
     let end = f.offset.saturating_add(f.width);
     if end > least {
-        return Err(format!("it ends at byte {end}, behind the end of the shortest packet ({least})"));
+        return Err(format!("it ends at byte {end}, beyond the shortest packet ({least} bytes)"));
     }
     let top = u64::MAX >> (64 - 8 * f.width);
     let value = match f.mode.clone() {
-        Mode::Increment { step: 0, .. } => return Err("a step of 0 varies nothing".into()),
+        Mode::Increment { step: 0, .. } => return Err("the step must be at least 1".into()),
         Mode::Increment { min, max, .. } | Mode::Random { min, max } if min > max || max > top => {
-            return Err(format!("{min} to {max} is no range of values of {} bytes", f.width));
+            return Err(format!("{min} to {max} is not a range of {}-byte values", f.width));
         }
         Mode::Size { less } if less > least || (most - less) as u64 > top => {
-            return Err(format!(
-                "packets of {least} to {most} bytes less {less} do not fit {} bytes",
-                f.width
-            ));
+            return Err(format!("sizes {least} to {most} minus {less} do not fit into {} bytes", f.width));
         }
         Mode::Increment { min, max, step } => Value::Increment { now: min, min, max, step },
         Mode::Random { min, max } => Value::Random { min, more: max - min },
         Mode::Size { less } => Value::Size { less },
         Mode::List(values) => match values.iter().position(|v| *v > top) {
-            Some(n) => return Err(format!("value {n} of its list has more than {} bytes", f.width)),
-            None if values.is_empty() => return Err("its list has no value".into()),
+            Some(n) => return Err(format!("value {n} of the list does not fit into {} bytes", f.width)),
+            None if values.is_empty() => return Err("the list has no value".into()),
             None => Value::List { values, next: 0 },
         },
     };
     if f.ip4_checksum {
         let header = ip4_header(&bytes[..least])
-            .ok_or("the IPv4 checksum cannot follow it: the packet has no IPv4 header")?;
-        // The header's first byte says how long it is.
+            .ok_or("cannot update the IPv4 checksum: the packet has no IPv4 header")?;
+        // The header's first byte holds its length.
         if f.offset <= header.start || end > header.end {
             return Err(format!(
-                "the IPv4 checksum cannot follow it: it is not in bytes {} to {}",
+                "cannot update the IPv4 checksum: the field is not in bytes {} to {}",
                 header.start + 1,
                 header.end - 1
             ));
         }
         let checksum = ip4_checksum(&header);
         if f.offset < checksum.end && checksum.start < end {
-            return Err("it lies on the IPv4 checksum, which cannot follow itself".into());
+            return Err("it overlaps the IPv4 checksum".into());
         }
     }
     let (upper, in_header) = (end % 2 == 1, f.ip4_checksum);

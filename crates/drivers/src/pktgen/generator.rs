@@ -1,4 +1,4 @@
-//! The generator: streams as the operator switches them, and the queue that makes their packets.
+//! The generator: its streams, and the queue that builds their packets.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use super::compile::Maker;
 use super::stream::{Stream, StreamError};
 use crate::pace::Pace;
 
-/// What a stream's two sides share.
+/// Stream state shared by the operator's handle and the queue.
 #[derive(Default)]
 struct Switch {
     enabled: AtomicBool,
@@ -20,16 +20,16 @@ struct Switch {
     sent: AtomicU64,
 }
 
-/// A stream as it is shown.
+/// State of a stream, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamState {
     /// Its name.
     pub name: String,
-    /// Whether it makes packets.
+    /// True if the stream is enabled.
     pub enabled: bool,
-    /// Packets it made so far.
+    /// Packets built so far.
     pub sent: u64,
-    /// When it ends.
+    /// Number of packets after which the stream ends.
     pub limit: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for StreamState {
 
 #[derive(Default)]
 struct Shared {
-    /// Counts the changes of the list, so that a poll knows without the lock whether there was one.
+    /// Number of changes of the lists; a poll compares it without taking the lock.
     version: AtomicU64,
     lists: Mutex<Lists>,
 }
@@ -54,13 +54,13 @@ struct Shared {
 #[derive(Default)]
 struct Lists {
     known: Vec<(Stream, Arc<Switch>)>,
-    /// Streams that the queue has not taken over yet.
+    /// Streams not yet taken over by the queue.
     new: Vec<Running>,
 }
 
-/// The operator's side of a generator. Clones are the same.
+/// The operator's handle of a generator. Clones share it.
 ///
-/// Who adds or enables a stream wakes the worker afterwards: nothing else does.
+/// After adding or enabling a stream, the caller must wake the worker.
 #[derive(Clone, Default)]
 pub struct Generator(Arc<Shared>);
 
@@ -69,15 +69,15 @@ impl Generator {
         self.0.lists.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Adds a stream; it makes packets once it is enabled.
+    /// Adds a stream, disabled.
     ///
     /// # Errors
-    /// When there is one with this name, or it cannot be as described.
+    /// If a stream with this name exists, or its description is invalid.
     pub fn add(&self, stream: Stream) -> Result<(), StreamError> {
         let maker = Maker::new(&stream)?;
         let mut lists = self.lists();
         if lists.known.iter().any(|(s, _)| s.name == stream.name) {
-            return Err(StreamError(format!("stream {}: there is one with this name already", stream.name)));
+            return Err(StreamError(format!("stream {}: the name is taken: choose another", stream.name)));
         }
         let switch = Arc::<Switch>::default();
         lists.new.push(Running {
@@ -92,7 +92,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Removes a stream; whether there was one.
+    /// Removes a stream. Returns `false` if no stream has this name.
     pub fn remove(&self, name: &str) -> bool {
         let mut lists = self.lists();
         let Some(at) = lists.known.iter().position(|(s, _)| s.name == name) else { return false };
@@ -103,8 +103,8 @@ impl Generator {
         true
     }
 
-    /// Switches a stream, or with `None` all of them; whether there was one. A stream that had reached its limit starts
-    /// anew.
+    /// Enables or disables a stream, or all streams if `name` is `None`. Returns `false` if there is no such stream.
+    /// Enabling a stream that has reached its limit restarts it.
     pub fn set_enabled(&self, name: Option<&str>, enabled: bool) -> bool {
         let mut any = false;
         for (stream, switch) in &self.lists().known {
@@ -119,7 +119,7 @@ impl Generator {
         any
     }
 
-    /// All streams as they are.
+    /// Returns the state of all streams.
     pub fn streams(&self) -> Vec<StreamState> {
         let state = |(stream, switch): &(Stream, Arc<Switch>)| StreamState {
             name: stream.name.clone(),
@@ -130,7 +130,7 @@ impl Generator {
         self.lists().known.iter().map(state).collect()
     }
 
-    /// The queue. There is one: it takes the streams over.
+    /// Returns the receive queue. There must be only one: it takes over the streams.
     pub(super) fn rx(&self) -> PgRx {
         PgRx { generator: self.clone(), version: 0, streams: Vec::new(), next: 0 }
     }
@@ -162,7 +162,7 @@ impl Running {
             let len = self.maker.make(packet.room_mut());
             packet.set_len(len);
         }
-        // Only this side counts up; the other resets only while the stream is disabled.
+        // Only this thread counts up. The other one resets the count only while the stream is disabled.
         self.switch.sent.store(sent + n as u64, Ordering::Relaxed);
         if sent + n as u64 >= self.limit {
             self.switch.enabled.store(false, Ordering::Relaxed);
@@ -170,7 +170,7 @@ impl Running {
     }
 }
 
-/// The queue that makes the packets: one stream a poll, in turn, so that each keeps its vector size.
+/// The receive queue: builds packets of one stream per poll, in turn, so that each stream keeps its vector size.
 pub struct PgRx {
     generator: Generator,
     version: u64,

@@ -1,10 +1,10 @@
 //! A packet generator and a sink inside the process, for benchmarks, tests, and the operator's `packet-generator`.
 //!
-//! [`open`] makes a device. What it receives are the packets of the [`Stream`]s that the [`Generator`] was given; what
-//! is sent to it ends in its [`Sink`], which counts, and keeps the last packets if it was told to.
+//! [`open`] returns a device. The device receives packets from the [`Stream`]s added to its [`Generator`]. Packets
+//! sent to it end in its [`Sink`], which counts them, and keeps the last ones on request.
 //!
-//! A stream is a weighted mix of [`Template`]s: packets in which some [`Field`]s vary. The random numbers come from
-//! the stream's seed, so that a run can be repeated.
+//! A stream is a weighted mix of [`Template`]s: packets in which some [`Field`]s vary. Random numbers come from the
+//! stream's seed, so a run can be repeated.
 
 mod compile;
 mod generator;
@@ -22,28 +22,28 @@ pub use generator::{Generator, PgRx, StreamState};
 pub use sink::{Captured, PgTx, Sink};
 pub use stream::{Field, Mode, Sizes, Stream, StreamError, Template};
 
-/// Name of the node that polls these devices.
+/// Name of the input node that polls these devices.
 pub const INPUT_NODE: &str = "pg-input";
 
-/// What a generator's device looks like.
+/// Configuration of a device.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its Ethernet address.
+    /// The Ethernet address.
     pub mac: [u8; 6],
-    /// The largest network packet, in bytes.
+    /// MTU in bytes.
     pub mtu: u16,
-    /// What the sink takes.
+    /// Offloads that the sink accepts.
     pub caps: TxCaps,
 }
 
 impl Default for Config {
-    /// A locally administered address, 9,000 bytes, and a sink that takes everything.
+    /// Returns a locally administered address, an MTU of 9,000 bytes, and a sink that accepts all offloads.
     fn default() -> Config {
         Config { mac: [2, 0xfe, 0, 0, 0, 1], mtu: 9000, caps: TxCaps { gso: true, csum: true } }
     }
 }
 
-/// Makes a device without streams. It needs nothing, so it cannot fail.
+/// Opens a device without streams. Never fails.
 pub fn open(config: &Config) -> (Device, Generator, Sink) {
     let generator = Generator::default();
     let sink = Sink::default();

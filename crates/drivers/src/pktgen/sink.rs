@@ -1,4 +1,4 @@
-//! The sink: where the packets that are sent to a generator end.
+//! The sink: discards the packets sent to a generator.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use buf::{Cache, Flags, Frame, Gso, Packet, TxCaps, TxQueue, Unsent};
 
-/// A packet that the sink kept.
+/// A packet kept by the sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// Its bytes, of all segments.
+    /// Bytes of all segments.
     pub bytes: Vec<u8>,
-    /// How it was still to be cut.
+    /// Pending segmentation.
     pub gso: Option<Gso>,
-    /// Where its partial checksum starts, and where from there it is stored.
+    /// Partial checksum: its start, and the checksum field's offset from there.
     pub csum: Option<(u16, u16)>,
 }
 
@@ -24,27 +24,27 @@ struct Shared {
     kept: Mutex<VecDeque<Captured>>,
 }
 
-/// The operator's side of a sink. Clones are the same.
+/// The operator's handle of a sink. Clones share it.
 #[derive(Clone, Default)]
 pub struct Sink(Arc<Shared>);
 
 impl Sink {
-    /// Packets that came so far.
+    /// Returns the number of packets received so far.
     pub fn packets(&self) -> u64 {
         self.0.packets.load(Ordering::Relaxed)
     }
 
-    /// Keeps the last `n` packets from now on; 0 (as it begins): none.
+    /// Keeps the last `n` packets from now on. 0, the default, keeps none.
     pub fn keep(&self, n: usize) {
         self.0.keep.store(n, Ordering::Relaxed);
     }
 
-    /// Takes out what was kept, the oldest first.
+    /// Takes the kept packets, oldest first.
     pub fn take(&self) -> Vec<Captured> {
         self.0.kept.lock().unwrap_or_else(|e| e.into_inner()).drain(..).collect()
     }
 
-    /// A queue of the sink.
+    /// Returns a transmit queue of the sink.
     pub(super) fn tx(&self, caps: TxCaps) -> PgTx {
         PgTx { sink: self.clone(), caps }
     }
@@ -69,7 +69,7 @@ fn captured(packet: &Packet<'_>) -> Captured {
     }
 }
 
-/// A queue of the sink: it counts and frees.
+/// A transmit queue of the sink: counts packets and frees them.
 pub struct PgTx {
     sink: Sink,
     caps: TxCaps,

@@ -1,4 +1,4 @@
-//! What the operator says of a stream.
+//! Descriptions of packet streams.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,22 +7,22 @@ use std::sync::Arc;
 /// A stream of packets.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Its name, unique in its generator.
+    /// Name, unique in its generator.
     pub name: String,
-    /// What its packets look like: at least one.
+    /// Packet templates, at least one.
     pub templates: Vec<Template>,
-    /// Packets a second; `None`: as many as are taken.
+    /// Packets per second; `None` means as fast as possible.
     pub rate_pps: Option<f64>,
-    /// It ends after so many packets; `None`: never.
+    /// Number of packets after which the stream ends; `None` means no limit.
     pub limit: Option<u64>,
-    /// Packets a vector, 1 to 256.
+    /// Packets per vector, 1 to 256.
     pub vector: usize,
-    /// Start of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Default for Stream {
-    /// No template yet; without rate and limit, full vectors.
+    /// Returns a stream without template, rate and limit, with full vectors.
     fn default() -> Stream {
         Stream {
             name: String::new(),
@@ -35,26 +35,26 @@ impl Default for Stream {
     }
 }
 
-/// A kind of packet.
+/// A packet template.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The packet from its Ethernet header on; it is cut, or filled up with zeros, to the size.
+    /// Bytes from the Ethernet header on, truncated or zero-padded to the packet's size.
     pub bytes: Vec<u8>,
-    /// Bytes a packet has, without a frame check sequence behind. At most 2,112.
+    /// Packet sizes in bytes, without frame check sequence; at most 2,112.
     pub size: RangeInclusive<usize>,
-    /// How sizes follow each other, where there is a choice.
+    /// Order of the sizes.
     pub sizes: Sizes,
-    /// Whether the checksum of the UDP, TCP or ICMP header behind an IPv4 header, or an IPv6 header without
-    /// extension headers, is computed for each packet.
+    /// True to compute the UDP, TCP or ICMP checksum of each packet. The transport header must follow an IPv4 header,
+    /// or an IPv6 header without extension headers.
     pub l4_checksum: bool,
-    /// What varies, each on bytes of its own.
+    /// Fields that vary. They must not overlap.
     pub fields: Vec<Field>,
-    /// How often it is chosen, in relation to the stream's other templates; at least 1.
+    /// Weight relative to the stream's other templates, at least 1.
     pub weight: u32,
 }
 
 impl Template {
-    /// A packet as it is.
+    /// Returns a template of one fixed packet.
     pub fn fixed(bytes: Vec<u8>) -> Template {
         Template {
             size: bytes.len()..=bytes.len(),
@@ -67,58 +67,59 @@ impl Template {
     }
 }
 
-/// How the sizes of packets follow each other.
+/// Order of packet sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// The least first, each a byte more than the one before, and after the greatest the least again.
+    /// From the smallest to the largest in steps of one byte, then from the smallest again.
     Increasing,
-    /// Any of them.
+    /// Uniformly random.
     Random,
 }
 
-/// A number in the packet that varies, most significant byte first.
+/// A varying number in the packet, in network byte order.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Where it begins, in bytes from the start of the packet.
+    /// Offset in bytes from the start of the packet.
     pub offset: usize,
-    /// Bytes it has, 1 to 8.
+    /// Width in bytes, 1 to 8.
     pub width: usize,
-    /// How it varies.
+    /// How the value varies.
     pub mode: Mode,
-    /// Whether the checksum of the IPv4 header, in which the field lies, follows it. It is behind Ethernet and any VLAN tags.
+    /// True to update the IPv4 header's checksum. The field must lie in that header, which follows Ethernet and any
+    /// VLAN tags.
     pub ip4_checksum: bool,
 }
 
 /// How a field varies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// From `min` in steps of `step` up to `max` at most, then from `min` again.
+    /// From `min` to at most `max` in steps of `step`, then from `min` again.
     Increment {
         /// The first value.
         min: u64,
-        /// The last value there may be.
+        /// Upper limit of the values.
         max: u64,
-        /// From one to the next, at least 1.
+        /// Step between values, at least 1.
         step: u64,
     },
-    /// Any value from `min` to `max`.
+    /// Uniformly random from `min` to `max`.
     Random {
-        /// The least value.
+        /// The smallest value.
         min: u64,
-        /// The greatest value.
+        /// The largest value.
         max: u64,
     },
-    /// The size of the packet, less so many bytes: what length fields hold.
+    /// The packet's size minus `less`, for length fields.
     Size {
-        /// Bytes in front of what the field counts.
+        /// Bytes of the packet that the length does not count.
         less: usize,
     },
-    /// These, one after the other, and after the last the first again. Lists of the same length go together: two of eight bytes
-    /// side by side are one of IPv6 addresses.
+    /// The values of a list in order, repeated. Lists of the same length advance together: two 8-byte fields side by
+    /// side make a list of IPv6 addresses.
     List(Arc<[u64]>),
 }
 
-/// Why a stream cannot be: it names the template and the field, both counted from 0.
+/// Why a stream is invalid. The text names the template and the field, both counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamError(pub String);
 

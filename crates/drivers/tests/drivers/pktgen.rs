@@ -147,11 +147,11 @@ fn refusals_name_the_place() {
     let random = || Mode::Random { min: 0, max: 1 };
     assert_eq!(
         refused(vec![field(58, 4, random())]),
-        "stream s, template 1: field 0: it ends at byte 62, behind the end of the shortest packet (60)"
+        "stream s, template 1: field 0: it ends at byte 62, beyond the shortest packet (60 bytes)"
     );
     assert_eq!(
         refused(vec![field(30, 4, random()), field(28, 4, random())]),
-        "stream s, template 1: field 1: it lies on field 0"
+        "stream s, template 1: field 1: it overlaps field 0"
     );
     assert!(
         refused(vec![Field { ip4_checksum: true, ..field(34, 2, random()) }])
@@ -159,10 +159,10 @@ fn refusals_name_the_place() {
     );
     assert!(
         refused(vec![Field { ip4_checksum: true, ..field(25, 1, random()) }])
-            .contains("cannot follow itself")
+            .contains("overlaps the IPv4 checksum")
     );
     assert!(refused(vec![field(30, 1, Mode::Random { min: 0, max: 256 })]).contains("0 to 256"));
-    assert!(refused(vec![field(30, 1, Mode::List([1, 256].into()))]).contains("value 1 of its list"));
+    assert!(refused(vec![field(30, 1, Mode::List([1, 256].into()))]).contains("value 1 of the list"));
     assert!(refused(vec![field(30, 1, Mode::List([].into()))]).contains("has no value"));
     assert!(generator.add(Stream::default()).unwrap_err().to_string().contains("no template"));
 }
@@ -245,11 +245,11 @@ fn checksums_of_transport_headers_are_computed() {
     let (_, generator, _) = pktgen::open(&Config::default());
     let template = Template { l4_checksum: true, ..Template::fixed(vec![0; 60]) };
     let refused = generator.add(Stream { templates: vec![template], ..Stream::default() }).unwrap_err();
-    assert!(refused.to_string().contains("template 0: no checksum can be computed"), "{refused}");
+    assert!(refused.to_string().contains("template 0: cannot compute the checksum"), "{refused}");
     let fields = vec![field(41, 1, Mode::Random { min: 0, max: 9 })];
     let template = Template { l4_checksum: true, fields, ..Template::fixed(udp(60)) };
     let refused = generator.add(Stream { templates: vec![template], ..Stream::default() }).unwrap_err();
-    assert!(refused.to_string().contains("field 0: it lies on the checksum"), "{refused}");
+    assert!(refused.to_string().contains("field 0: it overlaps the computed checksum"), "{refused}");
 }
 
 /// Of packets of one size the checksum is made of what stays and what varies: wherever that is, also across the border of what is
