@@ -126,7 +126,7 @@ fn an_interface_is_taken_once() {
         ("create host-interface name eth0", "xdp-eth0 has the Linux interface eth0 already"),
         (
             "create interface af_xdp host-if eth9",
-            "there is no interface eth9 here; there are: lo, eth0, eth1",
+            "no interface is named eth9; existing interfaces: lo, eth0, eth1",
         ),
         ("set interface mtu 9000 xdp-eth0", "an MTU of 9000 is more than 2090"),
     ] {
@@ -158,7 +158,7 @@ fn without_the_right_to_load_programs_a_host_interface_is_named() {
     let Some((a, r, _b)) = hosts() else { return };
     let router = Router::start_without(&r, "-bpf,-sys_admin", "");
     let done = router.attempt("create interface af_xdp host-if eth0");
-    let needed = "CAP_BPF: where that is not to be had, take it as a host-interface";
+    let needed = "CAP_BPF, or use a host-interface instead of AF_XDP";
     assert!(!done.ok() && done.stderr.contains(needed), "{done}");
     router.script(
         "create host-interface name eth0\n\

@@ -1,4 +1,4 @@
-//! What every driver gives: a device.
+//! The interface of every driver: an opened device.
 
 use std::io;
 
@@ -6,79 +6,80 @@ use buf::{RxQueue, TxQueue};
 
 use crate::guardian::Guardian;
 
-/// An opened device. Its parts may go to different threads; when the last of them is dropped, the device is closed,
-/// and an interface of the kernel is the kernel's again.
+/// An opened device. Its parts may move to different threads. Dropping the last part closes the device and returns a
+/// kernel interface to the kernel.
 pub struct Device {
     /// Name of the driver, such as `af-packet`.
     pub kind: &'static str,
-    /// The node that polls its queues, one of [`INPUT_NODES`](crate::INPUT_NODES).
+    /// The input node that polls the receive queues, one of [`INPUT_NODES`](crate::INPUT_NODES).
     pub input_node: &'static str,
-    /// The queues that packets come in by.
+    /// The receive queues.
     pub rx: Vec<Box<dyn RxQueue>>,
-    /// The queues that packets go out by.
+    /// The transmit queues.
     pub tx: Vec<Box<dyn TxQueue>>,
-    /// Its Ethernet address.
+    /// The Ethernet address.
     pub mac: [u8; 6],
-    /// The largest network packet, in bytes: the Ethernet header does not count.
+    /// The MTU in bytes, without the Ethernet header.
     pub mtu: u16,
-    /// The device itself.
+    /// The control handle.
     pub control: Box<dyn DeviceControl>,
 }
 
-/// A device's link to the world.
+/// Link state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Whether the device still exists.
+    /// True if the device still exists.
     pub present: bool,
-    /// Whether packets can pass: there is somebody at the other end.
+    /// True if the link has a carrier: the other end is connected.
     pub carrier: bool,
-    /// Speed in Mbit/s, where the device knows it.
+    /// Speed in Mbit/s, if the device reports it.
     pub speed_mbps: Option<u32>,
 }
 
 impl Link {
-    /// Whether the device is there and has a carrier.
+    /// True if the device exists and has a carrier.
     pub fn is_up(self) -> bool {
         self.present && self.carrier
     }
 }
 
-/// What the main thread does with a device.
+/// Control of a device by the main thread.
 pub trait DeviceControl: Send {
-    /// Sets the device up or down.
+    /// Sets the device administratively up or down.
     ///
     /// # Errors
-    /// When the device refuses, or is gone.
+    /// If the device refuses, or no longer exists.
     fn set_admin(&mut self, up: bool) -> io::Result<()>;
 
-    /// Sets the largest network packet, in bytes.
+    /// Sets the MTU in bytes, without the Ethernet header.
     ///
     /// # Errors
-    /// When the device refuses, or is gone.
+    /// If the device refuses, or no longer exists.
     fn set_mtu(&mut self, mtu: u16) -> io::Result<()>;
 
     /// Sets the Ethernet address.
     ///
     /// # Errors
-    /// When the device refuses, or is gone.
+    /// If the device refuses, or no longer exists.
     fn set_mac(&mut self, mac: [u8; 6]) -> io::Result<()>;
 
-    /// The link now.
+    /// Returns the current link state.
     fn link(&mut self) -> Link;
 
-    /// Has `guardian` give the kernel's interface back as it was, should this process end without doing so.
+    /// Registers the device with `guardian`, which restores the kernel interface if this process ends without
+    /// restoring it.
     fn guard(&mut self, _guardian: &Guardian) {}
 
-    /// The NUMA node that the device is at, where it has one.
+    /// Returns the NUMA node of the device, if it has one.
     fn numa_node(&self) -> Option<u32> {
         None
     }
 
-    /// What whoever takes this device has to know, in a sentence.
+    /// Returns a one-sentence warning for the operator about using this device, if there is one.
     fn warning(&self) -> Option<String> {
         None
     }
 
-    /// What there is to know of the device, as names and values, for `show hardware-interfaces`.
+    /// Returns the device's properties as names and values, for `show hardware-interfaces`.
     fn describe(&self) -> Vec<(&'static str, String)>;
 }

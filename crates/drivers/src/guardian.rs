@@ -1,14 +1,15 @@
-//! Gives the kernel's interfaces back as they were found, also when the router is killed and cannot do it.
+//! Restores kernel interfaces to the state in which the router found them, even if the router is killed.
 //!
-//! What is set up by a socket goes with the socket. An interface that was down and was set up, and an MTU that was raised,
-//! would stay. So small processes of their own, the guardians, are told of each interface that is taken and of each that was
-//! given back, one line each, over a pair of sockets. The kernel closes the router's end when the router ends, however
-//! that happens; the guardians then restore what was not given back, one after the other, and end too.
+//! Settings made through a socket end with the socket. Two settings would stay: the up state of an interface that was
+//! down, and a raised MTU. The guardians, small separate processes, restore them. The router reports each interface
+//! that it takes or returns to them, one line each over a socket pair. The kernel closes the router's end when the
+//! router ends, for any reason. The guardians then restore the interfaces not returned, one guardian after the other,
+//! and exit.
 //!
-//! The router remembers what is lent, so that a guardian that ends can be replaced by one that knows as much. There are
-//! two of them: whoever kills one together with the router leaves the other.
+//! The router keeps the list of lent interfaces, so a replacement guardian starts with the full list. There are two
+//! guardians: an operator who kills one together with the router leaves the other.
 //!
-//! All restore by the same function, `Found::restore`.
+//! The router and the guardians restore with the same function, `Found::restore`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,57 +29,59 @@ use crate::kernel::claim::Claim;
 use crate::kernel::netdev::Netdev;
 use crate::kernel::sys;
 
-/// The number of guardians that a router has.
+/// The number of guardians of a router.
 pub const GUARDIANS: usize = 2;
 
-/// The router's guardians. Clones are the same; the default has none.
+/// The router's guardians. Clones share them; the default value has none.
 #[derive(Clone, Default)]
 pub struct Guardian(Arc<Mutex<Posts>>);
 
 #[derive(Default)]
 struct Posts {
-    /// The interfaces that are lent now, by index: what a new guardian has to know.
+    /// Interfaces currently lent, by index: the list that a new guardian gets.
     lent: BTreeMap<c_int, Found>,
-    /// By number.
+    /// Running guardians, by number.
     guardians: BTreeMap<usize, Running>,
-    /// A file in memory, which guardians lock to restore one after the other.
+    /// A file in memory that a guardian locks while it restores, so that only one guardian restores at a time.
     turn: Option<OwnedFd>,
 }
 
-/// A guardian, and the router's end of the sockets between them.
+/// A guardian process and the router's end of its socket pair.
 struct Running {
     process: Child,
     socket: UnixStream,
 }
 
 impl Drop for Running {
-    /// Ends the guardian before its socket is closed: to one that lives, that is the router's end.
+    /// Ends the guardian before closing its socket: a living guardian would take the closed socket for the router's
+    /// end.
     fn drop(&mut self) {
-        // This fails only if it has ended. A process that was sent SIGKILL ends whatever its state is.
+        // This fails only if the process has ended already. SIGKILL ends a process in any state.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 impl Guardian {
-    /// Starts guardian `number`, which takes the place of the one before it and knows of all that is lent. `command` runs
-    /// a program that calls [`watch`]. It shares the network namespace and standard error with this process and nothing
-    /// else: it has a session of its own, no other open file, and what an operator at a terminal or a service manager
-    /// sends to all processes at once does not end it.
+    /// Starts guardian `number`, replacing the previous one, and passes it the list of lent interfaces. `command`
+    /// runs a program that calls [`watch`].
     ///
-    /// Returns a socket that can be read when the guardian has ended.
+    /// The guardian shares only the network namespace and standard error with this process. It has its own session
+    /// and no other open file. Signals sent to all processes of a terminal or a service do not end it.
+    ///
+    /// Returns a socket that becomes readable when the guardian has ended.
     ///
     /// # Errors
-    /// When the process cannot be started; the one before it stays.
+    /// If the process cannot be started; the previous guardian then stays.
     pub fn start(&self, number: usize, mut command: Command) -> io::Result<UnixStream> {
         let (mut ours, its) = UnixStream::pair()?;
-        // A guardian that is stopped must not stop the router.
+        // A stopped guardian must not block the router.
         ours.set_nonblocking(true)?;
         let above = |socket: UnixStream| UnixStream::from(apart::above(socket.into()));
         ours = above(ours);
         let ends = above(ours.try_clone()?);
         let mut posts = self.posts();
-        // Said before it is there to listen: there is no moment in which it knows less than it should.
+        // The list is in the socket before the guardian starts, so its view is never incomplete.
         ours.write_all(
             posts.lent.values().map(|found| format!("lent {found}\n")).collect::<String>().as_bytes(),
         )?;
@@ -86,7 +89,7 @@ impl Guardian {
         // SAFETY: between fork and exec the child only makes system calls, which is all that `sys::apart` does.
         unsafe { command.pre_exec(sys::apart) };
         let process = command.spawn()?;
-        // Drops the one before it, if there was any.
+        // Drops the previous guardian, if there was one.
         posts.guardians.insert(number, Running { process, socket: ours });
         Ok(ends)
     }
@@ -111,14 +114,15 @@ impl Guardian {
 impl Posts {
     fn tell(&mut self, line: &str) {
         for Running { process, socket } in self.guardians.values_mut() {
-            // It has ended, or is stopped and hears no more. Then it must end: who started it sees that, and starts another.
+            // The guardian has ended, or is stopped and does not read. Kill it: the router notices that and starts
+            // another.
             if socket.write_all(line.as_bytes()).is_err() {
                 let _ = process.kill();
             }
         }
     }
 
-    /// The file that guardians lock, opened once more: locks are those of who opened it.
+    /// Reopens the lock file. Each guardian needs its own open file, because a lock belongs to the open file.
     fn turn(&mut self) -> io::Result<File> {
         let turn = match &mut self.turn {
             Some(turn) => turn,
@@ -128,18 +132,18 @@ impl Posts {
     }
 }
 
-/// How an interface was found.
+/// The state in which the router found an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
     index: c_int,
     up: bool,
     mtu: c_int,
-    /// For messages: an interface is known by its index.
+    /// Name for messages; the interface is identified by its index.
     name: String,
 }
 
 impl Found {
-    /// Makes the interface as it was found; `false` when it is.
+    /// Restores the interface to this state. Returns `false` if nothing had to be changed.
     fn restore(&self, dev: &Netdev) -> io::Result<bool> {
         let (mtu, up) = (dev.mtu()?, dev.flags()? & libc::IFF_UP != 0);
         if mtu != self.mtu {
@@ -157,7 +161,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// An interface of the kernel that is in use here. Dropped, the interface is as it was found.
+/// A kernel interface in use by the router. Dropping it restores the interface.
 pub(crate) struct Loan {
     dev: Arc<Netdev>,
     found: Found,
@@ -165,7 +169,7 @@ pub(crate) struct Loan {
 }
 
 impl Loan {
-    /// Notes how the interface is now.
+    /// Records the current state of the interface.
     pub(crate) fn new(dev: Arc<Netdev>) -> io::Result<Loan> {
         let found = Found {
             index: dev.index(),
@@ -176,12 +180,12 @@ impl Loan {
         Ok(Loan { dev, found, guardian: Guardian::default() })
     }
 
-    /// The MTU that it was found with.
+    /// Returns the MTU in bytes that the interface was found with.
     pub(crate) fn mtu(&self) -> c_int {
         self.found.mtu
     }
 
-    /// Tells the guardian of it, from now on.
+    /// Reports the interface to the guardian, now and when it is returned.
     pub(crate) fn guard(&mut self, guardian: &Guardian) {
         self.guardian = guardian.clone();
         self.guardian.lend(&self.found);
@@ -190,20 +194,20 @@ impl Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        // This fails only because the interface is gone, and then nothing is left to restore.
+        // This fails only if the interface no longer exists; nothing is left to restore then.
         let _ = self.found.restore(&self.dev);
         self.guardian.take_back(self.found.index);
     }
 }
 
-/// The guardian's life: listens on standard input to the router that started it, and when that has ended restores the
-/// interfaces that it did not give back. Standard output is the file to lock meanwhile.
+/// Runs a guardian. It reads standard input until the router has ended, then restores the interfaces that the router
+/// did not return. Standard output is the lock file.
 pub fn watch() {
-    // For `ps`, which would show the name of the file that is run.
+    // Sets the process name that `ps` shows; otherwise it would be the name of the executable.
     let _ = std::fs::write("/proc/self/comm", "volley-guardian");
     let left = not_returned(io::stdin().lock());
-    // Only the first one restores: the second may be late by as long as somebody stopped it, and others have changed the
-    // interfaces since.
+    // Only the first guardian restores. The second may run much later, if it was stopped, and the interfaces may have
+    // changed since.
     let turn = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     let locked = turn.and_then(|turn| turn.lock().map(|()| turn));
     let is_done = |turn: &File| turn.metadata().is_ok_and(|file| file.len() > 0);
@@ -220,26 +224,26 @@ pub fn watch() {
         let state = if *up { "up" } else { "down" };
         let said = match outcome {
             Ok(true) => format!(
-                "volley: the router ended without giving {name} back; it is as before: {state}, MTU {mtu} bytes\n"
+                "volley: the router ended without restoring {name}; the guardian restored it: {state}, MTU {mtu} bytes\n"
             ),
             Err(e) if e.raw_os_error() != Some(libc::ENODEV) => {
-                format!("volley: {name} cannot be made as before ({state}, MTU {mtu} bytes): {e}\n")
+                format!("volley: cannot restore {name} ({state}, MTU {mtu} bytes): {e}\n")
             }
             _ => continue,
         };
-        // Nobody may be left to read this.
+        // Standard error may be closed.
         let _ = io::stderr().write_all(said.as_bytes());
     }
     let _ = locked.and_then(|turn| turn.set_len(1));
 }
 
-/// How long the kernel may take to give up the claim of a router that was killed.
+/// Time limit for the kernel to release the claim of a killed router.
 const CLAIMED: Duration = Duration::from_secs(2);
 
-/// Claims an interface to restore it.
+/// Claims an interface before restoring it.
 ///
 /// # Errors
-/// `AlreadyExists` when another router has taken it meanwhile; anything else where there are no claims.
+/// `AlreadyExists` if another router has claimed the interface; any other error if claims are not supported here.
 fn claim(found: &Found) -> io::Result<Claim> {
     let name = Netdev::at(found.index)?.name()?;
     let begun = Instant::now();
@@ -253,7 +257,7 @@ fn claim(found: &Found) -> io::Result<Claim> {
     }
 }
 
-/// Reads to the end what the router says; gives the interfaces that it has still.
+/// Reads the router's messages to the end and returns the interfaces that it did not return.
 fn not_returned(said: impl BufRead) -> impl Iterator<Item = Found> {
     let mut lent = BTreeMap::new();
     for line in said.lines().map_while(Result::ok) {
@@ -284,20 +288,20 @@ mod tests {
         Found { index, up, mtu, name: format!("eth{index}") }
     }
 
-    /// Starts a program in a guardian's place.
+    /// Starts a shell script in place of a guardian.
     fn start(guardian: &Guardian, script: &str) -> UnixStream {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         guardian.start(0, command).unwrap()
     }
 
-    /// Waits until a guardian has ended, and gives what it has said to the socket before.
+    /// Waits until a guardian has ended, and returns the text that it wrote to its socket.
     fn ended(mut ends: UnixStream) -> String {
         let mut said = Vec::new();
         loop {
             match ends.read_to_end(&mut said) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
-                // It has left some words unheard.
+                // It left some input unread.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionReset => break,
                 Err(e) => panic!("{e}"),
                 Ok(_) => break,
@@ -309,7 +313,7 @@ mod tests {
     #[test]
     fn what_was_given_back_is_left_alone() {
         let guardian = Guardian::default();
-        // It repeats what it has heard.
+        // It echoes its input.
         let heard = start(&guardian, "head -n 6 >&0");
         for f in [found(3, false, 1500), found(12, true, 9000), found(4, true, 1500)] {
             guardian.lend(&f);
@@ -340,7 +344,7 @@ mod tests {
     fn one_that_does_not_listen_ends_and_holds_nobody_up() {
         let guardian = Guardian::default();
         let deaf = start(&guardian, "exec sleep 1000");
-        // As much as the kernel keeps for it, and more.
+        // More lines than the socket buffer holds.
         (0..100_000).for_each(|i| guardian.take_back(i));
         assert_eq!(ended(deaf), "");
         let next = start(&guardian, "echo here >&0");
@@ -352,7 +356,7 @@ mod tests {
         let guardian = Guardian::default();
         let directory = tempfile::tempdir().unwrap();
         let heard = directory.path().join("end");
-        // It would tell of the end of its input.
+        // It would record the end of its input.
         start(&guardian, &format!("cat; echo the router has ended > {}", heard.display()));
         let id = guardian.posts().guardians[&0].process.id();
         start(&guardian, "exit");

@@ -1,14 +1,15 @@
-//! Drivers: where packets come from and go to. Each gives a [`Device`]: its queues, and a handle to control it.
+//! Device drivers: packet sources and packet sinks. Each driver opens a [`Device`]: its queues and a control handle.
 //!
-//! * [`af_packet`]: an interface of the kernel, such as one end of a veth pair.
-//! * [`af_xdp`]: the same, faster, where the kernel puts packets into the router's own buffers.
+//! * [`af_packet`]: a kernel network interface, such as one end of a veth pair, over packet sockets.
+//! * [`af_xdp`]: a kernel network interface over AF_XDP sockets. Faster: the kernel writes packets into the router's
+//!   buffers.
 //! * [`memif`]: shared memory with another program.
-//! * [`tap`]: a cable to this machine's own stack.
-//! * [`pcap`]: a file that packets come from, and one that they go to.
-//! * [`pktgen`]: a generator and a sink inside the process.
+//! * [`tap`]: a virtual link to this machine's kernel stack.
+//! * [`pcap`]: a capture file to replay packets from, and one to record packets to.
+//! * [`pktgen`]: a packet generator and a sink inside the process.
 //!
-//! A driver knows frames and bytes, no protocol: partial checksums and segments that are still to be cut are passed on
-//! as the virtio header names them.
+//! A driver handles frames and bytes, not protocols. Partial checksums and GSO packets pass through with the metadata
+//! of their virtio header.
 
 pub mod af_packet;
 pub mod af_xdp;
@@ -31,7 +32,7 @@ pub use kernel::events::link_events;
 pub use kernel::hidden::Hidden;
 pub use kernel::sys::refuse_files;
 
-/// Names of the nodes that poll the devices of this crate, one a kind of device.
+/// Names of the input nodes that poll the devices of this crate, one per device kind.
 pub const INPUT_NODES: [&str; 6] = [
     af_packet::INPUT_NODE,
     af_xdp::INPUT_NODE,

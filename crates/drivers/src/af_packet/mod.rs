@@ -1,13 +1,13 @@
-//! `af_packet`: a network interface of the kernel, by packet sockets (`packet(7)`).
+//! `af_packet`: a kernel network interface over packet sockets (`packet(7)`).
 //!
-//! Packets come through a ring that is shared with the kernel (`ring.rs`) and go by `sendmmsg` (`tx.rs`). Both ways each
-//! carries a virtio header, so that segments that are to be cut and checksums that are to be completed can be passed
-//! on as they are: a host at the other end of a veth pair hands over up to 64 KiB at once.
+//! Packets are received through a ring shared with the kernel (`ring.rs`) and sent by `sendmmsg` (`tx.rs`). Both
+//! directions carry a virtio header, which keeps GSO packets and partial checksums as they are. So the host at the
+//! other end of a veth pair can hand over up to 64 KiB at once.
 //!
-//! While it is open, the kernel's own stack hears nothing of the interface, unless it is [`shared`](Config::shared).
-//! All that is set up goes with the sockets, so that a killed process leaves nothing behind, with two exceptions, which
-//! are the [guardian](crate::guardian)'s matter: an interface that was down, and an MTU that was raised. The interface's
-//! Ethernet address is never changed: it listens to all addresses meanwhile.
+//! While the device is open, the kernel's stack receives nothing from the interface, unless it is
+//! [`shared`](Config::shared). All settings end with the sockets, so a killed process leaves nothing behind. There
+//! are two exceptions, which the [guardian](crate::guardian) restores: an interface that was down, and a raised MTU.
+//! The interface's Ethernet address never changes; the interface is in promiscuous mode instead.
 
 mod open;
 mod ring;
@@ -27,37 +27,37 @@ use crate::kernel::claim::Claim;
 use crate::kernel::netdev::numa_node;
 use crate::kernel::port::Port;
 
-/// How packets are received.
+/// Receive mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// One by one (TPACKET_V2): a lone packet is there at once.
+    /// One packet at a time (TPACKET_V2): a single packet is visible at once.
     #[default]
     V2,
-    /// In blocks (TPACKET_V3), for throughput: a lone packet waits for a millisecond.
+    /// In blocks (TPACKET_V3), for throughput: a single packet waits up to a millisecond.
     V3,
 }
 
-/// What is asked for.
+/// Configuration of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Name of the interface, in the calling thread's network namespace.
     pub name: String,
-    /// Queues each way, at least 1; flows are spread over the receive queues.
+    /// Queues in each direction, at least 1. Flows are spread over the receive queues.
     pub queues: usize,
-    /// Packets that a receive ring holds.
+    /// Capacity of a receive ring in packets.
     pub rx_ring: usize,
-    /// How packets are received.
+    /// Receive mode.
     pub mode: Mode,
-    /// Whether the kernel's own stack goes on using the interface as well.
+    /// True if the kernel's stack keeps receiving from the interface too.
     pub shared: bool,
-    /// Whether to take the interface even if the machine's default route leaves by it.
+    /// True to take the interface even if the machine's default route uses it.
     pub force: bool,
-    /// The Ethernet address to use in place of the interface's own.
+    /// The Ethernet address to use instead of the interface's own.
     pub mac: Option<[u8; 6]>,
 }
 
 impl Config {
-    /// The interface of this name, with one queue each way and a ring of 2,048 packets.
+    /// Returns the defaults for an interface: one queue in each direction and a ring of 2,048 packets.
     pub fn new(name: impl Into<String>) -> Config {
         Config {
             name: name.into(),
@@ -71,13 +71,13 @@ impl Config {
     }
 }
 
-/// Whether the kernel's own stack hears the interface too.
+/// Use of the interface by the kernel's stack.
 enum Stack {
     KeptOut {
         _claim: Claim,
     },
     Shared,
-    /// It should not, but this error kept us from it.
+    /// The kernel's stack could not be kept off the interface, for this reason.
     Hears(io::Error),
 }
 
@@ -121,7 +121,7 @@ impl DeviceControl for Control {
         let stack = match &self.stack {
             Stack::KeptOut { .. } => "kept out".to_owned(),
             Stack::Shared => "shares the interface".to_owned(),
-            Stack::Hears(e) => format!("hears the interface too, because nftables could not be used: {e}"),
+            Stack::Hears(e) => format!("receives too, because nftables could not be used: {e}"),
         };
         vec![
             self.port.describe(name),

@@ -1,4 +1,4 @@
-//! Opening an interface.
+//! Opening a kernel interface with packet sockets.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,26 +17,26 @@ use crate::kernel::port::{self, Port};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
 
-/// Name of the node that polls these devices.
+/// Name of the input node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "af-packet-input";
-/// What the kernel may hold of packets that are too large for the ring, and of those on their way out, in bytes.
-/// Users without rights over the machine get what the system allows.
+/// Socket buffer sizes in bytes: for received packets too large for the ring, and for packets being sent. Without
+/// privileges, the system's limits apply.
 const RECEIVE_BUFFER: c_int = 16 << 20;
 const SEND_BUFFER: c_int = 8 << 20;
-/// Limits to what may be asked for.
+/// Upper limits of the configuration.
 const MAX_QUEUES: usize = 64;
 const MAX_RING: usize = 1 << 20;
 
-/// Opens an interface of the calling thread's network namespace. It stays down if it is, until it is
+/// Opens an interface of the calling thread's network namespace. An interface that is down stays down until it is
 /// [set up](crate::DeviceControl::set_admin).
 ///
 /// # Errors
-/// When there is none, it is in use, or the kernel refuses; see [`OpenError`].
+/// If the interface does not exist, is in use, or the kernel refuses; see [`OpenError`].
 pub fn open(config: &Config) -> Result<Device, OpenError> {
     let name = &config.name;
     if !(1..=MAX_QUEUES).contains(&config.queues) || !(1..=MAX_RING).contains(&config.rx_ring) {
         return Err(OpenError::Impossible(format!(
-            "{name}: there can be 1 to {MAX_QUEUES} queues of 1 to {MAX_RING} packets, not {} of {}",
+            "{name}: use 1 to {MAX_QUEUES} queues with rings of 1 to {MAX_RING} packets, not {} queues of {} packets",
             config.queues, config.rx_ring
         )));
     }
@@ -50,10 +50,10 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
     let mut group = None;
     for _ in 0..config.queues {
         let (socket, ring) = rx_socket(config, dev, mtu as usize)
-            .map_err(|e| OpenError::Refused("opening a packet socket to receive", e))?;
+            .map_err(|e| OpenError::Refused("cannot open a packet socket to receive", e))?;
         if config.queues > 1 {
             let joined = join(socket.as_fd(), group);
-            group = Some(joined.map_err(|e| OpenError::Refused("spreading flows over queues", e))?);
+            group = Some(joined.map_err(|e| OpenError::Refused("cannot spread flows over queues", e))?);
         }
         rx.push(Box::new(PacketRx {
             socket,
@@ -65,7 +65,8 @@ pub fn open(config: &Config) -> Result<Device, OpenError> {
             down: false,
             unusable: 0,
         }));
-        let socket = tx_socket(dev).map_err(|e| OpenError::Refused("opening a packet socket to send", e))?;
+        let socket =
+            tx_socket(dev).map_err(|e| OpenError::Refused("cannot open a packet socket to send", e))?;
         tx.push(Box::new(PacketTx { socket, batch: Batch::new(), dev: dev.clone() }));
     }
     Ok(Device {
@@ -88,8 +89,8 @@ fn keep_out(config: &Config) -> Result<Stack, OpenError> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(OpenError::InUse(config.name.clone())),
         Err(e) => {
             tracing::warn!(
-                "{}: the kernel's own stack hears this interface too, and may answer by itself: nftables could not \
-                 be used ({e}). Remove the interface's addresses, or load nf_tables.",
+                "{}: the kernel's own stack receives from this interface too, and may answer: nftables cannot be used \
+                 ({e}). Load nf_tables, or remove the interface's addresses.",
                 config.name
             );
             Ok(Stack::Hears(e))
@@ -97,7 +98,7 @@ fn keep_out(config: &Config) -> Result<Stack, OpenError> {
     }
 }
 
-/// A packet socket that passes on offloads. It is bound to nothing yet.
+/// Opens a packet socket that uses virtio headers. It is not bound yet.
 fn packet_socket() -> io::Result<OwnedFd> {
     let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
     sys::set_option(socket.as_fd(), SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
@@ -118,7 +119,7 @@ fn rx_socket(config: &Config, dev: &Netdev, mtu: usize) -> io::Result<(OwnedFd, 
     let socket = packet_socket()?;
     let fd = socket.as_fd();
     let set = |option, value: c_int| sys::set_option(fd, SOL_PACKET, option, value);
-    // What we send ourselves does not come back.
+    // The router's own packets do not loop back.
     set(libc::PACKET_IGNORE_OUTGOING, 1)?;
     let version = match config.mode {
         Mode::V2 => libc::tpacket_versions::TPACKET_V2,
@@ -127,7 +128,7 @@ fn rx_socket(config: &Config, dev: &Netdev, mtu: usize) -> io::Result<(OwnedFd, 
     set(libc::PACKET_VERSION, version as c_int)?;
     let ring = match config.mode {
         Mode::V2 => {
-            // Packets that do not fit the ring's frames wait in the socket, with their tags beside them.
+            // Packets too large for the ring's frames wait in the socket, with their VLAN tags in auxiliary data.
             set(libc::PACKET_COPY_THRESH, 1)?;
             set(libc::PACKET_AUXDATA, 1)?;
             sys::buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
@@ -135,7 +136,7 @@ fn rx_socket(config: &Config, dev: &Netdev, mtu: usize) -> io::Result<(OwnedFd, 
         }
         Mode::V3 => Ring::Blocks(BlockRing::new(fd, config.rx_ring, mtu)?),
     };
-    // Whatever address the operator gives, and whatever group is asked for, packets to it are let in.
+    // Receive packets to every unicast and multicast address, including an address that the operator sets.
     port::promiscuous(fd, dev)?;
     bind(fd, dev, libc::ETH_P_ALL)?;
     Ok((socket, ring))
@@ -149,7 +150,7 @@ fn tx_socket(dev: &Netdev) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Puts a socket into the group over which flows are spread, or makes a new group. Gives the group.
+/// Adds a socket to the fanout group, or creates the group. Returns the group's ID.
 fn join(socket: BorrowedFd<'_>, group: Option<c_int>) -> io::Result<c_int> {
     let new = ((libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_UNIQUEID) << 16) as c_int;
     sys::set_option(socket, SOL_PACKET, libc::PACKET_FANOUT, group.unwrap_or(new))?;

@@ -1,9 +1,9 @@
-//! The receive rings of packet sockets (`PACKET_RX_RING`), in both of the versions that are of use.
+//! Receive rings of packet sockets (`PACKET_RX_RING`), in the two useful versions.
 //!
-//! * [`FrameRing`] (TPACKET_V2): frames of one size, each handed over alone; a lone packet is seen after some
-//!   microseconds. Packets larger than a frame (segments that are still to be cut) come aside, see [`Place::Aside`].
-//! * [`BlockRing`] (TPACKET_V3): packets of any size packed into blocks, handed over a block at a time or after a
-//!   millisecond: fewer words to look at under load, but a lone packet waits.
+//! * [`FrameRing`] (TPACKET_V2): frames of one size, handed over one at a time. A single packet is visible after some
+//!   microseconds. GSO packets larger than a frame arrive through the socket, see [`Place::Aside`].
+//! * [`BlockRing`] (TPACKET_V3): packets of any size packed into blocks. The kernel hands over a block when it is
+//!   full or after a millisecond. Fewer status words to read under load, but a single packet waits.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,44 +15,44 @@ use crate::kernel::mapping::Mapping;
 use crate::kernel::scratch::tag;
 use crate::kernel::sys;
 
-/// Multiple that blocks must have: the largest page there is on common machines.
+/// Block sizes are multiples of this: the largest page size on common machines.
 const PAGE: usize = 65_536;
-/// What the kernel puts in front of a packet in a frame, at most: its header, an address and the virtio header.
+/// Most bytes that the kernel puts before a packet in a frame: its header, an address and the virtio header.
 const FRAME_HEADERS: usize = 96;
-/// Bytes of link headers in front of a network packet: Ethernet and two tags, of which the kernel takes out one.
+/// Bytes of link headers before a network packet: Ethernet and two VLAN tags, of which the kernel removes one.
 const LINK_HEADERS: usize = 22;
-/// A block of a [`BlockRing`]: holds a packet of 64 KiB and what the kernel puts in front.
+/// Bytes of a block in a [`BlockRing`]: room for a 64 KiB packet and the kernel's headers.
 const BLOCK: usize = 2 * PAGE;
-/// Blocks of a ring, at least. The kernel closes a block after [`BLOCK_MS`] even if a single packet is in it, and drops what
-/// comes when all are closed. So few packets fill a ring as well as many, and this is how many milliseconds a worker may be
-/// away (not scheduled, say) before packets are lost that a ring of frames would have room for.
+/// Minimum number of blocks in a ring. The kernel closes a block after [`BLOCK_MS`] even if it holds a single packet,
+/// and drops packets when all blocks are closed. So few packets can fill the ring. This is how many milliseconds a
+/// worker may pause (not scheduled, say) before the ring loses packets that a ring of frames would hold.
 const LEAST_BLOCKS: usize = 32;
-/// How long a block is kept open for more packets, in milliseconds: the least there is.
+/// Milliseconds that a block stays open for more packets: the minimum.
 const BLOCK_MS: u32 = 1;
 
-/// Where a received packet is.
+/// Location of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In the ring.
     Here,
-    /// It was too large for the ring: the next read from the socket gives it.
+    /// In the socket, because it was too large for the ring. The next read from the socket returns it.
     Aside,
-    /// Only its front came, or its place makes no sense.
+    /// Truncated, or its location is invalid.
     Cut,
 }
 
 /// A received packet.
 pub(super) struct Slot<'a> {
     pub(super) place: Place,
-    /// From the Ethernet header on.
+    /// Bytes from the Ethernet header on.
     pub(super) bytes: &'a [u8],
     pub(super) header: VirtioNetHeader,
     pub(super) tag: Option<[u8; 4]>,
 }
 
-/// What both versions say of a packet.
+/// Packet metadata common to both ring versions.
 struct Said {
-    /// Where its header is in the ring, and where its part of the ring ends.
+    /// Offsets in the ring: the packet's header, and the end of its frame or block.
     at: usize,
     end: usize,
     mac: usize,
@@ -62,10 +62,10 @@ struct Said {
     tag: Option<[u8; 4]>,
 }
 
-/// The packet that the kernel says is at a place.
+/// Returns the packet that this metadata describes.
 ///
 /// # Safety
-/// The part of the ring up to `said.end` is ours while the slot lives.
+/// The ring up to `said.end` belongs to user space while the slot lives.
 unsafe fn slot(ring: &Mapping, said: Said) -> Slot<'_> {
     let first = said.at + said.mac;
     let inside = said.mac > VirtioNetHeader::LEN && first + said.captured <= said.end;
@@ -88,20 +88,20 @@ unsafe fn slot(ring: &Mapping, said: Said) -> Slot<'_> {
 /// A ring of frames.
 pub(super) struct FrameRing {
     memory: Mapping,
-    /// Bytes of a frame and of a block.
+    /// Frame and block size in bytes.
     frame: usize,
     block_len: usize,
     frames_a_block: usize,
     blocks: usize,
-    /// The next frame: its block, and its number there.
+    /// The next frame: its block, and its index in the block.
     block: usize,
     number: usize,
 }
 
 impl FrameRing {
-    /// A ring of at least `packets` frames, each large enough for a network packet of `mtu` bytes.
+    /// Returns a ring of at least `packets` frames, each large enough for a network packet of `mtu` bytes.
     pub(super) fn new(socket: BorrowedFd<'_>, packets: usize, mtu: usize) -> io::Result<FrameRing> {
-        // An odd number of cache lines, so that the headers do not share a few sets of the cache.
+        // An odd number of cache lines, so that headers spread over all cache sets.
         let lines = (FRAME_HEADERS + LINK_HEADERS + mtu).div_ceil(64) | 1;
         let frame = lines * 64;
         let block_len = frame.next_multiple_of(PAGE);
@@ -122,7 +122,8 @@ impl FrameRing {
         self.block * self.block_len + self.number * self.frame
     }
 
-    /// The status of the next frame if it is ours. What the kernel wrote before it is visible then.
+    /// Returns the next frame's status if the frame belongs to user space. The kernel's earlier writes are visible
+    /// then.
     fn status(&self) -> Option<u32> {
         // `tp_status` is the first word.
         let status = self.memory.word(self.at())?.load(Ordering::Acquire);
@@ -161,24 +162,24 @@ impl FrameRing {
 pub(super) struct BlockRing {
     memory: Mapping,
     blocks: usize,
-    /// The block that is being read, how many of its packets are left, and where the next is.
+    /// The block being read, its unread packets, and the offset of the next one.
     block: usize,
     left: usize,
     next: usize,
 }
 
-/// Where `hdr.bh1` is in a `tpacket_block_desc`; its first word is the status.
+/// Offset of `hdr.bh1` in a `tpacket_block_desc`; its first word is the status.
 const BLOCK_HEADER: usize = 8;
 
 impl BlockRing {
-    /// A ring that has the memory of a [`FrameRing`] of `packets` frames, and at least [`LEAST_BLOCKS`].
+    /// Returns a ring with the memory of a [`FrameRing`] of `packets` frames, but at least [`LEAST_BLOCKS`].
     pub(super) fn new(socket: BorrowedFd<'_>, packets: usize, mtu: usize) -> io::Result<BlockRing> {
         let bytes = packets * (FRAME_HEADERS + LINK_HEADERS + mtu);
         let blocks = bytes.div_ceil(BLOCK).max(LEAST_BLOCKS);
         let request = libc::tpacket_req3 {
             tp_block_size: small(BLOCK)?,
             tp_block_nr: small(blocks)?,
-            // Of no meaning but that the numbers have to fit.
+            // TPACKET_V3 does not use the frame size, but the kernel checks that the numbers match.
             tp_frame_size: small(PAGE)?,
             tp_frame_nr: small(blocks * (BLOCK / PAGE))?,
             tp_retire_blk_tov: BLOCK_MS,
@@ -190,7 +191,7 @@ impl BlockRing {
         Ok(BlockRing { memory, blocks, block: 0, left: 0, next: 0 })
     }
 
-    /// Whether the present block is ours. What the kernel wrote before is visible then.
+    /// True if the current block belongs to user space. The kernel's earlier writes are visible then.
     fn ready(&self) -> bool {
         let status = self.memory.word(self.block * BLOCK + BLOCK_HEADER);
         status.is_some_and(|s| s.load(Ordering::Acquire) & libc::TP_STATUS_USER != 0)
@@ -217,7 +218,7 @@ impl BlockRing {
             mac: head.tp_mac.into(),
             captured: head.tp_snaplen as usize,
             len: head.tp_len as usize,
-            // Nothing comes aside in this version.
+            // In this version every packet is in the ring.
             status: head.tp_status & !libc::TP_STATUS_COPY,
             tag: tag(head.tp_status, head.hv1.tp_vlan_tpid, head.hv1.tp_vlan_tci as u16),
         };
@@ -241,14 +242,14 @@ impl BlockRing {
     }
 }
 
-/// Either ring.
+/// A ring of either version.
 pub(super) enum Ring {
     Frames(FrameRing),
     Blocks(BlockRing),
 }
 
 impl Ring {
-    /// Whether there is a packet (or, rarely, an empty block).
+    /// True if a packet (or, rarely, an empty block) is ready.
     #[inline]
     pub(super) fn ready(&self) -> bool {
         match self {
@@ -257,7 +258,7 @@ impl Ring {
         }
     }
 
-    /// The next packet, if there is one. Each is followed by one [`release`](Ring::release), or never looked at again.
+    /// Returns the next packet, if there is one. Call [`release`](Ring::release) once after each packet.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Slot<'_>> {
         match self {
@@ -266,7 +267,7 @@ impl Ring {
         }
     }
 
-    /// Gives the packet's place back to the kernel.
+    /// Returns the packet's place to the kernel.
     #[inline]
     pub(super) fn release(&mut self) {
         match self {
@@ -277,6 +278,6 @@ impl Ring {
 }
 
 fn small(n: usize) -> io::Result<u32> {
-    let large = || io::Error::new(io::ErrorKind::InvalidInput, "the ring would be too large");
+    let large = || io::Error::new(io::ErrorKind::InvalidInput, "the ring is too large");
     u32::try_from(n).map_err(|_| large())
 }

@@ -1,4 +1,4 @@
-//! The receive queue: packets from the ring, and those that were too large for it.
+//! The receive queue: reads packets from the ring, and those too large for it from the socket.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::kernel::netdev::Netdev;
 use crate::kernel::scratch::{self, Scratch};
 use crate::kernel::sys;
 
-/// Polls in vain after which the socket is asked for an error: an error wakes, and nothing but asking ends it.
+/// Empty polls before the queue reads the socket error. A pending error makes the socket readable until it is read.
 const ASK: u32 = 64;
 
 pub(super) struct PacketRx {
@@ -19,16 +19,16 @@ pub(super) struct PacketRx {
     pub(super) scratch: Scratch,
     pub(super) dev: Arc<Netdev>,
     pub(super) name: String,
-    /// Polls in vain, one after the other.
+    /// Consecutive empty polls.
     pub(super) idle: u32,
-    /// The interface went down, and was not seen up since.
+    /// True after the interface went down, until it is seen up.
     pub(super) down: bool,
-    /// Packets of no use, not yet told.
+    /// Unusable packets not yet reported.
     pub(super) unusable: u64,
 }
 
 impl PacketRx {
-    /// Appends the packet that the ring has; `false` when no buffer is free.
+    /// Appends the ring's next packet. Returns `false` if no buffer is free.
     #[inline]
     fn take(&mut self, frame: &mut Frame, cache: &mut Cache) -> bool {
         if frame.alloc(cache, 1) == 0 {
@@ -61,7 +61,7 @@ impl PacketRx {
         if self.down {
             match self.dev.flags() {
                 Ok(flags) => self.down = flags & libc::IFF_UP == 0,
-                Err(_) => return Err(Gone(format!("the interface {} vanished", self.name))),
+                Err(_) => return Err(Gone(format!("the interface {} no longer exists", self.name))),
             }
         }
         Ok(())
@@ -91,7 +91,7 @@ impl RxQueue for PacketRx {
     }
 
     fn take_lost(&mut self) -> Lost {
-        // The kernel's counter starts anew at each reading, as ours.
+        // The kernel resets its counter on each read, as this queue does.
         let option = sys::option::<libc::tpacket_stats>(
             self.socket.as_fd(),
             libc::SOL_PACKET,

@@ -1,7 +1,7 @@
-//! The transmit queue: one `sendmmsg` a frame, which reads the packets out of their buffers.
+//! The transmit queue: one `sendmmsg` per frame, which reads packets from their buffers.
 //!
-//! A transmit ring (`PACKET_TX_RING`) would need a copy into the ring, and then another one where the packet leaves the
-//! namespace: over veth it sent 0.45–0.54 million packets a second, `sendmmsg` 0.53–0.77.
+//! A transmit ring (`PACKET_TX_RING`) needs a copy into the ring, and another where the packet leaves the namespace.
+//! Over veth it sent 0.45–0.54 million packets per second, `sendmmsg` 0.53–0.77 million.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use wire::VirtioNetHeader;
 use crate::kernel::netdev::Netdev;
 use crate::kernel::{offload, sys};
 
-/// Parts of packets in one call: a header and a segment for each, and some for long chains.
+/// Most `iovec`s per call: a header and a segment per packet, and spare ones for long chains.
 const PARTS: usize = 4 * FRAME_SIZE;
 
 pub(super) struct PacketTx {
@@ -34,7 +34,7 @@ impl TxQueue for PacketTx {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break Err(Unsent::Full),
                 Err(e) if asks_for_the_link(&e) => break Err(self.why()),
-                // More segments than fit one call, or the kernel does not take this packet.
+                // More segments than fit in one call, or the kernel refuses this packet.
                 Ok(_) | Err(_) => break Err(Unsent::Refused),
             }
         };
@@ -48,8 +48,8 @@ impl TxQueue for PacketTx {
 }
 
 impl PacketTx {
-    /// Why nothing goes out: the kernel says the same of a full queue and of a carrier that was just lost. The flags may not
-    /// show that yet; to ask for more than flags might wait.
+    /// Returns why nothing is sent. The kernel reports a full queue and a lost carrier alike. The flags may lag
+    /// behind a lost carrier, but other queries might block.
     #[cold]
     fn why(&self) -> Unsent {
         match self.dev.flags() {
@@ -84,8 +84,8 @@ impl Batch {
         }
     }
 
-    /// Sends packets of the frame from the one at `first` on, as many as fit one call; gives how many the kernel took. 0
-    /// when the first has more segments than fit at all.
+    /// Sends packets of the frame from index `first` on, as many as fit in one call. Returns the number that the
+    /// kernel took: 0 if the first packet has too many segments.
     fn send(&mut self, socket: BorrowedFd<'_>, frame: &mut Frame, first: usize) -> io::Result<usize> {
         let mut count = 0;
         let mut parts = &mut *self.parts;
@@ -115,7 +115,7 @@ impl Batch {
     }
 }
 
-/// Lists the virtio header and the packet's segments; `None` when there are not enough parts.
+/// Lists the virtio header and the packet's segments. Returns the number of parts, or `None` if `parts` is too short.
 fn gather(packet: &Packet<'_>, header: &VirtioNetHeader, parts: &mut [libc::iovec]) -> Option<usize> {
     let mut used = 0;
     for bytes in std::iter::once(header.as_bytes().as_slice()).chain(packet.segments()) {

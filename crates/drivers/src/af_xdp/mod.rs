@@ -1,14 +1,14 @@
-//! `af_xdp`: a network interface of the kernel, by AF_XDP sockets (the kernel's `Documentation/networking/af_xdp.rst`).
+//! `af_xdp`: a kernel network interface over AF_XDP sockets (the kernel's `Documentation/networking/af_xdp.rst`).
 //!
-//! A program at the interface hands each packet to the socket of its receive queue, and the kernel puts it into a buffer of the
-//! router's pool; what is sent it reads from there. The kernel's own stack hears nothing of the interface. All that is set up goes
-//! with the sockets, as for [`af_packet`](crate::af_packet).
+//! An XDP program at the interface redirects each packet to the socket of its receive queue. The kernel writes
+//! received packets into buffers of the router's pool and reads packets to send from them. The kernel's stack
+//! receives nothing from the interface. All settings end with the sockets, as for [`af_packet`](crate::af_packet).
 //!
-//! There is no virtio header: a packet whose sender left the checksum to the interface (a Linux host at the other end of a veth
-//! pair, unless `ethtool -K IF tx off` was said there) arrives with a checksum that is wrong. Who takes such an interface is told.
+//! There is no virtio header. If the sender left the checksum to the interface, the packet arrives with a wrong
+//! checksum. A Linux host at the other end of a veth pair does that, unless `ethtool -K IF tx off` is set there. The
+//! driver warns about such interfaces.
 //!
-//! Where the driver can, packets are not copied (`XDP_ZEROCOPY`). No driver on the machines that this was written on can: that part
-//! has never been seen at work.
+//! Zero copy (`XDP_ZEROCOPY`) is implemented but untested: no driver on the development machines supports it.
 
 mod open;
 mod program;
@@ -33,47 +33,48 @@ use crate::kernel::port::Port;
 use crate::kernel::sys;
 use program::Program;
 
-/// The largest network packet, in bytes: with its Ethernet header and two VLAN tags it lies in one buffer.
+/// Largest network packet in bytes: with its Ethernet header and two VLAN tags it fits in one buffer.
 pub const MAX_MTU: u16 = (buf::layout::DATA_ROOM - 22) as u16;
 
-/// The part of a descriptor's address that names the buffer; above it is where in the buffer the packet begins.
+/// Bits of a descriptor's address that hold the buffer's offset. The bits above hold the packet's offset in the
+/// buffer.
 const PLACE: u64 = (1 << 48) - 1;
 
-/// Whether the kernel copies packets between its own memory and the router's.
+/// Policy for copies between kernel memory and the router's buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Copying {
-    /// Only if the driver cannot do without.
+    /// Copy only if the driver does not support zero copy.
     #[default]
     IfNeeded,
-    /// Always.
+    /// Always copy.
     Always,
-    /// Never: it is an error if the driver cannot do without.
+    /// Never copy; fail if the driver does not support zero copy.
     Never,
 }
 
-/// What is asked for.
+/// Configuration of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Name of the interface, in the calling thread's network namespace.
     pub name: String,
-    /// Queues each way; `None` for as many as the interface has. There must be as many as it has, or packets would be lost.
+    /// Number of queues; `None` means all queues of the interface. Any other number loses packets and is an error.
     pub queues: Option<u32>,
-    /// Packets that a receive ring and a transmit ring hold, powers of two.
+    /// Capacity of a receive ring in packets, a power of two.
     pub rx_ring: u32,
-    /// As that.
+    /// Capacity of a transmit ring in packets, a power of two.
     pub tx_ring: u32,
-    /// Where the program runs; `None` for the best that the driver can do.
+    /// Attachment point of the program; `None` selects the best that the driver supports.
     pub attach: Option<Attach>,
-    /// Whether packets are copied.
+    /// Copy policy.
     pub copying: Copying,
-    /// Whether to take the interface even if the machine's default route leaves by it.
+    /// True to take the interface even if the machine's default route uses it.
     pub force: bool,
-    /// The Ethernet address to use in place of the interface's own.
+    /// The Ethernet address to use instead of the interface's own.
     pub mac: Option<[u8; 6]>,
 }
 
 impl Config {
-    /// The interface of this name, with all its queues and rings of 1,024 packets.
+    /// Returns the defaults for an interface: all its queues, and rings of 1,024 packets.
     pub fn new(name: impl Into<String>) -> Config {
         Config {
             name: name.into(),
@@ -88,25 +89,25 @@ impl Config {
     }
 }
 
-/// An AF_XDP socket. The buffers that the kernel still has when both queues are given up are given back behind it.
+/// An AF_XDP socket. It also holds buffers that the kernel may still use after both queues are dropped.
 struct Socket {
-    // In this order: when the socket is closed the kernel has let go of them.
+    // Drop order: closing the socket makes the kernel release the buffers, which are freed next.
     fd: OwnedFd,
     left: Mutex<Vec<Lent>>,
 }
 
 impl Socket {
-    /// Keeps buffers that the kernel may still write to until the socket is closed.
+    /// Keeps buffers alive until the socket is closed, because the kernel may still write to them.
     fn outlive(&self, lent: Option<Lent>) {
         self.left.lock().unwrap_or_else(|e| e.into_inner()).extend(lent);
     }
 
-    /// Has the kernel look at the fill ring.
+    /// Makes the kernel read the fill ring.
     fn wake_receiver(&self) -> io::Result<()> {
         sys::nudge(self.fd.as_fd(), sys::Nudge::Receive)
     }
 
-    /// Has the kernel send some of what is in the transmit ring.
+    /// Makes the kernel send some of the packets in the transmit ring.
     fn wake_sender(&self) -> io::Result<()> {
         sys::nudge(self.fd.as_fd(), sys::Nudge::Send)
     }
@@ -119,9 +120,9 @@ impl AsFd for Socket {
 }
 
 struct Control {
-    /// Detached before the interface is as it was found.
+    /// Dropped first: the program is detached before the interface is restored.
     program: Program,
-    /// Packets to all addresses are let in while it lives.
+    /// Keeps the interface in promiscuous mode.
     _promiscuous: OwnedFd,
     port: Port,
     copies: bool,
@@ -137,7 +138,7 @@ impl DeviceControl for Control {
     fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
         if mtu > MAX_MTU {
             return Err(io::Error::other(format!(
-                "an interface of AF_XDP takes packets of up to {MAX_MTU} bytes"
+                "the MTU of an AF_XDP interface is at most {MAX_MTU} bytes"
             )));
         }
         self.port.set_mtu(mtu)
@@ -156,12 +157,12 @@ impl DeviceControl for Control {
     }
 
     fn warning(&self) -> Option<String> {
-        // It hands packets over as the host at the other end left them.
+        // A veth passes packets as the other host left them, with partial checksums.
         let veth = self.port.dev().driver().is_some_and(|driver| driver == "veth");
         veth.then(|| {
             format!(
-                "{} is an end of a veth pair, and AF_XDP does not tell which checksums are still to be computed: for TCP and \
-                 UDP, say \"ethtool -K IF tx off\" of the other end",
+                "{} is an end of a veth pair: TCP and UDP packets may arrive without checksums, which AF_XDP cannot detect. \
+                 Run \"ethtool -K IF tx off\" at the other end",
                 self.config.name
             )
         })

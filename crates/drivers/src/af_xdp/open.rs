@@ -1,4 +1,4 @@
-//! Opening an interface.
+//! Opening a kernel interface with AF_XDP sockets.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,52 +19,53 @@ use crate::kernel::netdev::Netdev;
 use crate::kernel::port::{self, OpenError, Port};
 use crate::kernel::sys;
 
-/// Name of the node that polls these devices.
+/// Name of the input node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "af-xdp-input";
-/// Bytes that the kernel may use of a buffer, from where its headroom begins.
+/// Bytes of a buffer that the kernel may use, from the start of its headroom.
 const CHUNK: u32 = (HEADROOM + DATA_ROOM) as u32;
-/// Packets that the kernel sends in one system call, where it can be told (`XDP_MAX_TX_SKB_BUDGET`, Linux 6.17).
+/// Packets that the kernel sends per system call, if the kernel supports the option (`XDP_MAX_TX_SKB_BUDGET`, Linux
+/// 6.17).
 const BUDGET: c_int = 256;
 const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
-/// How long the kernel may take to let go of a queue.
+/// Time limit for the kernel to release a queue.
 const LETTING_GO: Duration = Duration::from_millis(200);
-/// Packets that a ring may hold.
+/// Allowed ring sizes in packets.
 const RINGS: std::ops::RangeInclusive<u32> = 64..=32_768;
 
-/// Opens an interface of the calling thread's network namespace, whose packets are to lie in buffers of `pool`. It stays down
-/// if it is, until it is [set up](crate::DeviceControl::set_admin).
+/// Opens an interface of the calling thread's network namespace; its packets are stored in buffers of `pool`. An
+/// interface that is down stays down until it is [set up](crate::DeviceControl::set_admin).
 ///
 /// # Errors
-/// When there is none, it is in use, or the kernel refuses; see [`OpenError`].
+/// If the interface does not exist, is in use, or the kernel refuses; see [`OpenError`].
 pub fn open(config: &Config, pool: &Pool) -> Result<Device, OpenError> {
     let name = &config.name;
     for ring in [config.rx_ring, config.tx_ring] {
         if !RINGS.contains(&ring) || !ring.is_power_of_two() {
             return Err(OpenError::Impossible(format!(
-                "{name}: a ring can hold {} to {} packets, a power of two, not {ring}",
+                "{name}: ring size {ring} is not a power of two from {} to {}",
                 RINGS.start(),
                 RINGS.end()
             )));
         }
     }
     let (dev, own_mac) = port::find(name, config.force)?;
-    let asked = |e| OpenError::Refused("asking for the interface's properties", e);
+    let asked = |e| OpenError::Refused("cannot read the interface's properties", e);
     let there = dev.rx_queues().map_err(asked)?;
     let queues = config.queues.unwrap_or(there);
     if queues != there {
         return Err(OpenError::Impossible(format!(
-            "{name} has {there} receive queues, and what came by a queue without a socket would be lost: take all of them, or \
-             have it use {queues}: ethtool -L {name} combined {queues}, or rx {queues} tx {queues}"
+            "{name} has {there} receive queues, but {queues} are configured, and packets to other queues would be lost. \
+             Configure {there} queues, or run: ethtool -L {name} combined {queues} (or rx {queues} tx {queues})"
         )));
     }
     let port = Port::new(dev)?;
     let dev = port.dev();
-    // Sockets can be bound while the interface is up only. Where it was not, it is down again below.
+    // Sockets can be bound only while the interface is up. If it was down, it is set down again below.
     let was_up = dev.flags().map_err(asked)? & libc::IFF_UP != 0;
-    dev.set_up(true).map_err(|e| OpenError::Refused("setting the interface up", e))?;
+    dev.set_up(true).map_err(|e| OpenError::Refused("cannot set the interface up", e))?;
     let program = attach(config, dev, queues)?;
-    let promiscuous = port::listen_to_all(dev)
-        .map_err(|e| OpenError::Refused("having the interface listen to all addresses", e))?;
+    let promiscuous =
+        port::listen_to_all(dev).map_err(|e| OpenError::Refused("cannot set promiscuous mode", e))?;
 
     let window = pool.window();
     let mut rx: Vec<Box<dyn RxQueue>> = Vec::new();
@@ -74,12 +75,12 @@ pub fn open(config: &Config, pool: &Pool) -> Result<Device, OpenError> {
         let opened = open_queue(config, dev, queue, window, pool)
             .map_err(|e| OpenError::Refused(explain(&e, config), e))?;
         let served = program.serve(queue, opened.socket.as_fd());
-        served.map_err(|e| OpenError::Refused("handing a queue's packets to its socket", e))?;
+        served.map_err(|e| OpenError::Refused("cannot redirect a queue's packets to its socket", e))?;
         copies |= opened.copies;
         rx.push(Box::new(opened.rx));
         tx.push(Box::new(opened.tx));
     }
-    dev.set_up(was_up).map_err(|e| OpenError::Refused("setting the interface down again", e))?;
+    dev.set_up(was_up).map_err(|e| OpenError::Refused("cannot set the interface down again", e))?;
     Ok(Device {
         kind: "af-xdp",
         input_node: INPUT_NODE,
@@ -103,41 +104,41 @@ fn attach(config: &Config, dev: &Netdev, queues: u32) -> Result<Program, OpenErr
     let made = match config.attach {
         Some(attach) => new(attach),
         None => new(Attach::Native).or_else(|e| match e.raw_os_error() {
-            // It is there already, or not allowed: the other way meets the same.
+            // Another program is attached, or privileges are missing: generic mode would fail too.
             Some(libc::EBUSY | libc::EPERM) => Err(e),
             _ => new(Attach::Generic),
         }),
     };
     made.map_err(|e| match e.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => OpenError::Impossible(format!(
-            "{} has an XDP program of another process already: `ip link show dev {0}` names it",
+            "{} already has an XDP program of another process: `ip link show dev {0}` shows it",
             config.name
         )),
         Some(libc::EOPNOTSUPP) => OpenError::Impossible(format!(
-            "the driver of {} runs no XDP programs: take it as a host-interface, or without \"native\"",
+            "the driver of {} does not support XDP: use a host-interface, or leave out \"native\"",
             config.name
         )),
-        _ => OpenError::Refused("attaching the program that hands packets over", e),
+        _ => OpenError::Refused("cannot attach the XDP program", e),
     })
 }
 
-/// What could not be done, and what helps.
+/// Returns the failed step and what to do about it.
 fn explain(e: &io::Error, config: &Config) -> &'static str {
     match (e.raw_os_error(), config.copying) {
         (Some(libc::EOPNOTSUPP), Copying::Never) => {
-            "binding without copying, which this interface's driver does not know: leave out \"zero-copy\""
+            "this interface's driver does not support zero copy: leave out \"zero-copy\""
         }
-        (Some(libc::EBUSY), _) => "binding a queue, which another process has",
+        (Some(libc::EBUSY), _) => "a queue is in use by another process",
         (Some(libc::ENOBUFS | libc::ENOMEM), _) => {
-            "sharing the buffers with the kernel: raise LimitMEMLOCK= in the service manager's unit (ulimit -l), or take it as a \
+            "cannot share the buffers with the kernel: raise LimitMEMLOCK= in the service unit (ulimit -l), or use a \
              host-interface"
         }
-        _ => "opening an AF_XDP socket",
+        _ => "cannot open an AF_XDP socket",
     }
 }
 
-/// Binds a socket to its queue. The kernel lets go of the queue of a socket that was closed only a moment later: so one that is
-/// busy is asked for again, for a while.
+/// Binds a socket to its queue. The kernel releases the queue of a closed socket after a delay, so a busy queue is
+/// retried for a while.
 fn bind(socket: BorrowedFd<'_>, address: &libc::sockaddr_xdp) -> io::Result<()> {
     let end = Instant::now() + LETTING_GO;
     loop {
@@ -179,7 +180,7 @@ fn open_queue(
     let completion = Ring::new(fd.as_fd(), Kind::Completion, config.tx_ring)?;
     let received = Ring::new(fd.as_fd(), Kind::Receive, config.rx_ring)?;
     let sent = Ring::new(fd.as_fd(), Kind::Transmit, config.tx_ring)?;
-    // Kernels that do not know it send 32 packets a call.
+    // Kernels without this option send 32 packets per call.
     let _ = sys::set_option(fd.as_fd(), SOL_XDP, XDP_MAX_TX_SKB_BUDGET, BUDGET);
     let copying = match config.copying {
         Copying::IfNeeded => 0,

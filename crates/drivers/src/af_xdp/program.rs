@@ -1,8 +1,8 @@
-//! The program at the interface that hands packets to our sockets, and its attachment.
+//! The XDP program that redirects packets to the router's sockets, and its attachment.
 //!
-//! It is six instructions, loaded as they are: no compiler is needed. What comes by a queue that has no socket is dropped, so
-//! that nothing leaks into the kernel's own forwarding. The attachment is a link of the kernel's, which goes with its descriptor:
-//! a process that is killed leaves the interface as it was.
+//! The program is six instructions, loaded as they are: no compiler is needed. Packets of a queue without a socket
+//! are dropped, so nothing leaks into the kernel's forwarding. The attachment is a BPF link, which ends with its
+//! descriptor: a killed process leaves the interface as it was.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -23,26 +23,26 @@ const BPF_PSEUDO_MAP_FD: u8 = 1;
 const XDP_DROP: u32 = 1;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
-/// Where `struct xdp_md` has the number of the receive queue.
+/// Offset of the receive queue's number in `struct xdp_md`.
 const RX_QUEUE_INDEX: u16 = 16;
 
-/// Where the program runs.
+/// Attachment point of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
-    /// In the driver, before the kernel makes a packet of its own.
+    /// In the driver, before the kernel allocates a packet.
     Native,
-    /// Behind the driver: works everywhere, and is slower.
+    /// After the driver: supported everywhere, but slower.
     Generic,
 }
 
-/// The attached program. Dropped, it is gone.
+/// The attached program. Dropping it detaches the program.
 pub(super) struct Program {
     map: OwnedFd,
     _link: OwnedFd,
     pub(super) attach: Attach,
 }
 
-/// An instruction (`struct bpf_insn`): code, destination and source register, offset, constant.
+/// Encodes an instruction (`struct bpf_insn`): code, destination and source register, offset, constant.
 fn instruction(code: u8, to: u8, from: u8, offset: u16, constant: u32) -> u64 {
     u64::from(code) | u64::from(to | from << 4) << 8 | u64::from(offset) << 16 | u64::from(constant) << 32
 }
@@ -62,17 +62,18 @@ fn redirect(map: RawFd) -> [u64; 6] {
 /// Calls `bpf(2)` with attributes of 64 bits each.
 ///
 /// # Safety
-/// Addresses among the attributes are of memory that lives through the call and is as large as the command says.
+/// Addresses among the attributes point to memory that lives through the call and has the size that the command
+/// requires.
 unsafe fn bpf(command: c_int, attributes: &[u64]) -> io::Result<c_int> {
     // SAFETY: the attributes live through the call, and the length is theirs; the rest is as the caller says.
     let r = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(attributes)) };
     sys::check(r as isize).map(|n| n as c_int)
 }
 
-/// As [`bpf`], for commands that give a new descriptor.
+/// Calls [`bpf`] for a command that returns a new descriptor.
 ///
 /// # Safety
-/// As that.
+/// As for [`bpf`].
 unsafe fn bpf_fd(command: c_int, attributes: &[u64]) -> io::Result<OwnedFd> {
     // SAFETY: as the caller says; the descriptor is new, and nobody else's.
     unsafe { bpf(command, attributes).map(|fd| apart::above(OwnedFd::from_raw_fd(fd))) }
@@ -83,7 +84,7 @@ fn pair(low: u32, high: u32) -> u64 {
 }
 
 impl Program {
-    /// Attaches the program to the interface with this index, for so many queues.
+    /// Attaches the program to the interface with this index, with a socket map for `queues` queues.
     pub(super) fn new(interface: c_int, queues: u32, attach: Attach) -> io::Result<Program> {
         // SAFETY: no address is among the attributes: type and size of the key, size of the value and number of entries.
         let map = unsafe { bpf_fd(BPF_MAP_CREATE, &[pair(BPF_MAP_TYPE_XSKMAP, 4), pair(4, queues)])? };
@@ -103,7 +104,7 @@ impl Program {
         Ok(Program { map, _link: link, attach })
     }
 
-    /// Has packets of this queue go to that socket.
+    /// Redirects the packets of this queue to the socket.
     pub(super) fn serve(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let socket = socket.as_raw_fd();
         let update = [

@@ -1,7 +1,7 @@
-//! The four rings of an AF_XDP socket: single producer, single consumer, the kernel at the other side of each.
+//! The four rings of an AF_XDP socket. Each has a single producer and a single consumer, one of which is the kernel.
 //!
-//! * fill: buffers for packets that are to come. Receive: packets that came.
-//! * transmit: packets that are to go. Completion: buffers of those that went.
+//! * fill: buffers for packets to receive. Receive: received packets.
+//! * transmit: packets to send. Completion: buffers of sent packets.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use libc::{SOL_XDP, c_int, off_t, xdp_mmap_offsets, xdp_ring_offset};
 use crate::kernel::mapping::Mapping;
 use crate::kernel::sys::{self, Plain};
 
-/// Which of the rings.
+/// The kind of ring.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Receive,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The option that makes it, and where it is mapped.
+    /// Returns the socket option that creates the ring, and its mapping offset.
     fn names(self) -> (c_int, off_t) {
         match self {
             Kind::Receive => (libc::XDP_RX_RING, libc::XDP_PGOFF_RX_RING),
@@ -52,15 +52,15 @@ pub(super) struct Ring<T> {
     flags: usize,
     slots: usize,
     size: u32,
-    /// Our side: how many we have put or taken, shown to the kernel or not.
+    /// The router's index: entries put or taken so far, whether or not the kernel can see that yet.
     ours: u32,
-    /// The kernel's side, as last seen.
+    /// The kernel's index, as last read.
     theirs: u32,
     of: std::marker::PhantomData<T>,
 }
 
 impl<T: Plain> Ring<T> {
-    /// Makes a ring of `size` slots, a power of two.
+    /// Creates a ring of `size` slots, a power of two.
     pub(super) fn new(socket: BorrowedFd<'_>, kind: Kind, size: u32) -> io::Result<Ring<T>> {
         let (option, offset) = kind.names();
         sys::set_option(socket, SOL_XDP, option, size as c_int)?;
@@ -80,13 +80,13 @@ impl<T: Plain> Ring<T> {
         };
         match [ring.producer, ring.consumer, ring.flags].iter().all(|at| ring.memory.word(*at).is_some()) {
             true => Ok(ring),
-            false => Err(io::Error::other("the kernel's ring makes no sense")),
+            false => Err(io::Error::other("the kernel returned invalid ring offsets")),
         }
     }
 
     fn word(&self, at: usize) -> &AtomicU32 {
         static NONE: AtomicU32 = AtomicU32::new(0);
-        // `new` has seen that all of them are within the mapping.
+        // `new` has checked that all of them are within the mapping.
         self.memory.word(at).unwrap_or(&NONE)
     }
 
@@ -95,18 +95,18 @@ impl<T: Plain> Ring<T> {
         self.slots + (i & (self.size - 1)) as usize * size_of::<T>()
     }
 
-    /// Whether the kernel asks for a system call to go on.
+    /// True if the kernel needs a system call to continue.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 
-    /// How many the kernel has not taken yet, of a ring that we fill.
+    /// Returns the number of entries that the kernel has not taken yet from a ring that the router fills.
     pub(super) fn waiting(&self) -> u32 {
         self.ours.wrapping_sub(self.word(self.consumer).load(Ordering::Acquire))
     }
 
-    /// How many can be put now, at least 1 and at most `wanted`, or 0.
+    /// Returns the number of entries that can be put now, at most `wanted`.
     #[inline]
     pub(super) fn room(&mut self, wanted: u32) -> u32 {
         let free = |ring: &Self| ring.size - ring.ours.wrapping_sub(ring.theirs).min(ring.size);
@@ -116,7 +116,7 @@ impl<T: Plain> Ring<T> {
         free(self).min(wanted)
     }
 
-    /// Puts one; only as many as there is [`room`](Self::room) for.
+    /// Puts one entry. Requires [`room`](Self::room).
     #[inline]
     pub(super) fn put(&mut self, value: T) {
         // SAFETY: nothing of this mapping is ever borrowed but its words, which are elsewhere.
@@ -124,13 +124,13 @@ impl<T: Plain> Ring<T> {
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// Shows the kernel what was put.
+    /// Publishes the entries put so far to the kernel.
     #[inline]
     pub(super) fn submit(&self) {
         self.word(self.producer).store(self.ours, Ordering::Release);
     }
 
-    /// How many can be taken now, at most `wanted`.
+    /// Returns the number of entries that can be taken now, at most `wanted`.
     #[inline]
     pub(super) fn ready(&mut self, wanted: u32) -> u32 {
         if self.theirs.wrapping_sub(self.ours) < wanted {
@@ -139,7 +139,7 @@ impl<T: Plain> Ring<T> {
         self.theirs.wrapping_sub(self.ours).min(self.size).min(wanted)
     }
 
-    /// Takes one of those that are ready.
+    /// Takes one of the ready entries.
     #[inline]
     pub(super) fn take(&mut self) -> Option<T> {
         let value = self.memory.read(self.slot(self.ours));
@@ -147,7 +147,7 @@ impl<T: Plain> Ring<T> {
         value
     }
 
-    /// Gives the kernel the slots back that were taken.
+    /// Returns the taken slots to the kernel.
     #[inline]
     pub(super) fn release(&self) {
         self.word(self.consumer).store(self.ours, Ordering::Release);

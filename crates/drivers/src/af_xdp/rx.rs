@@ -1,4 +1,4 @@
-//! The receive queue: the kernel puts packets straight into buffers of the router's pool.
+//! The receive queue: the kernel writes packets directly into buffers of the router's pool.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{PLACE, Socket};
 use crate::kernel::netdev::Netdev;
 use crate::kernel::sys;
 
-/// Polls in vain after which the interface is asked whether it is still there.
+/// Empty polls before the queue checks that the interface still exists.
 const ASK: u32 = 1024;
 
 pub(super) struct XdpRx {
@@ -22,10 +22,10 @@ pub(super) struct XdpRx {
     pub(super) dev: Arc<Netdev>,
     pub(super) name: String,
     pub(super) idle: u32,
-    /// What the kernel has counted, when it was asked last.
+    /// The kernel's counter at the last read.
     pub(super) missed: u64,
     pub(super) unusable: u64,
-    /// The buffers that the kernel has; `None` once the queue is given up.
+    /// Buffers lent to the kernel; `None` once the queue is dropped.
     pub(super) lent: Option<Lent>,
 }
 
@@ -36,7 +36,7 @@ impl Drop for XdpRx {
 }
 
 impl XdpRx {
-    /// The packet that the kernel says is there.
+    /// Takes back the buffer of the packet that the kernel's descriptor describes.
     #[inline]
     fn packet(&mut self, said: xdp_desc) -> Option<Held> {
         let chunk = (said.addr & PLACE) as usize;
@@ -44,13 +44,13 @@ impl XdpRx {
         let (offset, len) = (HEADROOM + (said.addr >> 48) as usize, said.len as usize);
         match offset == DATA && len <= DATA_ROOM && said.options == 0 {
             true => held.packet().set_len(len),
-            // An empty packet is of no use either; its buffer is.
+            // An invalid packet becomes an empty one, so that its buffer is freed.
             false => self.unusable += 1,
         }
         Some(held)
     }
 
-    /// Gives the kernel buffers for packets to come, as many as its ring has room for.
+    /// Lends the kernel buffers for packets to receive, as many as the fill ring has room for.
     #[inline]
     fn replenish(&mut self, cache: &mut Cache) {
         let Some(lent) = &mut self.lent else { return };
@@ -66,7 +66,7 @@ impl XdpRx {
             self.fill.submit();
         }
         if self.fill.needs_wakeup() {
-            // What comes of it shows in the rings.
+            // The result shows in the rings.
             let _ = self.socket.wake_receiver();
         }
     }
@@ -80,7 +80,7 @@ impl RxQueue for XdpRx {
             cache.note_kept(-1);
             match held.snapshot().len {
                 0 => held.free(cache),
-                // There is room: no more were taken than that.
+                // The frame has room: no more descriptors were taken than that.
                 _ => drop(frame.push(held)),
             }
         }
@@ -92,7 +92,7 @@ impl RxQueue for XdpRx {
             if self.idle >= ASK {
                 self.idle = 0;
                 if !self.dev.exists() {
-                    return Err(Gone(format!("the interface {} vanished", self.name)));
+                    return Err(Gone(format!("the interface {} no longer exists", self.name)));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The transmit queue: the kernel reads packets out of the router's buffers, and says later which it has read.
+//! The transmit queue: the kernel reads packets from the router's buffers and reports later which ones it has read.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::ring::Ring;
 use super::{PLACE, Socket};
 use crate::kernel::netdev::Netdev;
 
-/// System calls for one frame, at most. The kernel sends only some packets a call.
+/// Most system calls per frame. The kernel sends a limited number of packets per call.
 const CALLS: u32 = 64;
 
 pub(super) struct XdpTx {
@@ -18,7 +18,7 @@ pub(super) struct XdpTx {
     pub(super) completion: Ring<u64>,
     pub(super) socket: Arc<Socket>,
     pub(super) dev: Arc<Netdev>,
-    /// The buffers that the kernel has; `None` once the queue is given up.
+    /// Buffers lent to the kernel; `None` once the queue is dropped.
     pub(super) lent: Option<Lent>,
 }
 
@@ -28,16 +28,16 @@ impl Drop for XdpTx {
     }
 }
 
-/// Where a packet lies, as the kernel wants to know it.
+/// Returns the kernel's descriptor of a packet.
 #[inline]
 fn descriptor(place: usize, offset: u16, len: u16) -> xdp_desc {
     xdp_desc { addr: place as u64 | u64::from(offset) << 48, len: len.into(), options: 0 }
 }
 
-/// A copy of a packet in one buffer that can be lent.
+/// Returns a copy of a packet in one buffer that can be lent.
 ///
 /// # Errors
-/// The packet is empty or too large for one buffer, or there is none.
+/// If the packet is empty or too large for one buffer, or no buffer is free.
 fn copied(packet: &Packet<'_>, lent: &Lent, cache: &mut Cache) -> Result<Held, Unsent> {
     if packet.total_len().wrapping_sub(1) >= DATA_ROOM {
         return Err(Unsent::Refused);
@@ -53,11 +53,12 @@ fn copied(packet: &Packet<'_>, lent: &Lent, cache: &mut Cache) -> Result<Held, U
     Ok(copy)
 }
 
-/// Puts copies of the packets at the front of the frame into the ring, up to one that can be lent itself, and `room` at most. Such
-/// packets have several buffers, or lie in one that was added to the pool after the kernel was shown its memory. Gives how many.
+/// Puts copies of packets at the front of the frame into the ring, at most `room`, and stops at a packet that can
+/// itself be lent. Packets need a copy if they have several buffers, or a buffer added to the pool after the kernel
+/// mapped it. Returns the number of copies.
 ///
 /// # Errors
-/// Why the next one could not be copied.
+/// If the next packet could not be copied.
 #[cold]
 fn put_copies(
     ring: &mut Ring<xdp_desc>,
@@ -69,7 +70,7 @@ fn put_copies(
     while copies.len() < room && frame.snapshot(copies.len()).is_some_and(|p| !lent.takes(&p) || p.len == 0) {
         let Some(packet) = frame.get(copies.len()) else { break };
         match copied(&packet, lent, cache) {
-            // There is room for as many as in any frame.
+            // A frame always has room for another frame's packets.
             Ok(copy) => drop(copies.push(copy)),
             Err(why) => {
                 outcome = Err(why);
@@ -85,7 +86,7 @@ fn put_copies(
 }
 
 impl XdpTx {
-    /// Frees what was sent.
+    /// Frees the buffers of sent packets.
     fn reap(&mut self, cache: &mut Cache) {
         let Some(lent) = &mut self.lent else { return };
         let n = self.completion.ready(u32::MAX);
@@ -103,7 +104,7 @@ impl XdpTx {
         }
     }
 
-    /// Moves packets from the front of the frame into the ring, as far as there is room and they, or copies of them, can be lent.
+    /// Moves packets, or copies of them, from the front of the frame into the ring while there is room.
     fn fill(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         let Some(lent) = &mut self.lent else { return Err(Unsent::Gone) };
         let (ring, mut given) = (&mut self.ring, 0);
@@ -130,7 +131,7 @@ impl XdpTx {
         outcome
     }
 
-    /// Has the kernel send what is in the ring.
+    /// Makes the kernel send the packets in the ring.
     fn kick(&mut self, cache: &mut Cache) -> Result<(), Unsent> {
         for _ in 0..CALLS {
             if self.ring.waiting() == 0 || !self.ring.needs_wakeup() {
@@ -139,9 +140,9 @@ impl XdpTx {
             let said = self.socket.wake_sender();
             self.reap(cache);
             match said.map_err(|e| e.raw_os_error()) {
-                // It has sent some, and wants to be asked again.
+                // The kernel sent some packets and needs another call.
                 Ok(()) | Err(Some(libc::EAGAIN | libc::EINTR)) => {}
-                // The queue behind it is full: what is in the ring goes with the next frame.
+                // The interface's queue is full: the packets in the ring go out with the next frame.
                 Err(Some(libc::ENOBUFS | libc::EBUSY)) => break,
                 Err(_) => return Err(self.why()),
             }
@@ -168,7 +169,7 @@ impl TxQueue for XdpTx {
             let kicked = self.kick(cache);
             match filled {
                 Ok(()) => return Ok(()),
-                // There may be room now.
+                // The ring may have room now.
                 Err(Unsent::Full) if frame.len() < before && kicked.is_ok() => {}
                 Err(why) => return Err(kicked.err().unwrap_or(why)),
             }

@@ -1,17 +1,19 @@
-//! Threads that have a table of file descriptors of their own, for files of strangers.
+//! Threads with their own file descriptor tables, for files from untrusted peers.
 //!
-//! Whoever closes a file may wait for a stranger for ever: for a FUSE server that is told of each `close` (`FLUSH`), or for
-//! the lock of an `epoll` that watches the file, which its owner holds in `epoll_wait`, on a page that never arrives. No
-//! signal ends such a wait, and a process that is killed stays until it ends, with all files that it has not closed yet.
+//! Closing an untrusted file may block forever. A FUSE server gets a request (`FLUSH`) for each `close` and may not
+//! answer. An `epoll` set that watches the file holds a lock, which its owner can keep in `epoll_wait` on a page that
+//! never arrives. No signal ends such a wait. A killed process stays until the wait ends, with all files that it has
+//! not closed yet.
 //!
-//! So strangers' files are received by threads whose tables have little else, and which close none: the kernel does that
-//! when such a thread has ended. Should it hang there, it has nothing that anybody waits for: no lock, no memory, and no
+//! So threads with almost empty tables receive untrusted files, and close none of them: the kernel closes them after
+//! the thread has ended. A thread that hangs there holds nothing that others wait for: no lock, no memory, and no
 //! file of the router.
 //!
-//! A thread gets such a table as a copy of the table of the thread that made it. That the copies are few, and none is that of
-//! another stranger's file, all of them are made by one thread that has next to nothing: the nursery.
+//! Such a table starts as a copy of the creating thread's table. To keep the copies few, and free of other peers'
+//! files, one thread with almost no files creates all these threads: the nursery.
 //!
-//! What a thread of this kind must not use is a descriptor of the rest of the process: the number is another file's here.
+//! A thread of this kind must not use descriptors of the rest of the process: the same number is another file in its
+//! table.
 
 use std::fs::File;
 use std::io;
@@ -28,14 +30,14 @@ use libc::{c_int, c_uint};
 
 use super::{discard, passing, sys};
 
-/// Where the numbers of descriptors begin that strangers' files do not get.
+/// First descriptor number above those of untrusted files.
 const ABOVE: RawFd = 4096;
-/// Where others begin in the table of the nursery: below are the standard streams, which lead nowhere.
+/// First number after the standard streams, which point to `/dev/null` in the nursery's table.
 const FIRST: RawFd = 3;
 
-/// Gives a descriptor a number above those of strangers' files, where the limit of open files allows it. The kernel closes
-/// the files of a process that was killed from the highest number down, and event descriptors of strangers have to be in
-/// its table: what the next instance waits for is closed before them.
+/// Moves a descriptor to a number above those of untrusted files, if the limit of open files permits. The kernel
+/// closes a killed process's files from the highest number down. The table must also hold event descriptors of peers.
+/// So files that the next router instance waits for are closed before them.
 pub fn above(file: OwnedFd) -> OwnedFd {
     // SAFETY: no memory is involved.
     let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, ABOVE) };
@@ -46,24 +48,24 @@ pub fn above(file: OwnedFd) -> OwnedFd {
     }
 }
 
-/// A file that is not closed: the kernel does it when the thread has ended whose table has it.
+/// A file that is never closed explicitly: the kernel closes it after the thread that owns the table has ended.
 pub(crate) type Kept = ManuallyDrop<OwnedFd>;
 
-/// Counts threads.
+/// A group of threads, which it counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Crew(Arc<Mutex<Vec<Arc<Life>>>>);
 
-/// One thread.
+/// State of one thread.
 #[derive(Debug, Default)]
 struct Life {
-    /// The kernel's number of it, once it runs.
+    /// The kernel's thread ID, once the thread runs.
     id: AtomicI32,
-    /// Whether it has done its work: what is left is up to the kernel.
+    /// True after the work has ended; the kernel closes the files then.
     ended: AtomicBool,
 }
 
 impl Life {
-    /// True if the work has ended, but not the thread.
+    /// True if the work has ended but the thread still exists.
     fn hangs(&self) -> bool {
         let ended = self.ended.load(Ordering::Acquire);
         // SAFETY: signal 0 only asks whether this process has such a thread.
@@ -73,12 +75,12 @@ impl Life {
 }
 
 impl Crew {
-    /// How many do their work.
+    /// Returns the number of threads whose work has not ended.
     pub(crate) fn working(&self) -> usize {
         self.lock().iter().filter(|life| !life.ended.load(Ordering::Acquire)).count()
     }
 
-    /// For how many the kernel closes files at the moment. Those that hang stay among them.
+    /// Returns the number of threads for which the kernel is closing files. Threads that hang stay in this count.
     pub(crate) fn hanging(&self) -> usize {
         let mut lives = self.lock();
         lives.retain(|life| !life.ended.load(Ordering::Acquire) || life.hangs());
@@ -90,7 +92,7 @@ impl Crew {
     }
 }
 
-/// The work has ended when this is dropped.
+/// Marks the work as ended when dropped.
 struct Ends(Arc<Life>);
 
 impl Drop for Ends {
@@ -103,13 +105,13 @@ type Work = Box<dyn FnOnce(io::Result<Vec<Kept>>) + Send>;
 
 struct Job {
     name: &'static str,
-    /// Bytes.
+    /// Stack size in bytes.
     stack: usize,
     life: Ends,
     work: Work,
 }
 
-/// The way to the thread that makes the others.
+/// Connection to the thread that creates the other threads.
 struct Nursery {
     door: OwnedFd,
     jobs: Sender<Job>,
@@ -117,10 +119,10 @@ struct Nursery {
 
 static NURSERY: Mutex<Option<Nursery>> = Mutex::new(None);
 
-/// Makes the thread that makes the others, if there is none. It should be there before any file of a stranger's is.
+/// Starts the nursery thread, if it is not running. Call this before the process receives files from untrusted peers.
 ///
 /// # Errors
-/// When the process has no descriptor or thread left.
+/// If the process has no free descriptor or thread.
 pub fn prepare() -> io::Result<()> {
     nursery(|_| Ok(()))
 }
@@ -128,8 +130,8 @@ pub fn prepare() -> io::Result<()> {
 fn nursery<T>(ask: impl FnOnce(&Nursery) -> io::Result<T>) -> io::Result<T> {
     let mut nursery = NURSERY.lock().unwrap_or_else(|e| e.into_inner());
     if nursery.is_none() {
-        // A thread takes over the descriptor table of the thread that starts it. Started by a thread apart, the discarding thread would
-        // close descriptors of that thread instead of the process's.
+        // A thread shares the table of its creator. If a thread apart started the discarding thread, it would close
+        // descriptors of the wrong table.
         discard::begin();
         *nursery = Some(Nursery::new()?);
     }
@@ -140,11 +142,11 @@ fn nursery<T>(ask: impl FnOnce(&Nursery) -> io::Result<T>) -> io::Result<T> {
     asked
 }
 
-/// Runs `work` on a thread of `crew` that has copies of `files` and nothing else. If there can be no such thread, another one
-/// runs it, and it is told why.
+/// Runs `work` on a thread of `crew` that has copies of `files` and no other files. If that thread cannot be created,
+/// the nursery thread runs `work` with the error.
 ///
 /// # Errors
-/// When nobody can run it.
+/// If no thread can run it.
 pub(crate) fn run(
     crew: &Crew,
     name: &'static str,
@@ -162,18 +164,19 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Runs `work` on a thread that has no files but those that it opens itself, which it may close as it likes.
+/// Runs `work` on a thread without files. The work may open and close files of its own.
 ///
 /// # Errors
-/// When there can be no such thread.
+/// If the thread cannot be created.
 pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     run(&Crew::default(), name, 2 << 20, &[], |files| drop(files.map(|_| work())))
 }
 
-/// Runs `work` on a thread that has a copy of this file and no other, and returns when that has begun. Whatever hangs there keeps nothing
-/// else of this process.
+/// Runs `work` on a thread with a copy of this file and no other files. Returns when the work has begun. If the
+/// thread hangs, it holds nothing else of this process.
 ///
 /// # Errors
+/// If the thread cannot be created.
 /// When there can be no such thread.
 pub fn spawn_with(
     name: &'static str,
@@ -196,24 +199,24 @@ pub fn spawn_with(
     is_there.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
 }
 
-/// How long a thread that others wait for waits for a file system.
+/// Time limit for a file system while other threads wait.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
-/// Files that were waited for in vain, at most.
+/// Maximum number of unanswered opens.
 const MOST_HANGING: usize = 64;
-/// Files that were waited for in vain, each with the life of the thread that still waits.
+/// Files whose open timed out, each with a reference that lives as long as its thread waits.
 static HANGING: Mutex<Vec<(PathBuf, Weak<()>)>> = Mutex::new(Vec::new());
 
-/// Opens a file by `open`, on a thread that has no other files, and waits for it at most `patience`. A file that was waited
-/// for in vain is not asked for again until the file system has answered.
+/// Opens a file by `open`, on a thread without other files, and waits for at most `patience`. After a timeout,
+/// further opens of this file fail until the file system has answered.
 ///
 /// # Errors
-/// As those of `open`; or the file system does not answer, or there can be no thread.
+/// If `open` fails, the file system does not answer, or the thread cannot be created.
 pub fn open(
     path: &Path,
     patience: Duration,
     open: impl FnOnce(&Path) -> io::Result<File> + Send + 'static,
 ) -> io::Result<File> {
-    let silent = || io::Error::new(io::ErrorKind::TimedOut, "its file system does not answer");
+    let silent = || io::Error::new(io::ErrorKind::TimedOut, "the file system does not answer");
     let hanging = || HANGING.lock().unwrap_or_else(|e| e.into_inner());
     {
         let mut hanging = hanging();
@@ -244,18 +247,22 @@ pub fn open(
             return Err(silent());
         }
         Err(RecvTimeoutError::Disconnected) => {
-            return Err(io::Error::other("the thread that opens it has ended too early"));
+            return Err(io::Error::other("internal error: the thread that opens files ended early"));
         }
     }
     let mut piece = passing::receive(ours.as_fd(), &mut [0], false)?;
-    piece.files.pop().map(File::from).ok_or_else(|| io::Error::other("no descriptors are left"))
+    piece
+        .files
+        .pop()
+        .map(File::from)
+        .ok_or_else(|| io::Error::other("no file descriptor is free: raise LimitNOFILE of the service"))
 }
 
-/// Closes a file, or rather has the kernel do it when a thread of `crew` has ended. Where there can be no thread, it stays
-/// open.
+/// Closes a file: the kernel closes it after a thread of `crew` has ended. If no thread can be created, the file
+/// stays open.
 pub(crate) fn close(crew: &Crew, name: &'static str, file: OwnedFd) {
     match run(crew, name, 0, &[file.as_fd()], drop) {
-        // It is not the last copy.
+        // Another copy still exists, so this close does not block.
         Ok(()) => drop(file),
         Err(_) => mem::forget(file),
     }
@@ -292,9 +299,9 @@ impl Nursery {
     }
 }
 
-/// Makes threads as long as somebody asks for some.
+/// Creates threads until the process drops the nursery.
 fn serve(door: &OwnedFd, to_do: &Receiver<Job>) {
-    // Files of threads that could not be made. Nobody closes them here: the next thread takes them along.
+    // Files of threads that could not be created. They are not closed here: the next thread takes them along.
     let mut left: Vec<OwnedFd> = Vec::new();
     loop {
         let files = match passing::receive(door.as_fd(), &mut [0], true) {
@@ -307,7 +314,7 @@ fn serve(door: &OwnedFd, to_do: &Receiver<Job>) {
         left.extend(files);
         let numbers = left.iter().map(AsRawFd::as_raw_fd).collect();
         match make(job, own, numbers) {
-            // The thread has copies: to close these waits for nobody.
+            // The thread has copies, so closing these does not block.
             Ok(()) => left.clear(),
             Err((job, e)) => (job.work)(Err(e)),
         }
@@ -315,7 +322,7 @@ fn serve(door: &OwnedFd, to_do: &Receiver<Job>) {
     mem::forget(left);
 }
 
-/// Makes a thread with copies of these files alone, of which `own` are for its work.
+/// Creates a thread with copies of these files only; `own` are the files for its work.
 fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::Error)> {
     let (to_nursery, is_apart) = sync_channel(1);
     let (to_thread, takes_job) = sync_channel::<Job>(1);
@@ -343,7 +350,7 @@ fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::
     }
 }
 
-/// Gives this thread a table of descriptors of its own that has the standard streams and these only.
+/// Gives this thread its own descriptor table with only the standard streams and these files.
 fn keep_only(numbers: &[RawFd]) -> io::Result<()> {
     let range = |first: RawFd, end: RawFd, flags: c_uint| {
         // SAFETY: the table is this thread's alone from the first call on, and it uses none of what is closed.
@@ -352,7 +359,7 @@ fn keep_only(numbers: &[RawFd]) -> io::Result<()> {
     };
     let mut kept = numbers.to_vec();
     kept.sort_unstable();
-    // Those above are not even copied.
+    // Files above these are not copied at all.
     let end = kept.last().map_or(FIRST, |last| last + 1).max(FIRST);
     range(end, RawFd::MAX, libc::CLOSE_RANGE_UNSHARE)?;
     let mut first = FIRST;
@@ -388,7 +395,7 @@ mod tests {
         assert!(!text.is_empty());
         let missing = open(Path::new("/nowhere"), PATIENCE, |path| File::open(path));
         assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
-        // One that does not answer, until it is told to.
+        // A file system that does not answer until the test lets it.
         let (tell, told) = channel::<()>();
         let path = Path::new("/dev/zero");
         let mute = open(path, Duration::ZERO, move |path| {
@@ -396,7 +403,7 @@ mod tests {
         });
         assert_eq!(mute.unwrap_err().kind(), io::ErrorKind::TimedOut);
         let again = open(path, Duration::MAX, |path| File::open(path));
-        assert_eq!(again.unwrap_err().kind(), io::ErrorKind::TimedOut, "nobody asks it again");
+        assert_eq!(again.unwrap_err().kind(), io::ErrorKind::TimedOut, "it is not opened again");
         drop(tell);
         until(|| open(path, Duration::MAX, |path| File::open(path)).is_ok());
     }
@@ -427,7 +434,7 @@ mod tests {
         let (given, open) = from_thread.recv().unwrap();
         assert_eq!(given.len(), 3);
         for (number, what) in open {
-            // The directory itself is gone when it is asked.
+            // The directory's own descriptor is closed when its link is read.
             let Ok(what) = what else { continue };
             let expected = if number < FIRST { "/dev/null" } else { "anon_inode:[eventfd]" };
             assert!(what == expected && (number < FIRST || given.contains(&number)), "{number}: {what}");

@@ -1,9 +1,9 @@
-//! Keeps the kernel's own stack from hearing what comes in by a port, so that it answers nothing there.
+//! Keeps received packets of a port away from the kernel's stack, so that the stack does not answer them.
 //!
-//! A chain of nftables at the port's ingress drops everything; packet sockets get their copy before. The chain is in a
-//! table with an owner, the netlink socket that made it: the kernel removes it when the socket is closed, also when the
-//! process is killed. It needs no more than `CAP_NET_ADMIN` in the namespace, so it works for users in a namespace
-//! of their own as well. `nft list ruleset` shows it.
+//! An nftables chain at the port's ingress drops everything; packet sockets get their copy earlier. The chain's table
+//! is owned by the netlink socket that created it. The kernel removes the table when the socket is closed, even if
+//! the process is killed. A claim needs only `CAP_NET_ADMIN` in the namespace, so it also works in a user namespace.
+//! `nft list ruleset` shows it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,15 +24,15 @@ const NFTA_CHAIN_TYPE: u16 = 7;
 const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFTA_HOOK_PRIORITY: u16 = 2;
 const NFTA_HOOK_DEV: u16 = 3;
-/// The table goes with the socket that made it, and nobody else can change it.
+/// The kernel removes the table with its socket, and no other socket can change it.
 const NFT_TABLE_F_OWNER: u32 = 2;
 const NF_DROP: u32 = 0;
-/// Sequence number of the message that makes the table.
+/// Sequence number of the message that creates the table.
 const TABLE: u32 = 2;
-/// Before everything that an operator is likely to hook in.
+/// Runs before any hook that an operator is likely to add.
 const PRIORITY: i32 = -500;
 
-/// While it lives, the kernel's stack hears nothing of the port.
+/// A claim of an interface: while it lives, the kernel's stack receives nothing from the interface.
 pub(crate) struct Claim {
     _owner: OwnedFd,
 }
@@ -41,7 +41,7 @@ impl Claim {
     /// Claims the interface of this name in the calling thread's namespace.
     ///
     /// # Errors
-    /// `AlreadyExists` when there is a claim already; anything else where the kernel cannot do this.
+    /// `AlreadyExists` if the interface is claimed already; any other error if the kernel cannot claim it.
     pub(crate) fn new(interface: &str) -> io::Result<Claim> {
         let owner = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
         let table = format!("volley-{interface}");
@@ -76,20 +76,21 @@ impl Claim {
     }
 }
 
-/// Waits for so many acknowledgements; the first error ends it.
+/// Waits for `left` acknowledgements; the first error ends the wait.
 fn acknowledged(socket: &OwnedFd, mut left: usize) -> io::Result<()> {
     let mut buffer = [0u8; 8192];
     while left > 0 {
         let n = sys::recv(socket.as_fd(), &mut buffer)?;
         let mut rest = buffer.get(..n).unwrap_or_default();
-        // A `nlmsghdr`, the error, and the `nlmsghdr` of what it is about.
+        // A `nlmsghdr`, the error code, and the `nlmsghdr` of the message concerned.
         while let Some((head, _)) = rest.split_first_chunk::<{ 2 * size_of::<nlmsghdr>() + 4 }>() {
             let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             let kind = c_int::from(u16::from_ne_bytes([head[4], head[5]]));
             if kind == libc::NLMSG_ERROR {
                 match (word(16) as i32, word(28)) {
                     (0, _) => left = left.saturating_sub(1),
-                    // Another's table. Who may not do such things at all is told so at the first message.
+                    // The table belongs to another socket. Missing privileges are reported for the first message,
+                    // before this one.
                     (code, TABLE) if -code == libc::EPERM => return Err(io::ErrorKind::AlreadyExists.into()),
                     (code, _) => return Err(io::Error::from_raw_os_error(-code)),
                 }
@@ -100,7 +101,7 @@ fn acknowledged(socket: &OwnedFd, mut left: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Netlink messages in the making.
+/// A batch of netlink messages under construction.
 #[derive(Default)]
 struct Messages {
     bytes: Vec<u8>,
@@ -109,7 +110,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// Begins a message: its header, and that of netfilter.
+    /// Begins a message: the netlink header and the netfilter header.
     fn begin(&mut self, kind: u16, flags: c_int, family: c_int, resource: c_int) {
         self.start = self.bytes.len();
         self.sequence += 1;
@@ -122,7 +123,7 @@ impl Messages {
         self.bytes.extend((resource as u16).to_be_bytes());
     }
 
-    /// Ends it: its length is known now.
+    /// Ends the message by writing its length.
     fn end(&mut self) {
         let len = self.bytes.len() - self.start;
         self.bytes[self.start..self.start + 4].copy_from_slice(&(len as u32).to_ne_bytes());

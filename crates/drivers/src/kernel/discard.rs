@@ -1,8 +1,8 @@
-//! Closes files and unmaps memory on a thread of its own.
+//! Closes files and unmaps memory on a separate thread.
 //!
-//! The last user of shared memory frees its pages, which takes the kernel a tenth of a second for a GiB. Neither the main
-//! thread nor a worker has that time. What is given to this thread must end by itself: files whose close may never return
-//! belong on a thread that may hang (see `memif::channel::porter`).
+//! The last user of shared memory frees its pages, which takes the kernel 0.1 s per GiB: too long for the main thread
+//! and for a worker. Work for this thread must always finish. Files whose close may block forever belong on a thread
+//! that may hang (see `memif::channel::porter`).
 
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
@@ -12,7 +12,7 @@ use super::sys;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Starts the thread unless it runs. It shares the caller's table of file descriptors.
+/// Starts the thread if it is not running. It shares the caller's file descriptor table.
 pub(super) fn begin() -> Option<&'static Sender<Work>> {
     static THREAD: OnceLock<Option<Sender<Work>>> = OnceLock::new();
     let start = || {
@@ -26,11 +26,11 @@ pub(super) fn begin() -> Option<&'static Sender<Work>> {
     THREAD.get_or_init(start).as_ref()
 }
 
-/// Runs `work` on the thread; here, if there can be no thread.
+/// Runs `work` on the thread, or on the caller's thread if the thread cannot be started.
 pub(crate) fn elsewhere(work: impl FnOnce() + Send + 'static) {
     let work: Work = Box::new(work);
     match begin() {
-        // The thread ends with the process; should it have died, the work comes back.
+        // The thread ends with the process. If it has died, the caller does the work.
         Some(to) => to.send(work).unwrap_or_else(|returned| (returned.0)()),
         None => work(),
     }

@@ -1,16 +1,16 @@
-//! Word from the kernel that some interface has changed.
+//! Notifications from the kernel about changed interfaces.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::kernel::sys;
 
-/// A file that can be read when an interface of the calling thread's network namespace was added, removed, set up or down,
-/// or lost or found its carrier. What is read from it does not matter: whoever has devices asks each for its
-/// [link](crate::DeviceControl::link). A read never waits.
+/// Returns a file that becomes readable when an interface of the calling thread's network namespace changes: added,
+/// removed, set up or down, carrier lost or found. Reads do not block. Ignore their contents, and query the
+/// [link](crate::DeviceControl::link) of each device instead.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// If the kernel refuses.
 pub fn link_events() -> io::Result<OwnedFd> {
     let socket = sys::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_NONBLOCK, libc::NETLINK_ROUTE)?;
     // SAFETY: zeros are a valid address.

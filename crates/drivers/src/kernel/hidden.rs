@@ -1,4 +1,4 @@
-//! A place where a socket gets its mode and group before it gets its name.
+//! A directory in which a socket gets its mode and group before it gets its name.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -6,23 +6,24 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Names that are tried.
+/// Number of names to try.
 const NAMES: usize = 64;
 
-/// An empty directory that no other user can look into. Beside a socket's path, also where that directory is another user's: he could
-/// otherwise put a link in the socket's place between two calls, and the second call would change the mode of the file behind the link.
+/// An empty directory, next to a socket's path, that no other user can enter. Without it, a user who owns the parent
+/// directory could replace the socket by a link between two calls. The second call would then change the mode of the
+/// link's target.
 pub struct Hidden {
     path: PathBuf,
     directory: File,
 }
 
 impl Hidden {
-    /// Makes one beside `path`.
+    /// Creates a hidden directory next to `path`.
     ///
     /// # Errors
-    /// When there can be none, or somebody has exchanged it.
+    /// If it cannot be created, or another user has replaced it.
     pub fn beside(path: &Path) -> io::Result<Hidden> {
-        // A router that was killed may have left its own.
+        // A killed router may have left its directory behind.
         for n in 0..NAMES {
             let path = path.with_file_name(format!(".volley-{}-{n}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
@@ -35,16 +36,15 @@ impl Hidden {
             let found = hidden.directory.metadata()?;
             // SAFETY: no memory is involved.
             if found.uid() != unsafe { libc::geteuid() } || found.mode() & 0o077 != 0 {
-                return Err(io::Error::other("another user exchanges what is made in this directory"));
+                return Err(io::Error::other("another user replaced a directory just created here"));
             }
             return Ok(hidden);
         }
-        Err(io::Error::other(
-            "remove the directories .volley-* beside it, which routers that were killed have left",
-        ))
+        Err(io::Error::other("too many .volley-* directories left by killed routers: remove them"))
     }
 
-    /// A name in it, which stays right whatever is done to the directories around it. It is for the thread that made it.
+    /// Returns a path in the directory that stays valid if parent directories are renamed or replaced. Only the
+    /// calling thread can use it.
     pub fn inside(&self) -> PathBuf {
         format!("/proc/thread-self/fd/{}/socket", self.directory.as_raw_fd()).into()
     }
@@ -52,7 +52,7 @@ impl Hidden {
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        // One that is not empty is not this one any more.
+        // This fails if another user has replaced the directory; it is not this router's then.
         let _ = fs::remove_dir(&self.path);
     }
 }

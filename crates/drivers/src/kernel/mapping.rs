@@ -1,4 +1,4 @@
-//! Memory that is shared with the kernel.
+//! Memory shared with the kernel.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::sys::Plain;
 
-/// The ring of a socket. The kernel writes to it at any time; atomic words say whose each part is.
+/// The mapped ring of a socket. The kernel writes to it at any time; atomic words mark the owner of each part.
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps the ring of `socket` that it has at `offset`, `len` bytes.
+    /// Maps `len` bytes of the ring that `socket` has at `offset`.
     pub(crate) fn new(socket: BorrowedFd<'_>, offset: libc::off_t, len: usize) -> io::Result<Mapping> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
@@ -35,7 +35,7 @@ impl Mapping {
         inside.then(|| unsafe { self.base.as_ptr().add(at) })
     }
 
-    /// A word that says whose something is, at a multiple of 4.
+    /// Returns the ownership word at offset `at`, a multiple of 4.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> Option<&AtomicU32> {
         let word = self.at(at, 4)?.cast::<u32>();
@@ -43,7 +43,7 @@ impl Mapping {
         word.is_aligned().then(|| unsafe { AtomicU32::from_ptr(word) })
     }
 
-    /// A copy of a header. The kernel may write it meanwhile if it is not ours: any bits are a valid `T`.
+    /// Returns a copy of a header. The kernel may be writing it, if it owns that part: any bits are a valid `T`.
     #[inline]
     pub(crate) fn read<T: Plain>(&self, at: usize) -> Option<T> {
         let from = self.at(at, size_of::<T>())?.cast::<T>();
@@ -54,19 +54,20 @@ impl Mapping {
     /// Writes a header.
     ///
     /// # Safety
-    /// Nothing at this place is borrowed. (That the kernel may read it meanwhile does no harm to us.)
+    /// No reference to this place exists. (The kernel may read it at the same time, which does no harm.)
     #[inline]
     pub(crate) unsafe fn write<T: Plain>(&self, at: usize, value: T) {
         if let Some(to) = self.at(at, size_of::<T>()) {
-            // SAFETY: within the mapping, and nobody borrows it, as the caller says.
+            // SAFETY: within the mapping, and no reference to it exists, as the caller says.
             unsafe { ptr::write_unaligned(to.cast::<T>(), value) };
         }
     }
 
-    /// The bytes at a place.
+    /// Returns the bytes at a place.
     ///
     /// # Safety
-    /// The part of the ring that they are in was given to us, and is not given back while the bytes are borrowed.
+    /// The kernel has given this part of the ring to user space, and does not get it back while the bytes are
+    /// borrowed.
     #[inline]
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> Option<&[u8]> {
         let first = self.at(at, len)?;

@@ -1,4 +1,4 @@
-//! The kernel's side of a device: sockets, network interfaces, and the words in which offloads are passed on.
+//! The kernel's side of a device: sockets, network interfaces and offload metadata.
 
 pub(crate) mod apart;
 pub(crate) mod claim;

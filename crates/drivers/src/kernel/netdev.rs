@@ -1,4 +1,4 @@
-//! A network interface of the kernel, as the system calls of `netdevice(7)` show it.
+//! A kernel network interface, accessed by the system calls of `netdevice(7)`.
 
 use std::fs;
 use std::io;
@@ -9,15 +9,15 @@ use libc::{c_char, c_int, c_short, c_ulong, ifreq};
 
 use super::sys;
 
-/// A network interface. It is known by its index, so it stays the same when it is renamed, and one that vanished is not
-/// mistaken for a new one of the same name.
+/// A network interface. It is identified by its index, so it survives renaming, and a new interface of the same name
+/// is not mistaken for it.
 pub(crate) struct Netdev {
-    /// Any socket of its namespace.
+    /// A socket of the interface's namespace.
     socket: OwnedFd,
     index: c_int,
 }
 
-/// A request about the interface of this name; `None` when no interface can have it.
+/// Returns a request for the interface of this name; `None` if the name is invalid.
 pub(crate) fn request(name: &str) -> Option<ifreq> {
     // SAFETY: zeros are a valid request.
     let mut r: ifreq = unsafe { std::mem::zeroed() };
@@ -26,17 +26,17 @@ pub(crate) fn request(name: &str) -> Option<ifreq> {
     fits.then_some(r)
 }
 
-/// The NUMA node that an interface's hardware is at; `None` for what has none, or is at no certain one.
+/// Returns the NUMA node of the interface's hardware; `None` if it has none or the kernel does not know it.
 pub(crate) fn numa_node(name: &str) -> Option<u32> {
     let node = fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?;
     node.trim().parse().ok()
 }
 
 impl Netdev {
-    /// The interface of this name in the calling thread's namespace.
+    /// Finds the interface of this name in the calling thread's namespace.
     ///
     /// # Errors
-    /// `ENODEV` when there is none.
+    /// `ENODEV` if no interface has this name.
     pub(crate) fn find(name: &str) -> io::Result<Netdev> {
         let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
@@ -47,16 +47,16 @@ impl Netdev {
         Ok(dev)
     }
 
-    /// The interface with this index in the calling thread's namespace.
+    /// Finds the interface with this index in the calling thread's namespace.
     ///
     /// # Errors
-    /// `ENODEV` when there is none.
+    /// `ENODEV` if no interface has this index.
     pub(crate) fn at(index: c_int) -> io::Result<Netdev> {
         let dev = Netdev { socket: sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?, index };
         dev.request().map(|_| dev)
     }
 
-    /// The index, by which packet sockets know it.
+    /// Returns the interface index, which packet sockets use.
     pub(crate) fn index(&self) -> c_int {
         self.index
     }
@@ -66,7 +66,7 @@ impl Netdev {
         unsafe { sys::ioctl(self.socket.as_fd(), what, r) }
     }
 
-    /// A request about this interface by its present name; an error when it is gone.
+    /// Returns a request with the interface's current name, or an error if the interface no longer exists.
     fn request(&self) -> io::Result<ifreq> {
         // SAFETY: zeros are a valid request.
         let mut r: ifreq = unsafe { std::mem::zeroed() };
@@ -81,30 +81,30 @@ impl Netdev {
         Ok(r)
     }
 
-    /// The present name.
+    /// Returns the current name.
     pub(crate) fn name(&self) -> io::Result<String> {
         let r = self.request()?;
         Ok(r.ifr_name.iter().take_while(|&&c| c != 0).map(|&c| char::from(c as u8)).collect())
     }
 
-    /// Whether it still exists.
+    /// True if the interface still exists.
     pub(crate) fn exists(&self) -> bool {
         self.request().is_ok()
     }
 
-    /// `IFF_UP`, `IFF_RUNNING`, …
+    /// Returns the interface flags: `IFF_UP`, `IFF_RUNNING`, …
     pub(crate) fn flags(&self) -> io::Result<c_int> {
         // SAFETY: the call has set the flags.
         self.get(libc::SIOCGIFFLAGS).map(|r| c_int::from(unsafe { r.ifr_ifru.ifru_flags }))
     }
 
-    /// Whether it is up and has a carrier; an error when it is gone.
+    /// Returns true if the interface is up and has a carrier, or an error if it no longer exists.
     ///
-    /// The kernel may note a change of the carrier as late as a second after it, and until then shows the state before in
-    /// the flags, and drops what is sent without a word. To ask a driver for its link makes the kernel note it now.
+    /// The kernel may notice a carrier change up to a second late. Until then the flags show the old state, and the
+    /// kernel silently drops sent packets. Querying the driver for its link makes the kernel update the flags now.
     pub(crate) fn running(&self) -> io::Result<bool> {
         const ETHTOOL_GLINK: u32 = 0x0a;
-        // `struct ethtool_value`: the command and the answer, which the flags have, too, for drivers that do not know.
+        // `struct ethtool_value`: the command and the answer. The flags hold the answer for all drivers.
         let mut value = [ETHTOOL_GLINK, 0];
         let mut r = self.request()?;
         r.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
@@ -112,7 +112,7 @@ impl Netdev {
         Ok(self.flags()? & libc::IFF_RUNNING != 0)
     }
 
-    /// Sets it up or down.
+    /// Sets the interface up or down.
     pub(crate) fn set_up(&self, up: bool) -> io::Result<()> {
         let flags = self.flags()?;
         let new = if up { flags | libc::IFF_UP } else { flags & !libc::IFF_UP };
@@ -124,7 +124,7 @@ impl Netdev {
         self.call(libc::SIOCSIFFLAGS, &mut r)
     }
 
-    /// The largest network packet, in bytes.
+    /// Returns the MTU in bytes.
     pub(crate) fn mtu(&self) -> io::Result<c_int> {
         // SAFETY: the call has set the MTU.
         self.get(libc::SIOCGIFMTU).map(|r| unsafe { r.ifr_ifru.ifru_mtu })
@@ -136,7 +136,7 @@ impl Netdev {
         self.call(libc::SIOCSIFMTU, &mut r)
     }
 
-    /// The Ethernet address; `None` when it is no Ethernet interface.
+    /// Returns the Ethernet address; `None` if it is not an Ethernet interface.
     pub(crate) fn mac(&self) -> io::Result<Option<[u8; 6]>> {
         let r = self.get(libc::SIOCGIFHWADDR)?;
         // SAFETY: the call has set the hardware address.
@@ -155,7 +155,7 @@ impl Netdev {
         self.call(libc::SIOCSIFHWADDR, &mut r)
     }
 
-    /// Gives it an IPv4 address with a prefix of `len` bits.
+    /// Sets the IPv4 address, with prefix length `len`.
     pub(crate) fn set_ip4(&self, address: Ipv4Addr, len: u8) -> io::Result<()> {
         let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(len.min(32))).unwrap_or(0));
         for (what, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)] {
@@ -171,7 +171,7 @@ impl Netdev {
         Ok(())
     }
 
-    /// The name of its driver; `None` if that does not say.
+    /// Returns the driver's name; `None` if the driver does not report it.
     pub(crate) fn driver(&self) -> Option<String> {
         const ETHTOOL_GDRVINFO: u32 = 3;
         // `struct ethtool_drvinfo`: the command, then the driver's name in 32 bytes.
@@ -184,27 +184,28 @@ impl Netdev {
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// How many receive queues it has.
+    /// Returns the number of receive queues.
     pub(crate) fn rx_queues(&self) -> io::Result<u32> {
         const ETHTOOL_GCHANNELS: u32 = 0x3c;
-        // `struct ethtool_channels`: the command; the most of receive, transmit, other and combined queues; how many there are.
+        // `struct ethtool_channels`: the command; the maximum of receive, transmit, other and combined queues; their
+        // current numbers.
         let mut channels = [ETHTOOL_GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
         let mut r = self.request()?;
         r.ifr_ifru.ifru_data = channels.as_mut_ptr().cast();
         match self.call(libc::SIOCETHTOOL, &mut r) {
             Ok(()) => Ok((channels[5] + channels[8]).max(1)),
-            // A driver that does not know the question has one.
+            // A driver without this query has one queue.
             Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
             Err(e) => Err(e),
         }
     }
 
-    /// Speed in Mbit/s, where the interface has one.
+    /// Returns the speed in Mbit/s, if the driver reports it.
     pub(crate) fn speed_mbps(&self) -> Option<u32> {
         const ETHTOOL_GSET: u32 = 1;
         const UNKNOWN: u32 = 0xffff_ffff;
-        // `struct ethtool_cmd`: 11 words, the first the command. The speed's lower half is in the upper half of the word
-        // at 12 (behind `advertising` and `supported`), its upper half at 28.
+        // `struct ethtool_cmd`: 11 words, the first the command. The speed's lower half is the upper half of the word
+        // at 12 (after `supported` and `advertising`), its upper half is at 28.
         let mut cmd = [0u8; 44];
         cmd[..4].copy_from_slice(&ETHTOOL_GSET.to_ne_bytes());
         let mut r = self.request().ok()?;
@@ -216,19 +217,19 @@ impl Netdev {
     }
 }
 
-/// Names of the interfaces in the calling thread's namespace.
+/// Returns the names of the interfaces in the calling thread's namespace.
 pub(crate) fn names() -> Vec<String> {
     let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     table.lines().filter_map(|l| l.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// Whether a default route of the calling thread's namespace leaves by this interface.
+/// True if a default route of the calling thread's namespace uses this interface.
 pub(crate) fn carries_default_route(name: &str) -> bool {
     let table = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
     default_in_ip4(&table("route"), name) || default_in_ip6(&table("ipv6_route"), name)
 }
 
-/// Looks through `/proc/net/route`: interface, destination, gateway, flags, …, mask at 7.
+/// Searches `/proc/net/route`: interface, destination, gateway, flags, …, mask at 7.
 fn default_in_ip4(table: &str, name: &str) -> bool {
     table
         .lines()
@@ -236,8 +237,8 @@ fn default_in_ip4(table: &str, name: &str) -> bool {
         .any(|w| matches!(w[..], [interface, "00000000", _, _, _, _, _, "00000000", ..] if interface == name))
 }
 
-/// Looks through `/proc/net/ipv6_route`: destination, its length, …, flags at 8, interface. Routes that refuse
-/// (`RTF_REJECT`) lead nowhere.
+/// Searches `/proc/net/ipv6_route`: destination, prefix length, …, flags at 8, interface. Ignores reject routes
+/// (`RTF_REJECT`).
 fn default_in_ip6(table: &str, name: &str) -> bool {
     const RTF_REJECT: u32 = 0x200;
     table.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).any(|w| {

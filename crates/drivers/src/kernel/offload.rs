@@ -1,11 +1,11 @@
-//! Between the virtio header, in which the kernel passes on what is still to be done to a packet, and the packet's own
-//! flags.
+//! Conversion between virtio headers and packet flags. A virtio header describes a packet's unfinished checksum and
+//! segmentation.
 
 use buf::{Flags, Gso, GsoKind, Packet};
 use wire::{TcpHeader, UdpHeader, VirtioNetHeader, virtio};
 
-/// Notes in a packet, whose bytes are there already, what `header` says. Gives the flags that were set, for the frame;
-/// `None` when the header contradicts the packet, which then has to be dropped.
+/// Stores the header's offloads in a packet that already has its bytes. Returns the flags set, for the frame. `None`
+/// means that the header contradicts the packet: the caller must drop it.
 #[must_use]
 pub(crate) fn receive(header: &VirtioNetHeader, packet: &mut Packet<'_>) -> Option<Flags> {
     let mut flags = packet.flags();
@@ -24,8 +24,8 @@ pub(crate) fn receive(header: &VirtioNetHeader, packet: &mut Packet<'_>) -> Opti
             virtio::GSO_UDP_L4 => GsoKind::UdpL4,
             _ => return None,
         };
-        // The header's own word is a hint that is often too large. Segments need a checksum each, so the packet's is
-        // partial, and starts where the transport header does.
+        // The header's `hdr_len` is a hint that is often too large. Every segment needs a checksum, so the packet's
+        // checksum is partial and starts at the transport header.
         if !header.is_csum_partial() || header.gso_size() == 0 {
             return None;
         }
@@ -45,7 +45,7 @@ pub(crate) fn receive(header: &VirtioNetHeader, packet: &mut Packet<'_>) -> Opti
     Some(flags)
 }
 
-/// The header that passes on what is still to be done to a packet.
+/// Returns the virtio header with the packet's pending offloads.
 #[inline]
 pub(crate) fn transmit(packet: &Packet<'_>) -> VirtioNetHeader {
     let flags = packet.flags();
@@ -84,7 +84,7 @@ mod tests {
             .build()
     }
 
-    /// Fills a packet, and gives what became of it.
+    /// Passes a packet through `receive` and `transmit`. Returns the flags and the resulting header.
     fn pass(bytes: &[u8], header: VirtioNetHeader) -> Option<(Flags, VirtioNetHeader)> {
         let mut cache = Pool::new(8).unwrap().cache();
         let mut frame = Frame::new();
@@ -119,7 +119,7 @@ mod tests {
         refused(csum(34, 219));
         refused(csum(u16::MAX, u16::MAX));
         refused(csum(34, 16).with_gso(virtio::GSO_TCPV4, 54, 0));
-        // UDP, to be cut into fragments (obsolete), and a type that is none.
+        // UDP fragmentation (obsolete), and an undefined type.
         refused(csum(34, 16).with_gso(3, 54, 100));
         refused(csum(34, 16).with_gso(2, 54, 100));
         refused(csum(240, 2).with_gso(virtio::GSO_TCPV4, 54, 100));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any header about any bytes: what is accepted lies within the packet.
+        /// For any header and any bytes, accepted offsets lie within the packet.
         #[test]
         fn offsets_stay_within_the_packet(header: [u8; 10], bytes in prop::collection::vec(any::<u8>(), 14..300)) {
             if let Some((flags, out)) = pass(&bytes, VirtioNetHeader(header)) {

@@ -1,4 +1,4 @@
-//! Files that are passed by sockets.
+//! Passing files over UNIX sockets.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -7,29 +7,29 @@ use libc::c_int;
 
 use super::sys;
 
-/// The most files of one message (the kernel's `SCM_MAX_FD`). There is room for all: the kernel itself would close those
-/// without room, in the middle of the system call.
+/// Most files in one message (the kernel's `SCM_MAX_FD`). The buffer has room for all: the kernel would close files
+/// without room inside the system call.
 const MOST: usize = 253;
 
-/// Room for the control message with the files.
+/// Buffer for the control message with the files.
 #[repr(C)]
 struct Control {
     head: libc::cmsghdr,
     files: [c_int; MOST + 1],
 }
 
-/// What was received in one piece.
+/// A received message.
 pub(crate) struct Piece {
-    /// Bytes that were received.
+    /// Number of bytes received.
     pub(crate) len: usize,
-    /// True if there were more.
+    /// True if the message was longer than the buffer.
     pub(crate) cut: bool,
     pub(crate) files: Vec<OwnedFd>,
-    /// True if there was no descriptor for some of its files.
+    /// True if the process had no free descriptor for some of the files.
     pub(crate) files_lost: bool,
 }
 
-/// Two sockets that are connected with each other.
+/// Returns two connected sockets.
 pub(crate) fn pair() -> io::Result<[OwnedFd; 2]> {
     let mut ends = [0; 2];
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
@@ -39,10 +39,10 @@ pub(crate) fn pair() -> io::Result<[OwnedFd; 2]> {
     Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }))
 }
 
-/// Sends bytes with copies of files, of which there are at most 253, and does not wait; gives how many bytes.
+/// Sends bytes and copies of at most 253 files without blocking. Returns the number of bytes sent.
 ///
 /// # Errors
-/// `WouldBlock` when there is no room for them.
+/// `WouldBlock` if the socket buffer is full.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<usize> {
     let mut part = sys::iovec(bytes);
     let mut message = sys::message();
@@ -56,7 +56,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>
         let places = control.files.get_mut(..files.len()).ok_or(io::ErrorKind::InvalidInput)?;
         places.iter_mut().zip(files).for_each(|(place, file)| *place = file.as_raw_fd());
         message.msg_control = (&raw mut control).cast();
-        // With the padding up to a multiple of 8.
+        // Including the padding to a multiple of 8.
         message.msg_controllen = len.next_multiple_of(8) as _;
         const { assert!(size_of::<BorrowedFd<'_>>() == size_of::<c_int>()) };
         const { assert!(size_of::<Control>() == size_of::<libc::cmsghdr>() + (MOST + 1) * size_of::<c_int>()) };
@@ -66,10 +66,10 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>
     sys::check(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, flags) })
 }
 
-/// Receives what comes next; no bytes at the end. `wait` says whether to wait for it.
+/// Receives the next message; `len` is 0 at the end of the stream. If `wait`, blocks until a message arrives.
 ///
 /// # Errors
-/// `WouldBlock` when nothing is there.
+/// `WouldBlock` if no message is there.
 pub(crate) fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8], wait: bool) -> io::Result<Piece> {
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     // SAFETY: zeros are a valid record.

@@ -1,4 +1,4 @@
-//! Taking an interface of the kernel for a port of the router.
+//! Kernel interfaces used as ports of the router.
 
 use std::fmt;
 use std::io;
@@ -13,17 +13,17 @@ use crate::guardian::{Guardian, Loan};
 /// Why an interface cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// There is none of this name; these there are.
+    /// No interface has this name; the second field lists the existing interfaces.
     NotFound(String, Vec<String>),
-    /// It is not an Ethernet interface.
+    /// The interface is not an Ethernet interface.
     NotEthernet(String),
-    /// The default route leaves by it.
+    /// The machine's default route uses the interface.
     DefaultRoute(String),
-    /// Another process uses it so that the kernel hears nothing.
+    /// Another process has claimed the interface exclusively.
     InUse(String),
-    /// The configuration asks for something impossible.
+    /// The configuration is not possible.
     Impossible(String),
-    /// The kernel refused something.
+    /// The kernel refused this step with this error.
     Refused(&'static str, io::Error),
 }
 
@@ -31,15 +31,15 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::NotFound(name, there) => {
-                write!(f, "there is no interface {name} here; there are: {}", there.join(", "))
+                write!(f, "no interface is named {name}; existing interfaces: {}", there.join(", "))
             }
             OpenError::NotEthernet(name) => write!(f, "{name} is not an Ethernet interface"),
             OpenError::DefaultRoute(name) => {
                 write!(
                     f,
-                    "{name} carries this machine's default route: taking it would cut the machine off. "
+                    "{name} carries this machine's default route: taking it may cut off remote access. "
                 )?;
-                write!(f, "If that is meant, force it")
+                write!(f, "To take it anyway, use the force option")
             }
             OpenError::InUse(name) => {
                 write!(
@@ -49,8 +49,8 @@ impl fmt::Display for OpenError {
             }
             OpenError::Impossible(what) => f.write_str(what),
             OpenError::Refused(what, e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                write!(f, "{what}: {e}. It needs CAP_NET_RAW and CAP_NET_ADMIN, and for AF_XDP CAP_BPF: ")?;
-                write!(f, "where that is not to be had, take it as a host-interface")
+                write!(f, "{what}: {e}. Grant CAP_NET_RAW and CAP_NET_ADMIN, and for AF_XDP CAP_BPF, ")?;
+                write!(f, "or use a host-interface instead of AF_XDP")
             }
             OpenError::Refused(what, e) => write!(f, "{what}: {e}"),
         }
@@ -66,16 +66,17 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// The interface of this name in the calling thread's namespace, and its Ethernet address.
+/// Returns the interface of this name in the calling thread's namespace, and its Ethernet address.
 ///
 /// # Errors
-/// When there is none, it is no Ethernet interface, or the machine's default route leaves by it and `force` is not given.
+/// If it does not exist or is not an Ethernet interface, or if the machine's default route uses it and `force` is not
+/// set.
 pub(crate) fn find(name: &str, force: bool) -> Result<(Netdev, [u8; 6]), OpenError> {
     let dev = Netdev::find(name).map_err(|e| match e.raw_os_error() {
         Some(libc::ENODEV) => OpenError::NotFound(name.to_owned(), netdev::names()),
-        _ => OpenError::Refused("looking for the interface", e),
+        _ => OpenError::Refused("cannot look up the interface", e),
     })?;
-    let mac = dev.mac().map_err(|e| OpenError::Refused("asking for the interface's properties", e))?;
+    let mac = dev.mac().map_err(|e| OpenError::Refused("cannot read the interface's properties", e))?;
     let Some(mac) = mac else { return Err(OpenError::NotEthernet(name.to_owned())) };
     if !force && netdev::carries_default_route(name) {
         return Err(OpenError::DefaultRoute(name.to_owned()));
@@ -83,41 +84,41 @@ pub(crate) fn find(name: &str, force: bool) -> Result<(Netdev, [u8; 6]), OpenErr
     Ok((dev, mac))
 }
 
-/// An interface of the kernel that was taken. It is given back as it was found when this is dropped.
+/// A kernel interface taken by the router. Dropping it restores the interface.
 pub(crate) struct Port {
     dev: Arc<Netdev>,
     loan: Loan,
 }
 
 impl Port {
-    /// Remembers how the interface is now.
+    /// Takes an interface and records its current state.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the kernel does not report the state.
     pub(crate) fn new(dev: Netdev) -> Result<Port, OpenError> {
         let dev = Arc::new(dev);
         let loan = Loan::new(dev.clone());
-        let loan = loan.map_err(|e| OpenError::Refused("asking for the interface's properties", e))?;
+        let loan = loan.map_err(|e| OpenError::Refused("cannot read the interface's properties", e))?;
         Ok(Port { dev, loan })
     }
 
-    /// The interface.
+    /// Returns the interface.
     pub(crate) fn dev(&self) -> &Arc<Netdev> {
         &self.dev
     }
 
-    /// The MTU that it had, in bytes.
+    /// Returns the MTU in bytes that the interface had when it was taken.
     pub(crate) fn mtu(&self) -> i32 {
         self.loan.mtu()
     }
 
-    /// Sets it up or down.
+    /// Sets the interface up or down.
     pub(crate) fn set_admin(&mut self, up: bool) -> io::Result<()> {
         self.dev.set_up(up)
     }
 
-    /// Lets the kernel send packets of up to `mtu` bytes. The kernel's MTU is a limit to ours: it is raised where it has to
-    /// be. It is never lowered, because larger packets that come do no harm.
+    /// Raises the kernel's MTU to at least `mtu` bytes, because it limits packets to send. Never lowers it: larger
+    /// received packets do no harm.
     pub(crate) fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
         match self.dev.mtu()? < i32::from(mtu) {
             true => self.dev.set_mtu(mtu.into()),
@@ -125,12 +126,12 @@ impl Port {
         }
     }
 
-    /// Takes any address: the interface listens to all, and whoever sends says from which.
+    /// Accepts any address: the interface is in promiscuous mode, and the router writes the source address itself.
     pub(crate) fn set_mac(&mut self) -> io::Result<()> {
         if self.dev.exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
     }
 
-    /// The link now.
+    /// Returns the current link state.
     pub(crate) fn link(&mut self) -> Link {
         match self.dev.running() {
             Ok(carrier) => Link { present: true, carrier, speed_mbps: self.dev.speed_mbps() },
@@ -138,21 +139,21 @@ impl Port {
         }
     }
 
-    /// Has `guardian` give it back, should this process end without doing so.
+    /// Registers the interface with `guardian`, which restores it if this process ends without restoring it.
     pub(crate) fn guard(&mut self, guardian: &Guardian) {
         self.loan.guard(guardian);
     }
 
-    /// Which interface it is, for those who knew it by `name`.
+    /// Returns the interface's current name for display; `name` is the configured one.
     pub(crate) fn describe(&self, name: &str) -> (&'static str, String) {
         ("host interface", self.dev.name().unwrap_or_else(|_| format!("{name} (gone)")))
     }
 }
 
-/// Has the interface let in packets to all addresses, for as long as the packet socket lives.
+/// Keeps the interface in promiscuous mode while the packet socket lives.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// If the kernel refuses.
 pub(crate) fn promiscuous(socket: BorrowedFd<'_>, dev: &Netdev) -> io::Result<()> {
     let all = libc::packet_mreq {
         mr_ifindex: dev.index(),
@@ -163,10 +164,10 @@ pub(crate) fn promiscuous(socket: BorrowedFd<'_>, dev: &Netdev) -> io::Result<()
     sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, all)
 }
 
-/// As [`promiscuous`], with a socket that does nothing else.
+/// Returns a socket that keeps the interface in promiscuous mode while it lives.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// If the kernel refuses.
 pub(crate) fn listen_to_all(dev: &Netdev) -> io::Result<OwnedFd> {
     let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
     promiscuous(socket.as_fd(), dev)?;

@@ -1,4 +1,4 @@
-//! Room for one packet of any size that the kernel may hand over, for reads that give one packet each.
+//! A buffer for one packet of any size, for system calls that return one packet each.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -8,24 +8,24 @@ use wire::VirtioNetHeader;
 
 use super::{offload, sys};
 
-/// The largest IP packet, and link headers with two tags.
+/// Size of the largest IP packet with link headers and two VLAN tags.
 const LARGEST: usize = 65_535 + 22;
-/// What a control message begins with: length, level and type (`struct cmsghdr`).
+/// Size of a control message's header: length, level and type (`struct cmsghdr`).
 const CONTROL: usize = size_of::<libc::cmsghdr>();
 
-/// A packet as it was read.
+/// The packet read last.
 pub(crate) struct Scratch {
     header: [u8; VirtioNetHeader::LEN],
     bytes: Box<[u8]>,
     control: [u64; 8],
 }
 
-/// What is known of the packet in the scratch.
+/// Metadata of the packet in the scratch buffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Received {
-    /// Bytes of the packet.
+    /// Length of the packet in bytes.
     len: usize,
-    /// The tag that a packet socket took out of it.
+    /// The VLAN tag that a packet socket removed from the packet.
     tag: Option<[u8; 4]>,
 }
 
@@ -37,7 +37,7 @@ impl Scratch {
     /// Reads a packet from a tap device.
     ///
     /// # Errors
-    /// `WouldBlock` when there is none.
+    /// `WouldBlock` if no packet is there.
     pub(crate) fn read(&mut self, fd: BorrowedFd<'_>) -> io::Result<Received> {
         let parts = [sys::iovec(&self.header), sys::iovec(&self.bytes)];
         // SAFETY: both parts are borrowed mutably through self, and live through the call.
@@ -45,10 +45,10 @@ impl Scratch {
         Ok(Received { len: n.saturating_sub(self.header.len()), tag: None })
     }
 
-    /// Reads a packet from a packet socket. `None` when it is larger than any IP packet.
+    /// Reads a packet from a packet socket. Returns `None` if it is larger than any IP packet.
     ///
     /// # Errors
-    /// `WouldBlock` when there is none.
+    /// `WouldBlock` if no packet is there.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<Option<Received>> {
         let mut parts = [sys::iovec(&self.header), sys::iovec(&self.bytes)];
         let mut message = sys::message();
@@ -66,7 +66,7 @@ impl Scratch {
         Ok(Some(Received { len, tag }))
     }
 
-    /// Fills the last packet of a frame with what was read, see [`fill_last`].
+    /// Fills the last packet of a frame with the packet read, see [`fill_last`].
     #[must_use]
     pub(crate) fn fill_last(&self, received: Received, frame: &mut Frame, cache: &mut Cache) -> bool {
         let header = VirtioNetHeader(self.header);
@@ -74,7 +74,7 @@ impl Scratch {
     }
 }
 
-/// The auxiliary data of a packet socket in the control messages, of which it is the only one.
+/// Returns the auxiliary data of a packet socket, the only control message.
 fn auxiliary(control: &[u64; 8], len: usize) -> Option<libc::tpacket_auxdata> {
     const LEN: usize = CONTROL + size_of::<libc::tpacket_auxdata>();
     const { assert!(LEN <= 64) };
@@ -87,7 +87,7 @@ fn auxiliary(control: &[u64; 8], len: usize) -> Option<libc::tpacket_auxdata> {
     is.then_some(data)
 }
 
-/// The tag that a packet socket took out of a packet, as it was there.
+/// Returns the VLAN tag that a packet socket removed from a packet, in wire format.
 pub(crate) fn tag(status: u32, tpid: u16, tci: u16) -> Option<[u8; 4]> {
     let valid = |bit| status & bit != 0;
     let tpid = if valid(libc::TP_STATUS_VLAN_TPID_VALID) { tpid } else { libc::ETH_P_8021Q as u16 };
@@ -95,9 +95,9 @@ pub(crate) fn tag(status: u32, tpid: u16, tci: u16) -> Option<[u8; 4]> {
     valid(libc::TP_STATUS_VLAN_VALID).then_some([a, b, c, d])
 }
 
-/// Fills the last packet of a frame, which is new and empty, with these bytes: the tag goes behind the Ethernet
-/// addresses, and what the header says into the flags. `false` when there are not enough buffers or the header
-/// contradicts the packet; the packet is freed then.
+/// Fills the last packet of a frame, new and empty, with these bytes. Inserts the tag after the Ethernet addresses
+/// and sets the flags from the header. Returns `false`, and frees the packet, if buffers run out or the header
+/// contradicts the packet.
 #[must_use]
 #[inline]
 pub(crate) fn fill_last(
@@ -125,7 +125,7 @@ pub(crate) fn fill_last(
     match flags {
         Some(flags) => frame.note(flags),
         None => {
-            // What there is of the chain is freed with the head: the frame has to know that there may be one.
+            // The partial chain is freed with the head, so the frame must know that the packet may be chained.
             frame.note(Flags::CHAINED);
             frame.truncate(last, cache);
         }

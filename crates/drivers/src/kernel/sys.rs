@@ -1,4 +1,4 @@
-//! System calls, as Rust wants them.
+//! Safe wrappers of system calls.
 
 use std::ffi::CStr;
 use std::io;
@@ -10,31 +10,31 @@ use libc::{c_int, c_uint, c_ulong, c_void};
 
 use super::apart;
 
-/// The result of a call that returns -1 when it failed.
+/// Converts the result of a call that returns -1 on failure.
 pub(crate) fn check(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Lowers the priority of this thread, whose work for strangers may take the kernel long. Where processors are scarce it gets a tenth of
-/// a worker's time: enough to release a lock of the kernel's soon.
+/// Lowers the priority of this thread, because its kernel work for untrusted peers may take long. On a busy core it
+/// gets a tenth of a worker's time: enough to release kernel locks soon.
 pub(crate) fn give_way_to_workers() {
     const NICE: c_int = 10;
     // SAFETY: no memory is involved. 0 is the calling thread, and every process may lower its priority.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
 }
 
-/// A socket that is not passed on to other programs. The protocol is in network order for packet sockets.
+/// Opens a socket that other programs do not inherit. The protocol of packet sockets is in network byte order.
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     socket_of_strangers(domain, kind, protocol).map(apart::above)
 }
 
-/// As [`socket`], for one that strangers may have the other end of: they may send files.
+/// Opens a socket as [`socket`] does, for untrusted peers, which may send files.
 pub(crate) fn socket_of_strangers(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
     new_fd(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })
 }
 
-/// An empty file in memory, which is not passed on to other programs.
+/// Creates an empty file in memory that other programs do not inherit.
 pub(crate) fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: the name is a string that ends with a zero.
     let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) } as isize)?;
@@ -42,10 +42,10 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 
-/// Plain data that the kernel takes and gives: integers without padding, all of whose bit patterns are valid.
+/// Plain data exchanged with the kernel: integers without padding, for which every bit pattern is valid.
 ///
 /// # Safety
-/// The implementer vouches for that.
+/// The implementer guarantees these properties.
 pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: integers.
 unsafe impl Plain for c_int {}
@@ -102,17 +102,17 @@ pub(crate) fn option<T: Plain>(fd: BorrowedFd<'_>, level: c_int, option: c_int) 
     Ok(unsafe { value.assume_init() })
 }
 
-/// Makes the kernel refuse files that are passed by a socket, or by one that is accepted from it. The sender gets `EPERM`.
+/// Makes the kernel refuse files passed over a socket, or over sockets accepted from it. The sender gets `EPERM`.
 ///
 /// # Errors
-/// Where the kernel cannot (before Linux 6.16).
+/// If the kernel does not support this (before Linux 6.16).
 pub fn refuse_files(socket: BorrowedFd<'_>) -> io::Result<()> {
     /// `include/uapi/asm-generic/socket.h`.
     const SO_PASSRIGHTS: c_int = 83;
     set_option::<c_int>(socket, libc::SOL_SOCKET, SO_PASSRIGHTS, 0)
 }
 
-/// The error that waits on a socket, taken from it.
+/// Takes the pending error of a socket.
 pub(crate) fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     match option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_ERROR) {
         Ok(0) => None,
@@ -121,12 +121,12 @@ pub(crate) fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     }
 }
 
-/// Asks for a socket buffer of `bytes`, more than the system's limit where that is allowed.
+/// Sets a socket buffer to `bytes`, above the system's limit if permitted.
 pub(crate) fn buffer(fd: BorrowedFd<'_>, force: c_int, ask: c_int, bytes: c_int) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, force, bytes).or_else(|_| set_option(fd, libc::SOL_SOCKET, ask, bytes))
 }
 
-/// Limits how long a read from a socket waits.
+/// Sets the time limit for reads from a socket.
 pub(crate) fn timeout(fd: BorrowedFd<'_>, time: Duration) -> io::Result<()> {
     let time = libc::timeval { tv_sec: time.as_secs() as _, tv_usec: time.subsec_micros().into() };
     set_option(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, time)
@@ -144,7 +144,7 @@ pub(crate) unsafe fn bind<T>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> 
     check(r as isize).map(|_| ())
 }
 
-/// An `ioctl` with one argument.
+/// Calls `ioctl` with a pointer argument.
 ///
 /// # Safety
 /// `argument` is what `request` takes, and what it points to lives through the call.
@@ -154,7 +154,7 @@ pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: *m
     check(r as isize).map(|_| ())
 }
 
-/// An `ioctl` whose argument is a number.
+/// Calls `ioctl` with a numeric argument.
 ///
 /// # Safety
 /// `request` takes a number, not an address.
@@ -164,15 +164,15 @@ pub(crate) unsafe fn ioctl_number(fd: BorrowedFd<'_>, request: c_ulong, argument
     check(r as isize).map(|_| ())
 }
 
-/// Moves the calling thread, and nothing else, into a network namespace.
+/// Moves only the calling thread into a network namespace.
 pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no memory is involved.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } as isize).map(|_| ())
 }
 
-/// Makes a child that is about to run another program a process apart: in a session of its own, deaf to the signals that
-/// are meant to end a program (SIGABRT: a service manager's watchdog sends it to all of a service), and with no file open
-/// but the first three. Makes system calls only, so that it may be called between `fork` and `exec`.
+/// Detaches a child process between `fork` and `exec`. The child gets its own session and ignores termination
+/// signals. SIGABRT is among them, because a service manager's watchdog sends it to all processes of a service. Only
+/// the first three files stay open. Makes system calls only, as required between `fork` and `exec`.
 pub(crate) fn apart() -> io::Result<()> {
     // SAFETY: no memory is involved, but for the dispositions of signals. Files are closed by `exec` only, when nobody is
     // left who has them.
@@ -181,33 +181,33 @@ pub(crate) fn apart() -> io::Result<()> {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGABRT] {
             libc::signal(signal, libc::SIG_IGN);
         }
-        // What this program opens is closed anyhow. This is for files that it was started with, and for Linux 5.11.
+        // This program's files are close-on-exec anyway. This covers inherited files, and Linux 5.11.
         let (first, last) = (libc::STDERR_FILENO as c_uint + 1, c_uint::MAX);
         libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC);
     }
     Ok(())
 }
 
-/// Writes to a socket.
+/// Writes bytes to a socket. Returns the number written.
 pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the bytes live through the call.
     check(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) })
 }
 
-/// Reads from a socket, at most for the time that its options allow.
+/// Reads from a socket, within the socket's time limit. Returns the number of bytes read.
 pub(crate) fn recv(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most as many bytes as there are.
     check(unsafe { libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) })
 }
 
-/// Which way a socket without data in its calls is to go on.
+/// The direction that a wakeup call resumes.
 #[derive(Clone, Copy)]
 pub(crate) enum Nudge {
     Receive,
     Send,
 }
 
-/// Calls the kernel for a socket that shares rings with it, without data and without waiting.
+/// Makes the kernel process a socket's shared rings, without data and without blocking.
 pub(crate) fn nudge(fd: BorrowedFd<'_>, which: Nudge) -> io::Result<()> {
     // SAFETY: no bytes are read or written, and no address is given.
     let r = unsafe {
@@ -219,12 +219,12 @@ pub(crate) fn nudge(fd: BorrowedFd<'_>, which: Nudge) -> io::Result<()> {
     check(r).map(|_| ())
 }
 
-/// A part of memory for `readv`, `sendmsg` and the like.
+/// Returns a memory part for `readv`, `sendmsg` and similar calls.
 pub(crate) fn iovec(bytes: &[u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<c_void>(), iov_len: bytes.len() }
 }
 
-/// A message without anything. All its pointers are null.
+/// Returns an empty message header. All its pointers are null.
 pub(crate) fn message() -> libc::msghdr {
     // SAFETY: null pointers and zeros are a valid message.
     unsafe { mem::zeroed() }
@@ -236,19 +236,19 @@ fn new_fd(result: c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 
-/// A new event descriptor, whose reads and writes do not wait.
+/// Creates an event descriptor with non-blocking reads and writes.
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
     new_fd(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
 }
 
-/// A new set of files to be watched.
+/// Creates an epoll set.
 pub(crate) fn epoll() -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
     new_fd(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
 }
 
-/// Watches `fd`, whose events will come with this number.
+/// Adds `fd` to the epoll set. Its events carry `number`.
 pub(crate) fn epoll_add(
     epoll: BorrowedFd<'_>,
     fd: BorrowedFd<'_>,
@@ -261,15 +261,15 @@ pub(crate) fn epoll_add(
     check(r as isize).map(|_| ())
 }
 
-/// Watches `fd` no longer.
+/// Removes `fd` from the epoll set.
 pub(crate) fn epoll_remove(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) {
     let none = std::ptr::null_mut();
-    // It fails only for a file that is not watched.
+    // This fails only if `fd` is not in the set.
     // SAFETY: this operation takes no event.
     unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd.as_raw_fd(), none) };
 }
 
-/// What has happened, at most as much as there is room for; never waits.
+/// Takes pending events, as many as fit, without blocking. Returns their number.
 pub(crate) fn epoll_take(epoll: BorrowedFd<'_>, events: &mut [libc::epoll_event]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most as many events as there is room for.
     let r = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as c_int, 0) };

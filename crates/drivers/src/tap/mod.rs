@@ -1,8 +1,7 @@
-//! `tap`: a cable between the router and this machine's own stack (`/dev/net/tun`).
+//! `tap`: a virtual link between the router and this machine's kernel stack (`/dev/net/tun`).
 //!
-//! The host's end is an ordinary network interface, made here and gone with the device. Packets come and go one a
-//! system call, each with a virtio header, so that segments that are to be cut and checksums that are to be completed
-//! are passed on as they are, both ways.
+//! The host's end is an ordinary network interface, created and removed with the device. Each system call carries one
+//! packet with a virtio header, which keeps GSO packets and partial checksums as they are in both directions.
 
 mod queue;
 
@@ -24,33 +23,33 @@ use crate::kernel::netdev::{self, Netdev};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
 
-/// Name of the node that polls these devices.
+/// Name of the input node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "tap-input";
-/// Refuse a name that there is already (`linux/if_tun.h`).
+/// Fail if the name is taken (`linux/if_tun.h`).
 const IFF_TUN_EXCL: c_int = 0x8000;
 
-/// What is asked for.
+/// Configuration of a tap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Name of the host's end.
+    /// Name of the host's interface.
     pub host_name: String,
-    /// The network namespace that the host's end is in: a path, or a name as `ip netns` keeps them. `None`: the
-    /// calling thread's.
+    /// The network namespace of the host's interface: a path, or a name known to `ip netns`. `None` means the calling
+    /// thread's namespace.
     pub host_namespace: Option<PathBuf>,
-    /// Ethernet address of the host's end; `None`: one that the kernel chooses.
+    /// Ethernet address of the host's interface; `None` lets the kernel choose one.
     pub host_mac: Option<[u8; 6]>,
-    /// Address and prefix length of the host's end.
+    /// IPv4 address and prefix length of the host's interface.
     pub host_ip4: Option<(Ipv4Addr, u8)>,
-    /// Ethernet address of this end; `None`: one that is derived from the host's.
+    /// Ethernet address of the router's end; `None` derives one from the kernel's choice for the host.
     pub mac: Option<[u8; 6]>,
-    /// The largest network packet of both ends, in bytes.
+    /// MTU of both ends in bytes.
     pub mtu: u16,
-    /// Whether packets that are still to be cut, of up to 64 KiB, pass in either direction.
+    /// True to pass GSO packets of up to 64 KiB in both directions.
     pub gso: bool,
 }
 
 impl Config {
-    /// A tap whose host's end has this name, with segmentation offload and the MTU of Ethernet.
+    /// Returns the defaults for a tap with this host interface: segmentation offload and an MTU of 1,500 bytes.
     pub fn new(host_name: impl Into<String>) -> Config {
         Config {
             host_name: host_name.into(),
@@ -64,16 +63,16 @@ impl Config {
     }
 }
 
-/// Why a tap cannot be made: what was tried, and what the kernel said.
+/// Why a tap cannot be opened: the failed step, and the kernel's error.
 #[derive(Debug)]
 pub struct OpenError(String, io::Error);
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.1.kind() {
-            io::ErrorKind::PermissionDenied => ". It needs CAP_NET_ADMIN, and access to /dev/net/tun",
-            io::ErrorKind::NotFound => ". The machine has no tap devices, or no such namespace",
-            io::ErrorKind::ResourceBusy => ". There is an interface with this name already",
+            io::ErrorKind::PermissionDenied => ". Grant CAP_NET_ADMIN and access to /dev/net/tun",
+            io::ErrorKind::NotFound => ". Load the tun module, or create the namespace",
+            io::ErrorKind::ResourceBusy => ". The name is taken: choose another",
             _ => "",
         };
         write!(f, "{}: {}{why}", self.0, self.1)
@@ -86,22 +85,23 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Makes a tap. Its host's end is up, but without carrier until the device is
-/// [set up](crate::DeviceControl::set_admin).
+/// Creates a tap. The host's interface is up, but has no carrier until the device is [set
+/// up](crate::DeviceControl::set_admin).
 ///
 /// # Errors
-/// When the kernel refuses, for want of rights or because the name is taken; nothing is left then.
+/// If the kernel refuses, for missing privileges or a name that is taken. Nothing is left behind then.
 pub fn open(config: &Config) -> Result<Device, OpenError> {
     let made = match &config.host_namespace {
         None => make(config),
-        // A thread of its own enters the namespace, so that no other has to find its way back.
+        // A separate thread enters the namespace, so no other thread has to switch back.
         Some(namespace) => std::thread::scope(|scope| {
-            let failed = |e| OpenError(format!("entering the network namespace {}", namespace.display()), e);
+            let failed =
+                |e| OpenError(format!("cannot enter the network namespace {}", namespace.display()), e);
             let file =
                 apart::open(&namespace_file(namespace), apart::PATIENCE, open_namespace).map_err(failed)?;
             let inside = move || sys::enter_network(file.as_fd()).map_err(failed).and_then(|()| make(config));
             scope.spawn(inside).join().unwrap_or_else(|_| {
-                Err(OpenError("entering the namespace".into(), io::ErrorKind::Other.into()))
+                Err(OpenError("cannot enter the network namespace".into(), io::ErrorKind::Other.into()))
             })
         }),
     };
@@ -129,7 +129,7 @@ struct Made {
     mac: [u8; 6],
 }
 
-/// The file of a network namespace that is given by a path, or by a name as `ip netns` keeps them.
+/// Returns the file of a network namespace given by a path, or by a name known to `ip netns`.
 pub fn namespace_file(namespace: &Path) -> PathBuf {
     match namespace.components().count() {
         1 => Path::new("/run/netns").join(namespace),
@@ -137,21 +137,21 @@ pub fn namespace_file(namespace: &Path) -> PathBuf {
     }
 }
 
-/// Opens the [file](namespace_file) of a network namespace. Call it on a thread that may wait.
+/// Opens the [file](namespace_file) of a network namespace. May block.
 ///
 /// # Errors
-/// The system refuses.
+/// If the system refuses.
 pub fn open_namespace(file: &Path) -> io::Result<File> {
-    // Should it be a pipe, nobody waits for its other end.
+    // If the file is a pipe, the open does not wait for the other end.
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(file)
 }
 
-/// Makes the device in the calling thread's namespace.
+/// Creates the device in the calling thread's namespace.
 fn make(config: &Config) -> Result<Made, OpenError> {
     let name = &config.host_name;
-    let failed = |what: &'static str| move |e| OpenError(format!("{what} {name}"), e);
-    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "the name is empty or too long");
-    let mut request = netdev::request(name).ok_or_else(invalid).map_err(failed("making the tap"))?;
+    let failed = |what: &'static str| move |e| OpenError(format!("cannot {what} {name}"), e);
+    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "the name must have 1 to 15 characters");
+    let mut request = netdev::request(name).ok_or_else(invalid).map_err(failed("create the tap"))?;
 
     let tun = OpenOptions::new()
         .read(true)
@@ -159,33 +159,33 @@ fn make(config: &Config) -> Result<Made, OpenError> {
         .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
         .open("/dev/net/tun")
         .map(|tun| File::from(apart::above(tun.into())))
-        .map_err(failed("opening /dev/net/tun for"))?;
+        .map_err(failed("open /dev/net/tun for"))?;
     let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | IFF_TUN_EXCL;
     request.ifr_ifru.ifru_flags = flags as i16;
     // SAFETY: this call takes an ifreq.
     unsafe { sys::ioctl(tun.as_fd(), libc::TUNSETIFF as c_ulong, &mut request) }
-        .map_err(failed("making the tap"))?;
-    offloads(&tun, config.gso).map_err(failed("setting the offloads of"))?;
-    carrier(&tun, false).map_err(failed("taking the carrier from"))?;
+        .map_err(failed("create the tap"))?;
+    offloads(&tun, config.gso).map_err(failed("set the offloads of"))?;
+    carrier(&tun, false).map_err(failed("remove the carrier of"))?;
 
-    let dev = Netdev::find(name).map_err(failed("looking for"))?;
-    let own = dev.mac().map_err(failed("asking for the address of"))?.unwrap_or_default();
-    // The kernel's choice is random. The same number under another prefix is as random, and differs.
+    let dev = Netdev::find(name).map_err(failed("find"))?;
+    let own = dev.mac().map_err(failed("read the Ethernet address of"))?.unwrap_or_default();
+    // The kernel chooses a random address. The same random bytes under another prefix give a different address.
     let [_, _, random @ ..] = own;
     let mut mac = [2, 0xfe, random[0], random[1], random[2], random[3]];
     mac[5] ^= u8::from(Some(mac) == config.host_mac || mac == own);
     if let Some(mac) = config.host_mac {
-        dev.set_mac(mac).map_err(failed("setting the address of"))?;
+        dev.set_mac(mac).map_err(failed("set the Ethernet address of"))?;
     }
-    dev.set_mtu(config.mtu.into()).map_err(failed("setting the MTU of"))?;
+    dev.set_mtu(config.mtu.into()).map_err(failed("set the MTU of"))?;
     if let Some((address, len)) = config.host_ip4 {
-        dev.set_ip4(address, len).map_err(failed("setting the IPv4 address of"))?;
+        dev.set_ip4(address, len).map_err(failed("set the IPv4 address of"))?;
     }
-    dev.set_up(true).map_err(failed("setting up"))?;
+    dev.set_up(true).map_err(failed("set up"))?;
     Ok(Made { tun, dev, mac: config.mac.unwrap_or(mac) })
 }
 
-/// Says what the host may hand over: always partial checksums, with `gso` packets that are still to be cut.
+/// Sets the offloads that the host may use: always partial checksums, and GSO packets if `gso`.
 fn offloads(tun: &File, gso: bool) -> io::Result<()> {
     let tcp = libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     let udp = libc::TUN_F_USO4 | libc::TUN_F_USO6;
@@ -195,12 +195,12 @@ fn offloads(tun: &File, gso: bool) -> io::Result<()> {
     };
     match gso {
         false => set(libc::TUN_F_CSUM),
-        // Kernels before 6.2 know no segmentation of UDP.
+        // Kernels before 6.2 do not support UDP segmentation.
         true => set(libc::TUN_F_CSUM | tcp | udp).or_else(|_| set(libc::TUN_F_CSUM | tcp)),
     }
 }
 
-/// Plugs the cable in, or pulls it out, as the host sees it.
+/// Sets or removes the carrier of the host's interface.
 fn carrier(tun: &File, on: bool) -> io::Result<()> {
     let mut on = c_int::from(on);
     // SAFETY: this call takes the address of an int.
@@ -223,7 +223,7 @@ impl DeviceControl for Control {
     }
 
     fn set_mac(&mut self, _: [u8; 6]) -> io::Result<()> {
-        // A cable does not look at addresses.
+        // A tap passes every address.
         if self.dev.exists() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
     }
 

@@ -1,4 +1,4 @@
-//! The queues of a tap: one packet a system call.
+//! The queues of a tap: one packet per system call.
 
 use std::fs::File;
 use std::io;
@@ -10,14 +10,14 @@ use buf::{Cache, Frame, Gone, Lost, Packet, RxQueue, TxCaps, TxQueue, Unsent};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::{offload, sys};
 
-/// Segments of the longest chain there should be, 64 KiB in buffers of 2,112 bytes, and as many again.
+/// Most segments of a packet: twice the number that 64 KiB need in buffers of 2,112 bytes.
 const PARTS: usize = 64;
 
 pub(super) struct TapRx {
     pub(super) tun: Arc<File>,
     pub(super) scratch: Scratch,
     pub(super) name: String,
-    /// Packets of no use, not yet told.
+    /// Unusable packets not yet reported.
     pub(super) unusable: u64,
 }
 
@@ -35,7 +35,7 @@ impl RxQueue for TapRx {
                     frame.truncate(last, cache);
                     return match e.raw_os_error() {
                         Some(libc::EBADFD) => Err(Gone(format!("the tap {} was removed", self.name))),
-                        // Nothing there, or the host's end is down.
+                        // No packet, or the host's interface is down.
                         _ => Ok(()),
                     };
                 }
@@ -55,7 +55,7 @@ impl RxQueue for TapRx {
 
 pub(super) struct TapTx {
     pub(super) tun: Arc<File>,
-    /// Whether the host gets packets that are still to be cut.
+    /// True if the host takes GSO packets.
     pub(super) gso: bool,
 }
 
@@ -67,7 +67,7 @@ impl TxQueue for TapTx {
             if let Err(e) = write(&self.tun, &packet) {
                 outcome = Err(match e.raw_os_error() {
                     Some(libc::EBADFD) => Unsent::Gone,
-                    // The host's end is down.
+                    // The host's interface is down.
                     Some(libc::EIO) => Unsent::Down,
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => Unsent::Full,
                     _ => Unsent::Refused,
@@ -85,7 +85,7 @@ impl TxQueue for TapTx {
     }
 }
 
-/// Writes the virtio header and the segments of a packet.
+/// Writes the virtio header and the segments of a packet. Returns the number of bytes written.
 fn write(tun: &File, packet: &Packet<'_>) -> io::Result<usize> {
     let header = offload::transmit(packet);
     let mut parts = [sys::iovec(header.as_bytes()); PARTS];

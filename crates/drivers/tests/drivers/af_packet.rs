@@ -254,7 +254,9 @@ fn what_cannot_be_opened_is_refused_with_a_reason() {
         let refused = |config: Config| af_packet::open(&config).err().expect("a refusal").to_string();
         let nosuch = refused(Config::new("nosuch0"));
         assert!(
-            nosuch.contains("no interface nosuch0") && nosuch.contains("va") && nosuch.contains("lo, "),
+            nosuch.contains("no interface is named nosuch0")
+                && nosuch.contains("va")
+                && nosuch.contains("lo, "),
             "{nosuch}"
         );
         assert_eq!(refused(Config::new("lo")), "lo is not an Ethernet interface");
@@ -325,7 +327,7 @@ fn down_is_not_gone_but_gone_is() {
         assert_eq!(lab::receive(&mut a, &mut lab::cache(), 1).len(), 1);
 
         sh("ip link del va");
-        assert!(poll(&mut a, 200).unwrap_err().0.contains("va vanished"));
+        assert!(poll(&mut a, 200).unwrap_err().0.contains("va no longer exists"));
         let mut frame = lab::frame(&[udp(60)], &mut cache);
         assert_eq!(a.tx[0].send(&mut frame, &mut cache), Err(Unsent::Gone));
         assert_eq!(frame.len(), 1);

@@ -222,19 +222,19 @@ fn what_cannot_be_is_said() {
             let Err(e) = af_xdp::open(&config, cache.pool()) else { panic!("{config:?} was opened") };
             assert!(e.to_string().contains(part), "{e}");
         };
-        refused(Config::new("va"), "has an XDP program of another process already");
-        refused(Config::new("nosuch"), "there is no interface nosuch here; there are: lo");
-        refused(Config { rx_ring: 100, ..Config::new("vb") }, "a power of two, not 100");
+        refused(Config::new("va"), "already has an XDP program of another process");
+        refused(Config::new("nosuch"), "no interface is named nosuch; existing interfaces: lo");
+        refused(Config { rx_ring: 100, ..Config::new("vb") }, "ring size 100 is not a power of two");
         refused(Config { queues: Some(9), ..Config::new("vb") }, "has 1 receive queues");
         refused(Config { copying: Copying::Never, ..Config::new("vb") }, "leave out \"zero-copy\"");
         refused(Config::new("lo"), "lo is not an Ethernet interface");
         let e = device.control.set_mtu(9000).unwrap_err();
-        assert!(e.to_string().contains("up to 2090 bytes"), "{e}");
+        assert!(e.to_string().contains("at most 2090 bytes"), "{e}");
         // A device that vanishes ends its queue.
         sh("ip link del va");
         let mut frame = Frame::new();
         let gone = (0..5000).find_map(|_| device.rx[0].poll(&mut frame, &mut cache).err());
-        assert!(gone.unwrap().0.contains("va vanished"));
+        assert!(gone.unwrap().0.contains("va no longer exists"));
         assert!(!device.control.link().present);
         drop(device);
         settled(&cache);

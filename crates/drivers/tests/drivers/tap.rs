@@ -74,8 +74,8 @@ fn a_tap_is_made_as_asked_for() {
         assert!(shown.contains("mtu 3000") && !shown.contains("NO-CARRIER"), "{shown}");
 
         let refused = |c: &Config| tap::open(c).err().expect("a refusal").to_string();
-        assert!(refused(&config).contains("already"));
-        assert!(refused(&Config::new("a-name-that-is-far-too-long")).contains("too long"));
+        assert!(refused(&config).contains("taken"));
+        assert!(refused(&Config::new("a-name-that-is-far-too-long")).contains("1 to 15 characters"));
         let nowhere = Config { host_namespace: Some("nosuch".into()), ..Config::new("tap1") };
         assert!(refused(&nowhere).contains("nosuch"));
     });
