@@ -1,8 +1,8 @@
-//! An event descriptor that a peer has as well.
+//! An event descriptor shared with a peer.
 //!
-//! To close the last copy of it may take for ever (see `kernel::apart`). So the thread of the connection keeps one until
-//! all others are closed, and is the one that may hang. The others are closed by a thread, too: where somebody has very many
-//! locks on event descriptors (all of a machine share one inode), that takes some milliseconds each.
+//! Closing its last copy may block forever (see `kernel::apart`). So the connection's thread keeps a copy until all
+//! others are closed, and that thread may hang. The other copies are closed by a thread too. If a peer holds very
+//! many locks on event descriptors (all of a machine share one inode), a close takes milliseconds.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,21 +11,21 @@ use std::sync::Arc;
 use super::channel::Pass;
 use crate::kernel::discard;
 
-/// An event descriptor that a peer has as well.
+/// An event descriptor shared with a peer.
 #[derive(Debug)]
 pub(super) struct Bell {
     file: ManuallyDrop<OwnedFd>,
-    /// As long as anybody has it, the thread keeps its copy.
+    /// Makes the connection's thread keep its copy while this exists.
     pass: Option<Arc<Pass>>,
 }
 
 impl Bell {
-    /// Takes a descriptor of which the thread at the other end of `pass` keeps a copy.
+    /// Wraps a descriptor. The thread at the other end of `pass` keeps a copy of it.
     pub(super) fn new(file: OwnedFd, pass: &Arc<Pass>) -> Bell {
         Bell { file: ManuallyDrop::new(file), pass: Some(pass.clone()) }
     }
 
-    /// Takes one that no peer has.
+    /// Wraps a descriptor that no peer has.
     #[cfg(test)]
     pub(super) fn alone(file: OwnedFd) -> Bell {
         Bell { file: ManuallyDrop::new(file), pass: None }

@@ -1,67 +1,68 @@
-//! The client's side of an interface: it looks for the server, offers its memory, and begins anew when the connection is
-//! lost. It does no I/O: events and the time in, actions out.
+//! The client's state machine of an interface. It looks for the server, offers its memory, and starts again when the
+//! connection is lost. It does no I/O: events and the time go in, actions come out.
 //!
 //! ```text
 //!                  ┌──────────────────── 1 s ─────────────────────┐
 //!                  ▼                                              │
 //!   Down ──Up──▶ Waiting ──Connect──▶ Greeting ──HELLO──▶ Offering ──CONNECTED──▶ Up
-//!     ▲                                   └──────── 5 s, or whatever goes wrong ──┘
+//!     ▲                                   └──────── 5 s, or any error ────────────┘
 //!     └─Down── any
 //! ```
 //!
-//! While it offers, it sends one message at a time, and the next one when the server has acknowledged that: VPP 26.06 reads
-//! one message and then none before the next one arrives. Some servers acknowledge nothing; they get all that is left after
-//! a short while.
+//! While offering, it sends one message at a time and waits for the server's acknowledgement, because VPP 26.06 reads
+//! one message and no other until the next one arrives. Some servers do not acknowledge; they get all remaining
+//! messages after a short time.
 
 use super::message::{AddRing, Init, Message, SECRET_LEN, VERSION};
 use super::server::or_no_reason;
 use super::{Layout, MAX_LOG2_RING, NAME, SECOND};
 
-/// How long after a failure the server is looked for again.
+/// Nanoseconds from a failure to the next connection attempt.
 const RETRY: u64 = SECOND;
-/// How long a server may take for each step.
+/// Time limit for each step of the server, in nanoseconds.
 const PATIENCE: u64 = 5 * SECOND;
-/// How long after a message without an acknowledgement all others are sent.
+/// Nanoseconds without an acknowledgement after which all remaining messages are sent.
 const UNACKNOWLEDGED: u64 = SECOND / 4;
 
-/// What a client wants.
+/// Configuration of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     pub(super) id: u32,
     pub(super) secret: Option<[u8; SECRET_LEN]>,
-    /// Name of the interface, for the peer's operator.
+    /// Name of the interface, sent to the peer.
     pub(super) name: String,
-    /// The most rings of either direction, their size and that of their buffers.
+    /// The largest number of rings in each direction, with ring and buffer sizes.
     pub(super) layout: Layout,
 }
 
-/// What happened.
+/// An event for the state machine.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The interface was set up, or down.
+    /// The interface was set up or down.
     Admin(bool),
-    /// A message, or the number of a type that is none.
+    /// A message, or the number of an unknown type.
     Message(Result<Message, u16>),
-    /// The memory that [`Action::Make`] asked for is there: bytes of each region.
+    /// The memory for [`Action::Make`] is ready: the size in bytes of each region.
     Made(Vec<u64>),
-    /// The server closed the connection, or there is none.
+    /// The server closed the connection, or the connection failed.
     Closed(String),
-    /// What was to be done could not be; or the operator wants an end; or the rings are broken. The peer is told why.
+    /// The connection must end: an action failed, the operator ended it, or the rings are broken. The peer gets the
+    /// reason.
     End(String),
 }
 
-/// What is to be done, in this order. What is left is forgotten when one fails.
+/// An action to carry out, in order. If one fails, the rest is dropped.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action {
-    /// Open a connection; [`Event::Closed`] if that fails.
+    /// Connect; report [`Event::Closed`] if that fails.
     Connect,
-    /// Make memory and rings as described, and answer with [`Event::Made`].
+    /// Create memory and rings with this layout, and report [`Event::Made`].
     Make(Layout),
-    /// Send a message. Regions and rings go with their files.
+    /// Send a message. Messages about regions and rings carry their files.
     Send(Message),
-    /// Let packets pass; the peer's program and interface, in its own words.
+    /// Let packets pass. The strings are the peer's names of its program and interface.
     Attach(String, String),
-    /// Close the connection and forget the memory, for this reason.
+    /// Close the connection and drop the memory, for this reason.
     Close(String),
 }
 
@@ -73,22 +74,22 @@ enum State {
     Offering {
         peer: String,
         layout: Layout,
-        /// What is still to be sent, the last message first.
+        /// Messages still to be sent, in reverse order.
         left: Vec<Message>,
-        /// When the server should have acknowledged the last message; `None` when all are sent.
+        /// Deadline for the acknowledgement of the last message; `None` when all are sent.
         acknowledged_by: Option<u64>,
-        /// Acknowledgements that may still come.
+        /// Number of acknowledgements that may still arrive.
         unacknowledged: usize,
     },
     Up,
 }
 
-/// One interface.
+/// The client side of one interface.
 #[derive(Debug)]
 pub(super) struct Client {
     wish: Wish,
     state: State,
-    /// When to look for the server again, or to lose patience.
+    /// Time of the next connection attempt, or of the timeout.
     due: u64,
 }
 
@@ -97,7 +98,7 @@ impl Client {
         Client { wish, state: State::Down, due: 0 }
     }
 
-    /// When [`timeout`](Client::timeout) is due.
+    /// Returns when [`timeout`](Client::timeout) is due.
     pub(super) fn poll_timeout(&self) -> Option<u64> {
         match &self.state {
             State::Down | State::Up => None,
@@ -106,7 +107,7 @@ impl Client {
         }
     }
 
-    /// The time is over that [`poll_timeout`](Client::poll_timeout) named.
+    /// Handles the time that [`poll_timeout`](Client::poll_timeout) returned.
     pub(super) fn timeout(&mut self, now: u64) -> Vec<Action> {
         match self.poll_timeout() {
             Some(due) if due <= now => {}
@@ -123,7 +124,7 @@ impl Client {
         }
     }
 
-    /// Something happened.
+    /// Handles an event.
     pub(super) fn handle(&mut self, now: u64, event: Event) -> Vec<Action> {
         match event {
             Event::Admin(true) if self.state == State::Down => self.connect(now),
@@ -139,7 +140,7 @@ impl Client {
                 State::Offering { layout, .. } => self.offer(now, *layout, &sizes),
                 _ => Vec::new(),
             },
-            // Of a connection that is no more.
+            // The message belongs to an earlier connection.
             Event::Message(_) if matches!(self.state, State::Down | State::Waiting) => Vec::new(),
             Event::Message(Err(kind)) => self.end(now, format!("a message of unknown type {kind}")),
             Event::Message(Ok(Message::Disconnect { reason, .. })) => {
@@ -160,7 +161,7 @@ impl Client {
                     let version = |v: u16| format!("{}.{}", v >> 8, v & 0xff);
                     let (min, max) = (version(hello.min_version), version(hello.max_version));
                     return Err(format!(
-                        "the server speaks versions {min} to {max} of the protocol, this router 2.0"
+                        "the server supports protocol versions {min} to {max}, this router 2.0"
                     ));
                 }
                 let own = self.wish.layout;
@@ -178,7 +179,7 @@ impl Client {
                 *unacknowledged -= 1;
                 Ok(self.next_message(now))
             }
-            // Acknowledgements that are still missing are of no use any more.
+            // Acknowledgements still missing do not matter any more.
             (State::Offering { peer, left, .. }, Message::Connected(interface)) if left.is_empty() => {
                 let peer = std::mem::take(peer);
                 self.state = State::Up;
@@ -193,7 +194,7 @@ impl Client {
         vec![Action::Connect]
     }
 
-    /// Begins to tell the server all that it has to know.
+    /// Starts the offer to the server.
     fn offer(&mut self, now: u64, layout: Layout, sizes: &[u64]) -> Vec<Action> {
         let Wish { id, secret, name, .. } = &self.wish;
         let (id, secret) = (*id, secret.unwrap_or_default());
@@ -212,20 +213,20 @@ impl Client {
         self.next_message(now)
     }
 
-    /// The next message of the offer, if there is one.
+    /// Returns the next message of the offer, if there is one.
     fn next_message(&mut self, now: u64) -> Vec<Action> {
         self.due = now + PATIENCE;
         let State::Offering { left, acknowledged_by, unacknowledged, .. } = &mut self.state else {
             return Vec::new();
         };
-        // Behind the last one, CONNECT, comes CONNECTED.
+        // The server answers the last message, CONNECT, with CONNECTED.
         let next = left.pop();
         *acknowledged_by = (!left.is_empty()).then_some(now + UNACKNOWLEDGED);
         *unacknowledged += usize::from(next.is_some());
         next.map(Action::Send).into_iter().collect()
     }
 
-    /// Ends the connection, and tells the server why.
+    /// Ends the connection, and sends the server the reason.
     fn end(&mut self, now: u64, why: impl Into<String>) -> Vec<Action> {
         let reason = why.into();
         if matches!(self.state, State::Down | State::Waiting) {

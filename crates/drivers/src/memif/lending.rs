@@ -1,8 +1,8 @@
-//! Rings whose packets lie in the router's own buffers, for a peer that is trusted: the pool's memory is a region, and nothing is
-//! copied.
+//! Rings whose packets stay in the router's own buffers, for a trusted peer: the pool's memory is a region, and
+//! nothing is copied.
 //!
-//! A buffer that the peer has is lent ([`LentInOrder`]): which one a slot has is remembered on this side, so whatever the peer writes
-//! into a descriptor, no buffer has two owners. That the peer can write into all other buffers as well is what it is trusted with.
+//! Buffers that the peer has are lent ([`LentInOrder`]). This side records each slot's buffer, so no descriptor that
+//! the peer writes can give a buffer two owners. The peer is trusted not to write into the other buffers of the pool.
 
 use buf::layout::{DATA, DATA_ROOM};
 use buf::{Cache, FRAME_SIZE, Frame, Held, LentInOrder, Packet, Pool, Unsent};
@@ -12,24 +12,24 @@ use super::ring::{Fault, NEXT, Ring};
 use super::rx::{Budget, LARGEST, LONGEST, Rubbish};
 use super::tx::Stop;
 
-/// Number of the region that the pool's memory is.
+/// Index of the region with the pool's memory.
 pub(super) const REGION: u16 = 1;
 
-/// What the peer has of one ring: the buffers of so many slots in a row, of which the oldest is the next that comes back.
+/// Buffers of one ring lent to the peer, for consecutive slots; the oldest comes back first.
 pub(super) struct Lending(LentInOrder);
 
 impl Lending {
-    /// Nothing yet, of a ring with so many slots.
+    /// Returns an empty record for a ring with this many slots.
     pub(super) fn new(pool: &Pool, slots: u16) -> Lending {
         Lending(LentInOrder::new(pool, slots.into()))
     }
 
-    /// What the peer has. It may still write there for a while.
+    /// Returns the lent buffers. The peer may still write to them for a while.
     pub(super) fn into_lent(self) -> LentInOrder {
         self.0
     }
 
-    /// Appends what the peer has put into buffers, and gives it new ones; counts what is no packet.
+    /// Appends the received packets to the frame and offers new buffers to the peer. Counts unusable packets.
     pub(super) fn poll(
         &mut self,
         ring: &mut Ring,
@@ -42,7 +42,7 @@ impl Lending {
         ring.will_write(n);
         let start = self.0.window().start().as_ptr();
         for place in self.0.oldest(n.into()) {
-            // Whoever forwards the packet writes a new link header.
+            // Forwarding writes a new link header into the packet.
             prefetch::write(start.wrapping_add(place + DATA));
         }
         let (mut used, mut plain, mut judged) = (0, 0, Ok(()));
@@ -59,7 +59,7 @@ impl Lending {
             }
             let first = used;
             match self.parts(ring, &mut used, available, cache) {
-                // There is room for one.
+                // The frame has room for one.
                 Some(held) => {
                     drop(frame.push(held));
                     rubbish.good((used - first).into());
@@ -77,13 +77,13 @@ impl Lending {
         judged
     }
 
-    /// The whole packet that begins in slot `used`. Its parts are put together from the last to the first, so that many of them
-    /// take no longer than so many packets.
+    /// Returns the whole packet that begins in slot `used`. Its parts are joined from last to first, so the cost is
+    /// linear in their number.
     #[cold]
     #[inline(never)]
     fn parts(&mut self, ring: &Ring, used: &mut u16, available: u16, cache: &mut Cache) -> Option<Held> {
         let first = *used;
-        // The peer shows packets as a whole, or not at all.
+        // The peer publishes a packet completely or not at all.
         let mut good = false;
         let end = available.min(first.saturating_add(LONGEST as u16));
         while *used < end && !good {
@@ -108,12 +108,12 @@ impl Lending {
         whole
     }
 
-    /// Gives the peer empty buffers for all slots that have none.
+    /// Offers the peer empty buffers for all slots without one.
     fn replenish(&mut self, ring: &mut Ring, cache: &mut Cache) {
         let first = ring.given();
         let mut given = 0;
         self.0.lend_new(cache, usize::from(ring.size() - first), |place| {
-            // Regions of more than 4 GiB are not offered.
+            // Regions larger than 4 GiB are never shared.
             ring.describe(ring.slot(first + given), 0, DATA_ROOM as u32, (place + DATA) as u32);
             given += 1;
         });
@@ -123,7 +123,8 @@ impl Lending {
         }
     }
 
-    /// Sends from the front of the frame, whose packets are the peer's then; says why the others did not go.
+    /// Lends the peer packets from the front of the frame. Returns the number of slots used, and why the rest was not
+    /// sent.
     pub(super) fn send(
         &mut self,
         ring: &mut Ring,
@@ -158,7 +159,7 @@ impl Lending {
         (used, outcome)
     }
 
-    /// Frees what the peer has read.
+    /// Frees the buffers that the peer has read.
     fn reap(&mut self, ring: &mut Ring, free: u16, cache: &mut Cache) {
         let read = ring.given().saturating_sub(ring.size() - free);
         self.0.free(read.into(), cache);
@@ -166,8 +167,8 @@ impl Lending {
         cache.note_kept(-(read as isize));
     }
 
-    /// Gives the peer a copy of a packet that cannot be lent: one of several buffers, which others may share, or one that is not
-    /// in the window. Gives how many buffers that takes.
+    /// Sends the peer a copy of a packet that cannot be lent: it has several buffers, which may be shared, or a
+    /// buffer outside the window. Returns the number of buffers used.
     #[cold]
     #[inline(never)]
     fn put_copy(
@@ -213,25 +214,25 @@ impl Lending {
     }
 }
 
-/// Whether a buffer can have so many bytes, and has any.
+/// True if a buffer can hold `len` bytes, and `len` is not 0.
 #[inline(always)]
 fn is_len(len: u32) -> bool {
     len.wrapping_sub(1) < DATA_ROOM as u32
 }
 
-/// One packet of two; `None` when that is larger than any, or cannot be.
+/// Joins two packets. Returns `None`, and frees both, if the result is too large or they cannot be joined.
 fn join(mut first: Held, mut rest: Held, cache: &mut Cache) -> Option<Held> {
     if first.packet().total_len() + rest.packet().total_len() > LARGEST {
         return free([Some(first), Some(rest)], cache);
     }
-    // Nobody else has a share of parts that have just come.
+    // Parts just received are not shared.
     match first.packet().append(rest, cache) {
         Ok(()) => Some(first),
         Err(rest) => free([Some(first), Some(rest)], cache),
     }
 }
 
-/// Frees packets of no use.
+/// Frees unusable packets. Always returns `None`.
 fn free(packets: [Option<Held>; 2], cache: &mut Cache) -> Option<Held> {
     packets.into_iter().flatten().for_each(|held| held.free(cache));
     None

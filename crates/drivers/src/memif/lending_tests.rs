@@ -1,5 +1,6 @@
-//! Rings whose packets lie in the router's own buffers, against a peer that writes anything into them.
-// Tests that need the kernel, or a peer that writes meanwhile, are left out under miri.
+//! Tests of rings whose packets stay in the router's own buffers, against a peer that writes arbitrary data into
+//! them.
+// Miri skips tests that need the kernel, or a peer that writes at the same time.
 #![cfg_attr(miri, allow(unused_imports))]
 
 use std::collections::{BTreeSet, VecDeque};
@@ -21,7 +22,7 @@ use super::rx::{LONGEST, RxRing};
 use super::signal::Signals;
 use super::tx::{Stop, TxRing};
 
-/// A ring each way, as the router has them, and the memory of both, as their peer has it.
+/// Rings in both directions on the router's side, and their memory on the peer's side.
 struct Link {
     rx: RxRing,
     tx: TxRing,
@@ -56,14 +57,14 @@ impl Link {
 }
 
 impl Peer {
-    /// A word of a ring.
+    /// Returns a word of a ring.
     fn word(&self, direction: Direction, at: usize) -> &AtomicU16 {
         let at = self.layout.ring_offset(direction, 0) + at;
         // SAFETY: two bytes of the mapping, at an even place.
         unsafe { AtomicU16::from_ptr(self.rings.at(at, 2).unwrap().as_ptr().cast()) }
     }
 
-    /// Says of a slot of the ring to the router that it is filled, or whatever this is.
+    /// Writes these words to the descriptor of a slot in the ring to the router.
     fn describe(&self, slot: u16, words: [u16; 3]) {
         let slot = usize::from(slot) & ((1 << self.layout.log2_ring) - 1);
         for (word, at) in words.into_iter().zip([0, 4, 6]) {
@@ -72,13 +73,13 @@ impl Peer {
         }
     }
 
-    /// Moves its index of a ring: as many slots as this behind the router's.
+    /// Sets the peer's index of a ring to `behind` slots before the router's.
     fn move_tail(&self, direction: Direction, behind: u16) {
         let head = self.word(direction, HEAD).load(Ordering::Acquire);
         self.word(direction, TAIL).store(head.wrapping_sub(behind), Ordering::Release);
     }
 
-    /// Writes over a packet, in whatever buffer.
+    /// Overwrites a byte of any buffer.
     fn write_data(&self, buffer: usize, at: usize, value: u8) {
         let at = buffer * STRIDE + DATA + at % DATA_ROOM;
         // SAFETY: a byte of the mapping; nobody has borrowed it now.
@@ -86,14 +87,14 @@ impl Peer {
     }
 }
 
-/// Which buffers the packets have.
+/// Returns the numbers of the packets' buffers.
 fn buffers(pool: &Pool, frame: &mut Frame) -> Vec<usize> {
     let start = pool.window().start().as_ptr() as usize;
     let number = |bytes: &[u8]| (bytes.as_ptr() as usize - start) / STRIDE;
     frame.packets().flat_map(|p| p.segments().map(number).collect::<Vec<_>>()).collect()
 }
 
-/// What there is once a peer has done what it liked: each buffer has one owner.
+/// Asserts that every buffer is free after the packets and the rings are dropped.
 fn nothing_is_lost(link: Link, held: Vec<Frame>, mut cache: Cache, pool: &Pool) {
     held.into_iter().for_each(|mut frame| frame.free(&mut cache));
     drop((link, cache));
@@ -103,19 +104,19 @@ fn nothing_is_lost(link: Link, held: Vec<Frame>, mut cache: Cache, pool: &Pool) 
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// The peer describes the slots from here on.
+    /// The peer writes the descriptors from this slot on.
     Describe(u16, Vec<[u16; 3]>),
-    /// The peer moves its index of the ring to the router, or from there.
+    /// The peer moves its index of the ring to the router (true), or from the router.
     Move(bool, u16),
     /// The peer writes anywhere into a ring.
     Write(bool, usize, u16),
     /// The peer writes into a buffer.
     Data(usize, usize, u8),
     Poll,
-    /// The router sends what it received first, or packets of this many bytes.
+    /// The router sends the packets that it received first, or packets of these lengths.
     Forward,
     Send(Vec<usize>),
-    /// The router frees what it received first.
+    /// The router frees the packets that it received first.
     Free,
 }
 
@@ -124,7 +125,7 @@ fn op() -> impl Strategy<Value = Op> {
     let len = prop_oneof![6 => 1..=DATA_ROOM as u16, 2 => 0..3u16, 1 => any::<u16>()];
     let high = prop_oneof![20 => Just(0u16), 1 => any::<u16>()];
     let words = (flags, len, high).prop_map(|(flags, len, high)| [flags, len, high]);
-    // Most indices are within the ring.
+    // Most indices are valid.
     let behind = prop_oneof![8 => 0..=16u16, 1 => 16..40u16, 1 => any::<u16>()];
     let len = prop_oneof![4 => 1..200usize, 1 => Just(0), 1 => 2000..9000usize, 1 => 9000..60_000usize];
     prop_oneof![
@@ -144,7 +145,7 @@ const BUFFERS: usize = 256;
 
 proptest! {
     #![proptest_config(cases(96))]
-    /// Between the router's calls the peer writes whatever it likes. Whatever it says: no buffer has two owners, and none is lost.
+    /// The peer writes arbitrary data between the router's calls: no buffer gets two owners, and none is lost.
     #[test]
     fn a_peer_that_writes_anything_gets_no_buffer_two_owners(ops in prop::collection::vec(op(), 1..steps(80))) {
         let pool = Pool::new(BUFFERS).unwrap();
@@ -201,8 +202,7 @@ proptest! {
     }
 }
 
-/// The same while it is read.
-/// Not under miri, to which this is a race.
+/// As above, with a peer that writes during the router's calls. Not under Miri, which reports this as a race.
 #[test]
 #[cfg(not(miri))]
 fn a_peer_that_writes_while_it_is_read_gets_no_buffer_two_owners() {
@@ -222,7 +222,7 @@ fn a_peer_that_writes_while_it_is_read_gets_no_buffer_two_owners() {
                     0 => peer.move_tail(Direction::ToClient, value % 66),
                     1 => peer.move_tail(Direction::ToServer, value % 66),
                     2 => peer.describe(at, [value, value.rotate_left(7), value.rotate_left(3)]),
-                    // Most are packets.
+                    // Most slots get a packet.
                     _ => peer.describe(at, [u16::from(value.is_multiple_of(4)), value % 2200, 0]),
                 }
                 written.fetch_add(1, Ordering::Relaxed);
@@ -230,7 +230,7 @@ fn a_peer_that_writes_while_it_is_read_gets_no_buffer_two_owners() {
         });
         let (mut unusable, mut came, mut long, mut went, mut faults) = (0, 0, 0, 0, 0);
         let end = Instant::now() + Duration::from_secs(20);
-        // A busy machine may run only one of the two for a while.
+        // On a busy machine, only one of the two threads may run for a while.
         let enough = |all: [u64; 5]| all.iter().all(|n| *n > 0);
         while !(written.load(Ordering::Relaxed) > 200_000 && enough([unusable, came, long, went, faults]))
             && Instant::now() < end
@@ -258,7 +258,7 @@ fn a_peer_that_writes_while_it_is_read_gets_no_buffer_two_owners() {
     nothing_is_lost(Link { rx, tx, peer }, Vec::new(), cache, &pool);
 }
 
-/// So no packet takes more of a poll than the largest one may.
+/// This bounds the time that one packet takes in a poll.
 #[test]
 #[cfg(not(miri))]
 fn a_packet_has_no_more_parts_than_the_largest_one_needs() {
@@ -271,7 +271,7 @@ fn a_packet_has_no_more_parts_than_the_largest_one_needs() {
         (0..parts).for_each(|slot| link.peer.describe(slot, [u16::from(slot + 1 < parts), 1, 0]));
         link.peer.move_tail(Direction::ToClient, (1 << 14) - parts);
         let mut lens = Vec::new();
-        // More than one poll, if the first one has spent enough.
+        // More than one poll, in case the first one uses up its budget.
         for _ in 0..3 {
             poll(&mut link.rx, &mut frame, &mut cache, &mut unusable).unwrap();
             lens.extend(frame.packets().map(|p| p.total_len()));
@@ -281,6 +281,6 @@ fn a_packet_has_no_more_parts_than_the_largest_one_needs() {
         (lens, unusable)
     };
     assert_eq!(receive(LONGEST as u16), (vec![LONGEST], 0));
-    // The rest is a packet of its own: whatever the peer meant by it.
+    // The remaining parts count as a packet of their own.
     assert_eq!(receive(LONGEST as u16 + 7), (vec![7], 1));
 }

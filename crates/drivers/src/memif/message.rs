@@ -1,23 +1,24 @@
-//! Messages of the control channel: 128 bytes each, in this machine's byte order, whatever is not used zero.
+//! Messages of the control channel: 128 bytes each, in native byte order, with unused bytes zero.
 //!
-//! The layout is that of protocol version 2.0, packed: a type of 16 bits, then the fields in the order of the types here.
+//! The layout is that of protocol version 2.0, packed: a type of 16 bits, then the fields in the order of the types
+//! here.
 
 use std::fmt;
 
-/// Bytes of a message.
+/// Length of a message in bytes.
 pub(super) const LEN: usize = 128;
-/// The version of the protocol: 2.0.
+/// The protocol version: 2.0.
 pub(super) const VERSION: u16 = 0x0200;
-/// Bytes of a secret.
+/// Length of a secret in bytes.
 pub const SECRET_LEN: usize = 24;
-/// Bytes of a name.
+/// Length of a name in bytes.
 const NAME_LEN: usize = 32;
-/// Bytes of the reason of a disconnection.
+/// Length of a disconnection reason in bytes.
 const REASON_LEN: usize = 96;
-/// The flag of a ring that the client sends packets by.
+/// Flag of a ring by which the client sends packets.
 const TO_SERVER: u16 = 1;
 
-/// Which way packets pass a ring.
+/// Direction of the packets in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// From the client to the server ("S2M").
@@ -26,27 +27,27 @@ pub enum Direction {
     ToClient,
 }
 
-/// What the server can do, said first of all.
+/// The server's capabilities, its first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) name: String,
     pub(super) min_version: u16,
     pub(super) max_version: u16,
-    /// The highest index of a region, and of a ring of either direction.
+    /// The highest index of a region, and of a ring in each direction.
     pub(super) max_region: u16,
     pub(super) max_to_client: u16,
     pub(super) max_to_server: u16,
-    /// Binary logarithm of the most descriptors that a ring may have.
+    /// Binary logarithm of the largest ring size in descriptors.
     pub(super) max_log2_ring_size: u8,
 }
 
-/// Which interface a client wants.
+/// The client's request for an interface.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Init {
     pub(super) version: u16,
-    /// Number of the interface on this socket.
+    /// ID of the interface on this socket.
     pub(super) id: u32,
-    /// What packets begin with: 0 is an Ethernet header.
+    /// Packet type: 0 means packets with an Ethernet header.
     pub(super) mode: u8,
     pub(super) secret: [u8; SECRET_LEN],
     pub(super) name: String,
@@ -54,7 +55,7 @@ pub(super) struct Init {
 
 impl fmt::Debug for Init {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the secret: this ends in logs.
+        // The secret is left out, because this output ends in logs.
         write!(
             f,
             "Init {{ version: {}, id: {}, mode: {}, name: {:?} }}",
@@ -63,7 +64,7 @@ impl fmt::Debug for Init {
     }
 }
 
-/// A ring, and where it lies.
+/// A ring and its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AddRing {
     pub(super) direction: Direction,
@@ -74,7 +75,7 @@ pub(super) struct AddRing {
     pub(super) private_header: u16,
 }
 
-/// A message.
+/// A message of the control channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     Ack,
@@ -85,9 +86,9 @@ pub(super) enum Message {
         size: u64,
     },
     AddRing(AddRing),
-    /// The client has said all; with the name of its interface.
+    /// The client has sent everything; with the name of its interface.
     Connect(String),
-    /// So has the server.
+    /// The server has sent everything; with the name of its interface.
     Connected(String),
     Disconnect {
         code: u32,
@@ -96,7 +97,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// Its name in the protocol.
+    /// Returns the message's name in the protocol.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Message::Ack => "ACK",
@@ -110,10 +111,10 @@ impl Message {
         }
     }
 
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// The type, when there is none such.
+    /// Returns the type if it is unknown.
     pub(super) fn parse(bytes: &[u8; LEN]) -> Result<Message, u16> {
         let mut r = Reader(bytes);
         Ok(match r.u16() {
@@ -150,7 +151,7 @@ impl Message {
         })
     }
 
-    /// The message as it is sent. Text that is too long is cut.
+    /// Returns the message in wire format. Truncates text that is too long.
     pub(super) fn bytes(&self) -> [u8; LEN] {
         let mut w = Writer { bytes: [0; LEN], at: 0 };
         match self {
@@ -204,7 +205,7 @@ impl Message {
     }
 }
 
-/// Reads fields from the front. All of them together are shorter than a message; what is behind its end is zeros.
+/// Reads fields from the front. All fields together are shorter than a message; bytes beyond its end read as zeros.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -232,8 +233,8 @@ impl Reader<'_> {
         u64::from_ne_bytes(self.array())
     }
 
-    /// Text up to the first zero. It comes from a stranger, and ends in logs and on terminals: whatever cannot be printed
-    /// is replaced.
+    /// Reads text up to the first zero byte. It comes from an untrusted peer and ends in logs and on terminals, so
+    /// control characters are replaced.
     fn text(&mut self, len: usize) -> String {
         let (field, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;
@@ -254,7 +255,7 @@ impl Writer {
         self.at += field.len();
     }
 
-    /// Text of at most `len` bytes with the zero at its end, cut between two characters.
+    /// Writes text as at most `len` bytes including a final zero, truncated at a character boundary.
     fn text(&mut self, text: &str, len: usize) {
         let end = (0..=text.len().min(len - 1)).rev().find(|n| text.is_char_boundary(*n)).unwrap_or(0);
         self.bytes[self.at..self.at + end].copy_from_slice(&text.as_bytes()[..end]);
@@ -268,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    /// A message of these hexadecimal digits and zeros up to its end.
+    /// Returns a message of these hexadecimal digits, padded with zeros.
     fn digits(hex: &str) -> [u8; LEN] {
         let mut all = [0; LEN];
         for (i, byte) in all.iter_mut().enumerate().take(hex.len() / 2) {
@@ -277,7 +278,7 @@ mod tests {
         all
     }
 
-    /// What DPDK 22.11 (`net_memif`) sent as a client with id 7 and the secret "abc".
+    /// Messages that DPDK 22.11 (`net_memif`) sent as a client with ID 7 and the secret "abc".
     #[test]
     #[cfg(target_endian = "little")]
     fn messages_are_those_of_another_implementation() {
@@ -366,7 +367,7 @@ mod tests {
             all[..2].copy_from_slice(&kind.to_ne_bytes());
             all[2..].copy_from_slice(&bytes);
             match Message::parse(&all) {
-                // What was read can be said again; text may have been mended, once and for all.
+                // A parsed message parses again after encoding; its text may have been sanitised the first time.
                 Ok(m) => prop_assert_eq!(Message::parse(&m.bytes()).map(|m| m.kind()), Ok(m.kind())),
                 Err(other) => prop_assert!(other == kind && !(1..=8).contains(&kind)),
             }

@@ -1,18 +1,19 @@
-//! `memif`: packets by shared memory, to another program on this machine.
+//! `memif`: packets over shared memory, to another program on this machine.
 //!
-//! Two programs connect by a UNIX socket, the *server* ("master") listens, the *client* ("slave") brings memory, rings in
-//! it, and event descriptors by which each wakes the other. After that packets pass without system calls. The protocol is
-//! version 2.0, which VPP, DPDK (`net_memif`) and libmemif speak.
+//! Two programs connect over a UNIX socket. The *server* ("master") listens. The *client* ("slave") brings the
+//! memory, the rings in it, and event descriptors by which each side wakes the other. Then packets pass without
+//! system calls. The protocol is version 2.0, as in VPP, DPDK (`net_memif`) and libmemif.
 //!
-//! * The control channel: `message.rs` has the messages, `server.rs` and `client.rs` what each side does, without I/O;
-//!   `channel.rs` the sockets; `sockets/` ([`Sockets`]) drives it all on the main thread.
-//! * The data plane: `region.rs` the shared memory, `ring.rs` the rings in it, `rx.rs` and `tx.rs` the queues of workers,
-//!   `lending.rs` what packets without copies need,
-//!   `shared.rs` what both threads know, `signal.rs` how peers are woken; `tester.rs` ([`Tester`]) is a load generator.
+//! * The control channel: `message.rs` has the messages; `server.rs` and `client.rs` the state machines, without I/O;
+//!   `channel/` the sockets. `sockets/` ([`Sockets`]) drives them on the main thread.
+//! * The data plane: `region.rs` has the shared memory, `ring.rs` the rings in it, `rx.rs` and `tx.rs` the workers'
+//!   queues, `lending.rs` packets without copies, `shared.rs` the state shared by the main thread and workers, and
+//!   `signal.rs` wakes peers.
+//! * `tester.rs` ([`Tester`]) is a load generator.
 //!
-//! The peer may be anybody. Whatever it writes is copied out once, checked, and used from the copy; what it gets wrong costs it
-//! the connection, or the packet. One whose interface is [`trusted`](Config::trusted) may besides bring memory that it could
-//! take away again, which would kill this process; or it shares the router's own, and nothing is copied.
+//! The peer is untrusted. Everything it writes is copied out once, checked, and used from the copy. Its errors cost
+//! it the connection, or the packet. A [`trusted`](Config::trusted) peer may bring memory that it can take away
+//! again, which would kill this process. Or it shares the router's own memory, and nothing is copied.
 
 mod bell;
 mod channel;
@@ -48,49 +49,49 @@ pub use ring::RingState;
 pub use sockets::{InterfaceState, OpenError, RingShown, SocketState, Sockets};
 pub use tester::Tester;
 
-/// Name of the node that polls these devices.
+/// Name of the input node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "memif-input";
-/// What this program calls itself.
+/// This program's name in the protocol.
 const NAME: &str = concat!("Volley ", env!("CARGO_PKG_VERSION"));
 const SECOND: u64 = 1_000_000_000;
-/// Binary logarithm of the most descriptors of a ring.
+/// Binary logarithm of the largest ring size in descriptors.
 const MAX_LOG2_RING: u8 = 14;
-/// The largest network packet at first, in bytes; what VPP has.
+/// Default MTU in bytes, as in VPP.
 const MEMIF_MTU: u16 = 9000;
-/// Queues that an interface may have each way.
+/// Most queues of an interface in each direction.
 const MAX_QUEUES: usize = 64;
-/// Bytes that a client's buffers may have.
+/// Allowed buffer sizes of a client in bytes.
 const BUFFER_SIZES: std::ops::RangeInclusive<u32> = 64..=65_536;
 
-/// Which side of a connection an interface is.
+/// The side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The one that listens ("master").
+    /// The server ("master"), which listens.
     Server,
-    /// The one that connects, and brings the memory ("slave").
+    /// The client ("slave"), which connects and brings the memory.
     Client,
 }
 
-/// What a client has to know so that the server accepts it, 1 to 24 bytes. It is not shown where it might end in a log.
+/// The secret that a client must know, 1 to 24 bytes. Its `Debug` output hides it, because that may end in a log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// A secret.
+    /// Checks and wraps a secret.
     ///
     /// # Errors
-    /// When it is empty, too long, or has a zero byte.
+    /// If it is empty, longer than 24 bytes, or contains a zero byte.
     pub fn new(text: impl Into<String>) -> Result<Secret, String> {
         let text = text.into();
         match text.len() {
-            0 => Err("a secret has one character at least".into()),
-            n if n > SECRET_LEN => Err(format!("a secret has {SECRET_LEN} bytes at most, and this has {n}")),
-            _ if text.contains('\0') => Err("a secret has no zero bytes".into()),
+            0 => Err("the secret is empty: use 1 to 24 bytes".into()),
+            n if n > SECRET_LEN => Err(format!("the secret has {n} bytes, more than {SECRET_LEN}")),
+            _ if text.contains('\0') => Err("the secret must not contain zero bytes".into()),
             _ => Ok(Secret(text)),
         }
     }
 
-    /// The secret itself, for the operator's configuration.
+    /// Returns the secret, for the operator's configuration.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -108,32 +109,32 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What is asked for.
+/// Configuration of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Number of the socket.
+    /// ID of the socket.
     pub socket: u32,
-    /// Number of the interface on its socket, the same on both sides.
+    /// ID of the interface on its socket, the same on both sides.
     pub id: u32,
-    /// Which side it is.
+    /// Role of this side.
     pub role: Role,
-    /// Queues that packets come in by. A server's client may have another number of rings: they are spread over the queues.
+    /// Number of receive queues. A server's client may have another number of rings; they are spread over the queues.
     pub rx_queues: usize,
-    /// Queues that packets go out by.
+    /// Number of transmit queues.
     pub tx_queues: usize,
-    /// Packets that a ring holds, a power of two. A server takes what its client has.
+    /// Ring size in packets, a power of two. A server uses its client's size.
     pub ring_size: u16,
-    /// Bytes of a buffer; larger packets take several. A server takes what its client has.
+    /// Buffer size in bytes; larger packets take several buffers. A server uses its client's size.
     pub buffer_size: u32,
-    /// What a client has to know.
+    /// The secret that a client must know.
     pub secret: Option<Secret>,
-    /// Whether the peer is believed to do no harm. A server's may bring memory that it can take away again, which would kill
-    /// this process. A client's shares all buffers of the router, where packets are not copied then.
+    /// True if the peer is trusted. A server's trusted peer may bring memory that it can take away again, which would
+    /// kill this process. A client's trusted peer can write to all buffers of the router, and packets are not copied.
     pub trusted: bool,
 }
 
 impl Config {
-    /// An interface with one queue each way of 1,024 packets, and buffers of 2,048 bytes.
+    /// Returns the defaults: one queue in each direction, rings of 1,024 packets, and buffers of 2,048 bytes.
     pub fn new(socket: u32, id: u32, role: Role) -> Config {
         Config {
             socket,
@@ -148,30 +149,33 @@ impl Config {
         }
     }
 
-    /// Name of the interface: `memifSOCKET/ID`.
+    /// Returns the interface's name: `memifSOCKET/ID`.
     pub fn name(&self) -> String {
         format!("memif{}/{}", self.socket, self.id)
     }
 
-    /// Whether there can be such an interface.
+    /// Checks the configuration.
     ///
     /// # Errors
-    /// What there cannot be.
+    /// Returns which setting is invalid.
     pub fn check(&self) -> Result<(), String> {
         let queues = 1..=MAX_QUEUES;
         if !queues.contains(&self.rx_queues) || !queues.contains(&self.tx_queues) {
             return Err(format!(
-                "there can be 1 to {MAX_QUEUES} queues each way, not {} to receive and {} to transmit",
+                "use 1 to {MAX_QUEUES} receive and transmit queues, not {} and {}",
                 self.rx_queues, self.tx_queues
             ));
         }
         let most = 1u16 << MAX_LOG2_RING;
         if !self.ring_size.is_power_of_two() || !(2..=most).contains(&self.ring_size) {
-            return Err(format!("a ring has a power of two of packets, 2 to {most}, not {}", self.ring_size));
+            return Err(format!(
+                "the ring size must be a power of two from 2 to {most}, not {}",
+                self.ring_size
+            ));
         }
         if !BUFFER_SIZES.contains(&self.buffer_size) || !self.buffer_size.is_multiple_of(64) {
             return Err(format!(
-                "a buffer has a multiple of 64 bytes, {} to {}, not {}",
+                "the buffer size must be a multiple of 64 from {} to {} bytes, not {}",
                 BUFFER_SIZES.start(),
                 BUFFER_SIZES.end(),
                 self.buffer_size
@@ -180,7 +184,7 @@ impl Config {
         let (len, most) = (self.layout().len() as u64, region::MOST);
         if self.role == Role::Client && !self.trusted && len > most {
             return Err(format!(
-                "rings and buffers would take {} MiB, and can take {} MiB",
+                "rings and buffers need {} MiB, more than {} MiB: use fewer or smaller rings",
                 len >> 20,
                 most >> 20
             ));
@@ -188,7 +192,7 @@ impl Config {
         Ok(())
     }
 
-    /// Whether packets lie in the router's own buffers, and are not copied.
+    /// True if packets stay in the router's own buffers, without copies.
     pub fn lends(&self) -> bool {
         self.trusted && self.role == Role::Client
     }
@@ -201,7 +205,7 @@ impl Config {
     }
 }
 
-/// How a client's memory is laid out: all rings, those to the server first, then the buffers of each in the same order.
+/// Layout of a client's memory: all rings, those to the server first, then their buffers in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     to_server: u16,
@@ -211,7 +215,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// All rings: direction, number and place.
+    /// Returns all rings: direction, number and offset.
     fn rings(self) -> impl Iterator<Item = (Direction, u16, u32)> {
         let of = |direction, n| (0..n).map(move |i| (direction, i));
         of(Direction::ToServer, self.to_server)
@@ -219,34 +223,34 @@ impl Layout {
             .map(move |(direction, i)| (direction, i, self.ring_offset(direction, i) as u32))
     }
 
-    /// Place of a ring among all rings.
+    /// Returns the index of a ring among all rings.
     fn place(&self, direction: Direction, number: u16) -> usize {
         usize::from(number) + if direction == Direction::ToServer { 0 } else { self.to_server.into() }
     }
 
     fn ring_offset(&self, direction: Direction, number: u16) -> usize {
-        // Each ring begins with a cache line of its own.
+        // Each ring starts on its own cache line.
         self.place(direction, number) * ring::ring_len(self.log2_ring).next_multiple_of(64)
     }
 
-    /// Where the buffers of a ring begin.
+    /// Returns the offset of a ring's buffers.
     fn buffer_offset(&self, direction: Direction, number: u16) -> usize {
         self.rings_len() + (self.place(direction, number) << self.log2_ring) * self.stride()
     }
 
-    /// Bytes of all rings.
+    /// Returns the size of all rings in bytes.
     fn rings_len(&self) -> usize {
         let rings = usize::from(self.to_server) + usize::from(self.to_client);
         (rings * ring::ring_len(self.log2_ring).next_multiple_of(64)).next_multiple_of(4096)
     }
 
-    /// Bytes from one buffer to the next: an odd number of cache lines, so that the first lines of all do not share a few
-    /// sets of the caches.
+    /// Returns the distance between buffers in bytes: an odd number of cache lines, so that the buffers' first lines
+    /// spread over all cache sets.
     fn stride(&self) -> usize {
         ((self.buffer_size as usize / 64) | 1) * 64
     }
 
-    /// Bytes of it all.
+    /// Returns the size of the memory in bytes.
     fn len(&self) -> usize {
         self.buffer_offset(Direction::ToClient, self.to_client)
     }

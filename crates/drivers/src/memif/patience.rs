@@ -1,8 +1,9 @@
-//! How long a worker waits for a peer's memory.
+//! Limits the time that a worker waits for a peer's memory.
 //!
-//! A peer can punch holes into its memory (`fallocate(2)`). The kernel fills them when they are read or written; while it
-//! punches one, whoever comes to it sleeps, a tenth of a second for a GiB. So the time of turns that waited for pages counts
-//! against the peer. A turn that was long because the worker had no processor does not: it waited for no page.
+//! A peer can punch holes into its memory (`fallocate(2)`). The kernel fills them when they are read or written.
+//! While it punches a hole, threads that touch it sleep: 0.1 s for a GiB. So the time of turns that waited for pages
+//! counts against the peer. A turn that was slow because the worker was not scheduled does not count: it waited for
+//! no page.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -12,22 +13,22 @@ use infra::clock::tsc;
 use super::ring::Fault;
 use super::shared::lock;
 
-/// Ticks of the processor's counter, of which there are one to five in a nanosecond.
+/// Ticks of the time stamp counter, one to five per nanosecond.
 pub(super) type Ticks = u64;
 
-/// A turn that takes longer is looked at.
+/// A turn with more ticks than this is examined.
 const SLOW: Ticks = 1_000_000;
-/// Turns may have waited so long together...
+/// Limit of the accumulated ticks of slow turns.
 const MOST: Ticks = 1 << 29;
-/// ... and are forgotten while so many times as much passes.
+/// One tick is forgiven for each of this many ticks that pass.
 const FORGOTTEN: u64 = 100;
 
-/// What this thread has waited for since it began.
+/// Waits of this thread since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Waits {
-    /// Pages that were not there.
+    /// Number of page faults.
     pages: i64,
-    /// Times that it slept.
+    /// Number of voluntary context switches.
     sleeps: i64,
 }
 
@@ -45,28 +46,29 @@ impl Waits {
 }
 
 thread_local! {
-    /// What the thread had waited for when it was last asked.
+    /// The thread's waits when it was last examined.
     static WAITS: Cell<Waits> = const { Cell::new(Waits { pages: 0, sleeps: 0 }) };
 }
 
-/// Counts the time that the queues of an interface have waited for its peers' memory. It outlives a connection: who comes
-/// again is not given as much time again.
+/// Accumulates the time that an interface's queues have waited for its peers' memory. It outlives a connection: a
+/// peer that reconnects does not get a new allowance.
 #[derive(Default)]
 pub(super) struct Patience(Mutex<Debt>);
 
-/// Time that peers have cost, in a unit of the caller's.
+/// Accumulated time that peers have cost, in a unit of the caller's choice.
 #[derive(Default)]
 pub(super) struct Debt {
     together: u64,
-    /// When that was written.
+    /// Time of the last update.
     at: u64,
 }
 
 impl Patience {
-    /// Looks at a turn that used the peer's memory and began at `since`, when the next begins. `true` if it was long.
+    /// Examines a turn that began at `since` and used the peer's memory, and starts the next turn. Returns true if
+    /// the turn was slow.
     ///
     /// # Errors
-    /// When the turns have waited too long.
+    /// If the turns have waited too long in total.
     #[inline]
     pub(super) fn look(&self, since: &mut Ticks) -> Result<bool, Fault> {
         let (begun, now) = (*since, tsc());
@@ -87,8 +89,8 @@ impl Patience {
 }
 
 impl Debt {
-    /// Adds what was spent up to now, and takes off a part (one in `forgotten`) of the time since the last one; `false` if it
-    /// is more than `most` then.
+    /// Adds `spent`, and forgives one unit per `forgotten` units since the last call. Returns `false` if the total is
+    /// then more than `most`.
     pub(super) fn add(&mut self, now: u64, spent: u64, most: u64, forgotten: u64) -> bool {
         let forgiven = now.saturating_sub(self.at) / forgotten;
         self.together = self.together.saturating_sub(forgiven) + spent.min(most / 4);
@@ -103,7 +105,7 @@ impl Debt {
 mod tests {
     use super::*;
 
-    /// How many turns of so many ticks, with so many in between, are too many.
+    /// Returns how many of `turns` turns exceed the limit. Each takes `ticks` ticks, with `between` ticks before it.
     fn judged(debt: &mut Debt, turns: u64, ticks: Ticks, between: Ticks) -> usize {
         let turn = |debt: &mut Debt| debt.add(debt.at + between + ticks, ticks, MOST, FORGOTTEN);
         (0..turns).filter(|_| !turn(debt)).count()
@@ -114,9 +116,9 @@ mod tests {
         let mut debt = Debt::default();
         assert_eq!(judged(&mut debt, 16, MOST / 16, 0), 0);
         assert_eq!(judged(&mut debt, 1, MOST / 16, 0), 1);
-        // Who comes again is known.
+        // A peer that reconnects keeps its debt.
         assert_eq!(judged(&mut debt, 1, MOST / 16, 0), 1);
-        // After some time, as much as that is borne again.
+        // After some time, the same amount is allowed again.
         assert_eq!(judged(&mut debt, 100, MOST / 64, 2 * MOST), 0);
     }
 
@@ -128,7 +130,7 @@ mod tests {
             while tsc() < end {}
             let _ = patience.judge(end - MOST, end);
         }
-        // As the first one did, which counted what the thread had done before.
+        // Only the first turn counted, because of the thread's earlier waits.
         assert!(lock(&patience.0).together <= MOST / 4);
     }
 

@@ -1,8 +1,8 @@
-//! What is done with shared memory before packets pass, on a thread apart: it may take as long as a peer likes.
+//! Prepares shared memory on a separate thread before packets pass: a malicious peer can make this block.
 //!
-//! Whoever maps, seals or touches memory from which pages are being taken (`FALLOC_FL_PUNCH_HOLE`) sleeps until that is done,
-//! and a peer can see to it that it never is: a thread of the lowest priority beside busy ones does not get on, wherever in
-//! the kernel it is. So memory is sealed against that (`F_SEAL_FUTURE_WRITE`) before anybody else touches it.
+//! A thread that maps, seals or touches memory sleeps while another process removes pages from it
+//! (`FALLOC_FL_PUNCH_HOLE`). A peer can make that last forever, with a thread of lowest priority on busy cores. So
+//! this thread seals the memory against it (`F_SEAL_FUTURE_WRITE`) before any other thread of the router touches it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,21 +13,21 @@ use infra::doorbell::Doorbell;
 use super::SECOND;
 use crate::kernel::apart::{self, Crew};
 
-/// How long it may take before the peer is given up.
+/// Time limit in nanoseconds before the peer is disconnected.
 const PATIENCE: u64 = 5 * SECOND;
 
-/// Something that a thread prepares.
+/// A result that a thread is preparing.
 pub(super) struct Preparing<T> {
     result: Receiver<Result<T, String>>,
-    /// When it should be done, in nanoseconds.
+    /// Deadline in nanoseconds.
     pub(super) until: u64,
 }
 
 impl<T: Send + 'static> Preparing<T> {
-    /// Has a thread of `crew` do `work` with copies of `files`; it rings `bell` behind that.
+    /// Runs `work` with copies of `files` on a thread of `crew`, which then rings `bell`.
     ///
     /// # Errors
-    /// When there can be no thread.
+    /// If the thread cannot be created.
     pub(super) fn begin(
         crew: &Crew,
         bell: &Doorbell,
@@ -42,7 +42,7 @@ impl<T: Send + 'static> Preparing<T> {
             let Some((bell, files)) = files.split_first() else { return };
             let files: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
             let _ = done.send(work(&files));
-            // Also where there is no result: it is looked for then.
+            // Ring also if there is no result: the main thread then sees the missing one.
             if let Ok(bell) = bell.try_clone() {
                 Doorbell::from(bell).ring();
             }
@@ -50,14 +50,13 @@ impl<T: Send + 'static> Preparing<T> {
         Ok(Preparing { result, until: now + PATIENCE })
     }
 
-    /// What came of it, if it is done.
+    /// Returns the result, if it is there or the deadline has passed.
     pub(super) fn poll(&self, now: u64) -> Option<Result<T, String>> {
         match self.result.try_recv() {
             Ok(result) => Some(result),
-            Err(TryRecvError::Disconnected) => Some(Err("there can be no thread for the memory".into())),
+            Err(TryRecvError::Disconnected) => Some(Err("cannot create a thread for the memory".into())),
             Err(TryRecvError::Empty) if now >= self.until => Some(Err(
-                "the memory could not be mapped and sealed in time: does the peer punch holes into it?"
-                    .into(),
+                "mapping and sealing the memory timed out: does the peer punch holes into it?".into(),
             )),
             Err(TryRecvError::Empty) => None,
         }

@@ -1,4 +1,4 @@
-//! Both sides of the protocol, against each other and against anything, on virtual time.
+//! Tests of both sides of the protocol, against each other and against arbitrary events, on virtual time.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn only(id: u32) -> Option<Listed> {
     (id == 3).then(listed)
 }
 
-/// Lets both talk until nobody has anything more to say. Gives what else they wanted done, in order.
+/// Exchanges messages until neither side has any left. Returns the other actions of both sides, in order.
 fn converse(c: &mut Client, s: &mut Server<()>, mut to_client: Vec<server::Action<()>>) -> Vec<String> {
     let mut log = Vec::new();
     let mut to_server: Vec<client::Action> = Vec::new();
@@ -98,9 +98,9 @@ fn a_client_and_a_server_agree() {
             format!("client attaches to {name} memif0/3"),
         ]
     );
-    assert_eq!((c.poll_timeout(), s.poll_timeout()), (None, None), "nothing is due any more");
+    assert_eq!((c.poll_timeout(), s.poll_timeout()), (None, None), "no timeout is left");
 
-    // The client's operator ends it: the server hears why.
+    // The client's operator ends the connection: the server gets the reason.
     let goodbye = c.handle(0, client::Event::Admin(false));
     let [client::Action::Send(m), client::Action::Close(_)] = &goodbye[..] else { panic!("{goodbye:?}") };
     let heard = s.handle(server::Event::Message(Ok(m.clone()), None), only);
@@ -109,7 +109,7 @@ fn a_client_and_a_server_agree() {
     assert_eq!(c.poll_timeout(), None);
 }
 
-/// A server that was told to give the interface with id 3 to whoever says this; gives what it closes for.
+/// Returns why a server refuses this request for an interface in state `listed`.
 fn refusal(init: Init, listed: Option<Listed>) -> String {
     let (mut s, _) = Server::<()>::new(0);
     let actions = s.handle(server::Event::Message(Ok(Message::Init(init)), None), |_| listed.clone());
@@ -117,7 +117,7 @@ fn refusal(init: Init, listed: Option<Listed>) -> String {
     else {
         panic!("{actions:?}");
     };
-    assert_eq!(reason, why, "the client hears what the log says");
+    assert_eq!(reason, why, "the client gets the reason in the log");
     why.clone()
 }
 
@@ -129,18 +129,15 @@ fn who_may_not_have_an_interface_hears_why() {
         f(&mut init);
         refusal(init, Some(listed()))
     };
-    assert_eq!(
-        other(|i| i.version = 0x0301),
-        "the client speaks version 3.1 of the protocol, this router 2.0"
-    );
+    assert_eq!(other(|i| i.version = 0x0301), "the client uses protocol version 3.1, this router 2.0");
     assert_eq!(other(|i| i.secret[0] = b'S'), "the secret for interface id 3 is wrong");
     assert_eq!(other(|i| i.secret = [0; SECRET_LEN]), "the secret for interface id 3 is wrong");
-    assert_eq!(other(|i| i.mode = 1), "interface id 3 has Ethernet packets, not those of mode 1");
-    assert_eq!(refusal(init.clone(), None), "there is no interface with id 3 that is a server");
+    assert_eq!(other(|i| i.mode = 1), "interface id 3 uses Ethernet mode, not mode 1");
+    assert_eq!(refusal(init.clone(), None), "no server interface has id 3");
     let taken = Listed { taken: true, ..listed() };
-    assert_eq!(refusal(init.clone(), Some(taken)), "interface id 3 is connected already");
+    assert_eq!(refusal(init.clone(), Some(taken)), "interface id 3 is already connected");
     let barred = Listed { barred: true, ..listed() };
-    let why = "interface id 3 admits nobody for some seconds: the last client broke its rings";
+    let why = "interface id 3 is blocked for some seconds: the last client broke its rings";
     assert_eq!(refusal(init.clone(), Some(barred)), why);
     assert_eq!(refusal(init, Some(Listed { up: false, ..listed() })), "interface id 3 is set down");
 }
@@ -153,7 +150,7 @@ fn a_server_of_another_version_is_refused() {
     let Some(server::Action::Send(Message::Hello(hello))) = hello.into_iter().next() else { panic!() };
     let hello = Hello { min_version: 0x0201, max_version: 0x0300, ..hello };
     let actions = c.handle(0, client::Event::Message(Ok(Message::Hello(hello))));
-    let why = "the server speaks versions 2.1 to 3.0 of the protocol, this router 2.0";
+    let why = "the server supports protocol versions 2.1 to 3.0, this router 2.0";
     assert_eq!(actions.last(), Some(&client::Action::Close(why.into())));
 }
 
@@ -175,7 +172,7 @@ fn a_client_takes_no_more_rings_than_the_server_has() {
     assert_eq!(actions, [client::Action::Make(layout)]);
 }
 
-/// A client that has heard HELLO; gives the memory's size to it, and what it sends then.
+/// Returns a client that has received HELLO and the sizes of its memory, and its next actions.
 fn offering() -> (Client, Vec<client::Action>) {
     let mut c = client();
     c.handle(0, client::Event::Admin(true));
@@ -195,7 +192,7 @@ fn kinds(actions: &[client::Action]) -> Vec<&'static str> {
     actions.iter().map(kind).collect()
 }
 
-/// VPP 26.06 reads one message, answers, and looks no more until the next one arrives.
+/// VPP 26.06 reads one message, answers, and reads no more until the next one arrives.
 #[test]
 fn a_client_sends_the_next_message_when_the_last_one_is_acknowledged() {
     let (mut c, mut sent) = offering();
@@ -203,12 +200,12 @@ fn a_client_sends_the_next_message_when_the_last_one_is_acknowledged() {
     let mut now = 0;
     loop {
         let kinds = kinds(&sent);
-        assert_eq!(kinds.len(), 1, "one at a time: {kinds:?}");
+        assert_eq!(kinds.len(), 1, "one message at a time: {kinds:?}");
         all.extend(&kinds);
         if kinds == ["CONNECT"] {
             break;
         }
-        // Each step has its own time: a slow server gets as far as a fast one.
+        // Each step has its own time limit, so a slow server succeeds too.
         now += SECOND / 5;
         assert!(c.poll_timeout().is_some_and(|at| at > now));
         sent = c.handle(now, client::Event::Message(Ok(Message::Ack)));
@@ -227,7 +224,7 @@ fn a_server_that_acknowledges_nothing_gets_all_after_a_short_while() {
     assert_eq!(c.timeout(at - 1), []);
     assert_eq!(kinds(&c.timeout(at)), ["ADD_REGION", "ADD_RING", "ADD_RING", "ADD_RING", "CONNECT"]);
     assert_eq!(c.poll_timeout(), Some(5 * SECOND), "then it waits for the answer only");
-    // One that was only slow: acknowledgements still count for nothing more.
+    // The server was only slow: its late acknowledgements are ignored.
     assert_eq!(c.handle(at + 1, client::Event::Message(Ok(Message::Ack))), []);
     let up = c.handle(at + 2, client::Event::Message(Ok(Message::Connected("x".into()))));
     assert!(matches!(up[..], [client::Action::Attach(..)]), "{up:?}");
@@ -242,7 +239,7 @@ fn what_a_server_refuses_is_the_reason() {
         actions,
         [client::Action::Close("the server refused or disconnected: Incorrect secret".into())]
     );
-    // Connected before everything was said: no server can have meant it.
+    // CONNECTED before the offer is complete is an error.
     let (mut c, _) = offering();
     let early = c.handle(1, client::Event::Message(Ok(Message::Connected("x".into()))));
     assert_eq!(kinds(&early), ["DISCONNECT", "close"]);
@@ -259,7 +256,7 @@ fn a_client_tries_again_after_a_second_and_has_no_patience_for_silence() {
     assert_eq!(c.poll_timeout(), Some(10 + SECOND));
     assert_eq!(c.timeout(9 + SECOND), []);
     assert_eq!(c.timeout(10 + SECOND), [client::Action::Connect]);
-    // The server accepts, and says nothing.
+    // The server accepts the connection, but sends nothing.
     let due = c.poll_timeout().unwrap();
     assert_eq!(due, 10 + 6 * SECOND);
     let why = "the server did not answer in time";
@@ -272,13 +269,13 @@ fn a_client_that_says_nothing_is_let_go() {
     let (mut s, _) = Server::<()>::new(7);
     assert_eq!(s.timeout(6 + 5 * SECOND), []);
     let actions = s.timeout(7 + 5 * SECOND);
-    let why = "the client did not say all that is needed in time";
+    let why = "the client did not complete the connection in time";
     assert_eq!(actions.last(), Some(&server::Action::Close(why.into())));
     assert_eq!(s.poll_timeout(), None);
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    // Small numbers, so that what comes makes sense often enough to get far.
+    // Small numbers, so that many messages are valid and the protocol advances.
     let small = 0u16..3;
     prop_oneof![
         Just(Message::Ack),
@@ -377,7 +374,7 @@ proptest! {
                     client::Action::Send(_) | client::Action::Attach(..) => prop_assert!(connected),
                 }
             }
-            prop_assert!(connected || c.poll_timeout().is_some(), "it tries again");
+            prop_assert!(connected || c.poll_timeout().is_some(), "the client retries");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Memory that is shared with a peer.
+//! Memory shared with a peer.
 //!
-//! The peer can write to it at any time. So nothing here is ever borrowed: bytes are copied in and out through raw
-//! pointers, and whatever decides about a place is copied out once, checked, and used from the copy.
+//! The peer can write to it at any time, so nothing in it is ever borrowed. Bytes are copied in and out through raw
+//! pointers. Descriptors are copied out once, checked, and used from the copy.
 //!
-//! What must not happen is that memory vanishes under a mapping: the process would be killed by SIGBUS. A peer that is not
-//! trusted therefore has to bring files that cannot shrink (`F_SEAL_SHRINK`) and lie in ordinary pages, whose holes fill
-//! themselves, unlike those of huge pages. Nor may a worker wait until a peer has taken pages away: they are sealed against
-//! that, too (`preparing.rs`).
+//! Memory must not vanish under a mapping: SIGBUS would kill the process. So an untrusted peer must bring files that
+//! cannot shrink (`F_SEAL_SHRINK`). They must have ordinary pages, whose holes the kernel fills; it may fail to fill
+//! holes in huge pages. A worker must not wait while a peer takes pages away, so the files are sealed against that,
+//! too (`preparing.rs`).
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -19,31 +19,32 @@ use infra::mem::Promise;
 
 use crate::kernel::{discard, sys};
 
-/// Shared memory that a peer who is not trusted may bring, in bytes: 16 rings of 16,384 packets of 2 KiB have half of it.
+/// Most bytes of shared memory from an untrusted peer. 16 rings of 16,384 packets of 2 KiB need half of it.
 pub(super) const MOST: u64 = 1 << 30;
 
-/// The seals of a file that is shared memory. Nothing else is asked of it: other files have none (`fcntl(2)`, `F_GET_SEALS`).
+/// Returns the seals of a shared memory file, or `None` for other files, which have no seals (`fcntl(2)`,
+/// `F_GET_SEALS`).
 fn seals(file: BorrowedFd<'_>) -> Option<i32> {
     // SAFETY: no memory is involved.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
     (seals >= 0).then_some(seals)
 }
 
-/// True if a file is shared memory, which the kernel asks nobody about.
+/// True if a file is shared memory. The kernel handles such files without asking a peer.
 pub(super) fn is_memory(file: BorrowedFd<'_>) -> bool {
     seals(file).is_some()
 }
 
-/// Adds seals, when whoever takes pages from the file has come to an end: the kernel lets nobody do both at once.
+/// Adds seals to a file. Waits while another process removes pages from it: the kernel serialises both.
 fn add_seals(file: BorrowedFd<'_>, seals: i32) -> io::Result<()> {
     // SAFETY: no memory is involved.
     sys::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } as isize).map(|_| ())
 }
 
-/// Seals a file that this process has mapped: nobody can map it to write any more, nor take pages from it.
+/// Seals a mapped file: from then on, no process can map it for writing or remove pages from it.
 ///
 /// # Errors
-/// When somebody has forbidden that (`F_SEAL_SEAL`), or has it open for reading only.
+/// If the file forbids further seals (`F_SEAL_SEAL`), or is open for reading only.
 pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
     let is_sealed = || seals(file).is_some_and(|seals| seals & libc::F_SEAL_FUTURE_WRITE != 0);
     match add_seals(file, libc::F_SEAL_FUTURE_WRITE) {
@@ -52,8 +53,8 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
     }
 }
 
-/// Returns the bytes of a sealed file that have no pages. The seals keep the peer from removing pages. Pages behind the end of the file
-/// would hide missing ones: this function frees them, and seals the file against new ones.
+/// Returns the bytes of a sealed file that have no pages. The seals keep the peer from removing pages. Pages beyond
+/// the end of the file would hide missing ones. So this function frees them, and seals the file against growing.
 fn holes(file: BorrowedFd<'_>) -> io::Result<u64> {
     add_seals(file, libc::F_SEAL_GROW)?;
     let (size, _) = sizes(file)?;
@@ -63,19 +64,19 @@ fn holes(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(size.saturating_sub(taken))
 }
 
-/// Returns the bytes of these files that have pages; of a file that is named several times, once. Each must be [memory](is_memory).
+/// Returns the allocated bytes of these files, counting each file once. Each must be [memory](is_memory).
 pub(super) fn allocated<'f>(files: impl Iterator<Item = BorrowedFd<'f>>) -> u64 {
     let stats = files.filter_map(|file| stat(file).ok());
     let by_file: BTreeMap<_, _> = stats.map(|s| ((s.st_dev, s.st_ino), taken(&s))).collect();
     by_file.values().sum()
 }
 
-/// The length of a file, and how much of it has pages, in bytes.
+/// Returns the length of a file and its allocated bytes.
 fn sizes(file: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     stat(file).map(|stat| (stat.st_size.max(0) as u64, taken(&stat)))
 }
 
-/// How much of a file has pages, in bytes.
+/// Returns the allocated bytes of a file.
 fn taken(stat: &libc::stat) -> u64 {
     stat.st_blocks.max(0) as u64 * 512
 }
@@ -89,15 +90,16 @@ fn stat(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     }
 }
 
-/// A peer's file that is shared memory. The kernel asks nobody else about such a file, so it can be looked at without waiting.
+/// A peer's file that is shared memory. The kernel handles it without asking the peer, so system calls on it do not
+/// block.
 #[derive(Debug)]
 pub(super) struct MemoryFile(ManuallyDrop<OwnedFd>);
 
 impl MemoryFile {
-    /// Takes a file.
+    /// Wraps a file.
     ///
     /// # Errors
-    /// Gives it back if it is not shared memory.
+    /// Returns the file if it is not shared memory.
     pub(super) fn new(file: OwnedFd) -> Result<MemoryFile, OwnedFd> {
         if is_memory(file.as_fd()) { Ok(MemoryFile(ManuallyDrop::new(file))) } else { Err(file) }
     }
@@ -121,21 +123,22 @@ impl Drop for MemoryFile {
 pub(super) struct Region {
     base: NonNull<u8>,
     len: usize,
-    /// Covers the pages that the file lacks: the kernel charges each to the process that touches it first.
+    /// Memory reserved for the file's missing pages. The kernel charges each page to the process that touches it
+    /// first.
     holes: Option<Promise>,
-    /// In place of a mapping, which miri does not know.
+    /// Heap memory in place of a mapping, for Miri, which does not support mappings.
     #[cfg(miri)]
     heap: Option<std::sync::Arc<heap::Heap>>,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread. What lies in it is reached by raw pointers only, and
-// belongs to whoever the ring's protocol says.
+// SAFETY: the mapping belongs to the process, not to a thread. Its contents are accessed by raw pointers only; the
+// ring's protocol says which side owns each part.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// New memory to be shared: zeros, and of this size for good, whoever gets the file.
+    /// Creates zeroed memory for sharing. Its size is sealed.
     pub(super) fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
         // SAFETY: the name is a string that ends with a zero.
         let fd = sys::check(unsafe {
@@ -146,20 +149,20 @@ impl Region {
         let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: no memory is involved.
         sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) } as isize)?;
-        // Further ones follow when the peer has mapped it ([`seal`]).
+        // More seals follow after the peer has mapped it ([`seal`]).
         add_seals(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;
         let holes = Promise::of(len as u64)?;
         let region = Region::map(file.as_fd(), len, Some(holes))?;
         Ok((region, file))
     }
 
-    /// Maps `len` bytes of a peer's file, and seals it. A `trusted` peer is believed that the file stays as it is. May take as
-    /// long as the peer likes.
+    /// Maps `len` bytes of a peer's file and seals it. A `trusted` peer is trusted not to change the file. A
+    /// malicious peer can make this block.
     ///
     /// # Errors
-    /// What is wrong with it, for the operators of both.
+    /// Returns what is wrong with the file, for the operators of both sides.
     pub(super) fn of_peer(file: BorrowedFd<'_>, len: u64, trusted: bool) -> Result<Region, String> {
-        let unknown = |e: io::Error| format!("nothing is known of it: {e}");
+        let unknown = |e: io::Error| format!("its properties cannot be read: {e}");
         // SAFETY: zeros are a valid record, and the kernel fills it.
         let system = unsafe {
             let mut system: libc::statfs = std::mem::zeroed();
@@ -169,30 +172,32 @@ impl Region {
         let (size, _) = sizes(file).map_err(unknown)?;
         let seals = seals(file).unwrap_or(0);
         if len == 0 || len > size {
-            return Err(format!("it was said to have {len} bytes, and has {size}"));
+            return Err(format!("the peer announced {len} bytes, but it has {size}"));
         }
         if !trusted {
             let refused = |why: &str| {
-                Err(format!("{why}; only a peer of an interface that is \"trusted\" may bring such memory"))
+                Err(format!("{why}; only a peer of a \"trusted\" interface may bring such memory"))
             };
             if len > MOST {
-                return Err(format!("it has {len} bytes; one that is not trusted may bring {MOST}"));
+                return Err(format!("it has {len} bytes; an untrusted peer may bring {MOST}"));
             }
             if seals & libc::F_SEAL_SHRINK == 0 {
                 return refused("it is not sealed against shrinking (F_SEAL_SHRINK)");
             }
             if system.f_type != libc::TMPFS_MAGIC {
-                return refused("it lies in huge pages, which may run out");
+                return refused("it uses huge pages, which may run out");
             }
             if seals & libc::F_SEAL_SEAL != 0 {
                 return refused(
-                    "it admits no further seals (F_SEAL_SEAL), so that its pages could be taken away",
+                    "it forbids further seals (F_SEAL_SEAL), so the peer could take its pages away",
                 );
             }
-            // Waits here rather than in the middle of mapping, where others would wait behind this thread.
+            // Waits here for page removal to end, rather than inside the mapping, where other threads would wait for
+            // this one.
             add_seals(file, libc::F_SEAL_SHRINK).map_err(|e| format!("it cannot be sealed: {e}"))?;
         }
-        let len = usize::try_from(len).map_err(|_| "it is larger than this machine's memory".to_string())?;
+        let len =
+            usize::try_from(len).map_err(|_| "it is larger than this machine's address space".to_string())?;
         let mut region = Region::map(file, len, None).map_err(|e| format!("it cannot be mapped: {e}"))?;
         if trusted {
             // A peer that forbids seals is trusted not to shrink the file.
@@ -223,7 +228,7 @@ impl Region {
         })
     }
 
-    /// Address of `len` bytes at `offset`; `None` when they do not lie within.
+    /// Returns the address of `len` bytes at `offset`; `None` if they do not lie within the region.
     #[inline(always)]
     pub(super) fn at(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
@@ -236,15 +241,16 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         let (base, len) = (self.base.as_ptr() as usize, self.len);
-        // If the peer is gone, this frees the memory.
+        // If the peer no longer has the memory, this frees it.
         discard::elsewhere(move || {
-            // SAFETY: the mapping is ours. Whoever has addresses in it holds the regions, see `Ring`: nobody is left.
+            // SAFETY: the mapping is ours. All users of addresses in it hold the regions, see `Ring`: no user is
+            // left.
             unsafe { libc::munmap(base as *mut libc::c_void, len) };
         });
     }
 }
 
-/// What tests have in place of files under miri, which knows no mappings.
+/// Heap memory that replaces files in tests under Miri, which does not support mappings.
 #[cfg(miri)]
 mod heap {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -268,7 +274,7 @@ mod heap {
     }
 
     impl Region {
-        /// The same memory twice, as both sides have it.
+        /// Returns the same memory twice, for both sides.
         pub(in crate::memif) fn pair(len: usize) -> [Region; 2] {
             let layout = Layout::from_size_align(len, 4096).unwrap();
             // SAFETY: a test's memory has a length.
@@ -277,7 +283,7 @@ mod heap {
             [(); 2].map(|()| Region { base, len, holes: None, heap: Some(heap.clone()) })
         }
 
-        /// A pool's memory, as a peer has it.
+        /// Returns a pool's memory as a peer maps it.
         pub(in crate::memif) fn of_pool(pool: &buf::Pool) -> Region {
             let window = pool.window();
             Region { base: window.start(), len: window.len(), holes: None, heap: None }
@@ -287,30 +293,30 @@ mod heap {
 
 #[cfg(all(test, not(miri)))]
 impl Region {
-    /// What was promised of it, in bytes.
+    /// Returns the bytes reserved for missing pages.
     pub(super) fn promised(&self) -> u64 {
         self.holes.as_ref().map_or(0, Promise::bytes)
     }
 
-    /// The same memory twice, as both sides have it.
+    /// Returns the same memory twice, for both sides.
     pub(super) fn pair(len: usize) -> [Region; 2] {
         let (own, file) = Region::create(c"test", len).unwrap();
         let peers = Region::of_peer(file.as_fd(), len as u64, false).unwrap();
         [own, peers]
     }
 
-    /// A pool's memory, as a peer has it.
+    /// Returns a pool's memory as a peer maps it.
     pub(super) fn of_pool(pool: &buf::Pool) -> Region {
         let file = pool.file().unwrap();
         Region::of_peer(file.as_fd(), pool.window().len() as u64, true).unwrap()
     }
 }
 
-/// The longest copy by hand; for longer ones the library's is faster.
+/// Largest copy with the loop below; for larger ones the library's copy is faster.
 const BY_HAND: usize = 256;
 
-/// Copies `len` bytes, one of whose sides is shared with a peer who may write there meanwhile: what is copied may be any
-/// bytes then, but no other place is read or written.
+/// Copies `len` bytes between private memory and memory shared with a peer. If the peer writes there at the same
+/// time, the copied bytes may be anything, but no other place is read or written.
 ///
 /// # Safety
 /// `from` can be read and `to` written for `len` bytes, and the two do not overlap.
@@ -325,7 +331,7 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     let block = |at: usize| unsafe {
         to.add(at).cast::<u128>().write_unaligned(from.add(at).cast::<u128>().read_unaligned());
     };
-    // Four blocks that may overlap are any packet of 16 to 64 bytes, without a decision.
+    // Four blocks that may overlap cover any packet of 16 to 64 bytes without a branch.
     let tail = last.saturating_sub(48);
     let mut at = 0;
     while at < tail {

@@ -1,4 +1,4 @@
-//! Memory that a peer brings: what is refused, what is promised, what nobody can take away again.
+//! Tests of a peer's memory: refused files, reserved pages, and seals.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -23,13 +23,13 @@ fn memory_that_could_vanish_is_refused() {
     };
     let sealed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
     assert_eq!(refused(&sealed, 8192), "");
-    assert_eq!(refused(&sealed, 8193), "it was said to have 8193 bytes, and has 8192");
-    assert_eq!(refused(&sealed, 0), "it was said to have 0 bytes, and has 8192");
-    assert_eq!(refused(&sealed, u64::MAX), format!("it was said to have {} bytes, and has 8192", u64::MAX));
+    assert_eq!(refused(&sealed, 8193), "the peer announced 8193 bytes, but it has 8192");
+    assert_eq!(refused(&sealed, 0), "the peer announced 0 bytes, but it has 8192");
+    assert_eq!(refused(&sealed, u64::MAX), format!("the peer announced {} bytes, but it has 8192", u64::MAX));
     let unsealed = memfd(libc::MFD_ALLOW_SEALING, 8192, 0);
     let why = Region::of_peer(unsealed.as_fd(), 8192, false).err().unwrap();
     assert!(why.starts_with("it is not sealed against shrinking"));
-    // Who is trusted may bring it, and cannot shrink it any more.
+    // A trusted peer may bring it, but cannot shrink it any more.
     Region::of_peer(unsealed.as_fd(), 8192, true).unwrap();
     let unsealed = File::from(unsealed);
     assert_eq!(unsealed.set_len(0).unwrap_err().raw_os_error(), Some(libc::EPERM));
@@ -40,14 +40,14 @@ fn memory_that_could_vanish_is_refused() {
         Region::of_peer(read_only.as_fd(), 8192, false).err().unwrap().starts_with("it cannot be mapped")
     );
     let closed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL);
-    assert!(refused(&closed, 8192).starts_with("it admits no further seals"));
+    assert!(refused(&closed, 8192).starts_with("it forbids further seals"));
     let large = memfd(libc::MFD_ALLOW_SEALING, 2 << 30, libc::F_SEAL_SHRINK);
-    assert!(refused(&large, 2 << 30).contains("one that is not trusted may bring"));
+    assert!(refused(&large, 2 << 30).contains("an untrusted peer may bring"));
     let null = OwnedFd::from(File::open("/dev/null").unwrap());
-    assert!(MemoryFile::new(null).is_err(), "a file that somebody else answers for is asked nothing more");
+    assert!(MemoryFile::new(null).is_err(), "a file that is not memory is not accessed further");
 }
 
-/// What the kernel frees with files: of one that a peer names several times, once.
+/// A file that a peer passes several times counts once.
 #[test]
 fn the_pages_of_a_file_count_once() {
     let files = [3 << 20, 5 << 20].map(|len| {
@@ -72,10 +72,10 @@ fn pages_behind_the_end_of_a_file_hide_no_missing_ones() {
     assert!(fill(0, 1 << 20) && fill(8 << 20, 8 << 20));
     let region = Region::of_peer(file.as_fd(), 8 << 20, false).unwrap();
     assert_eq!(region.promised(), 7 << 20);
-    assert!(!fill(8 << 20, 4096) && fill(1 << 20, 4096), "where it is mapped pages may be added");
+    assert!(!fill(8 << 20, 4096) && fill(1 << 20, 4096), "pages may be added within the mapping");
 }
 
-/// Whether pages can be taken from a file.
+/// True if pages can be removed from a file.
 fn can_be_punched(file: &OwnedFd) -> bool {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: no memory is involved.
@@ -88,7 +88,7 @@ fn nobody_takes_pages_from_memory_that_is_in_use() {
     assert!(can_be_punched(&peers));
     let _mapped = Region::of_peer(peers.as_fd(), 8192, false).unwrap();
     assert!(!can_be_punched(&peers));
-    // One's own is sealed when the peer has mapped it.
+    // The router's own file is sealed after the peer has mapped it.
     let (_own, file) = Region::create(c"own", 8192).unwrap();
     let _by_peer = Region::of_peer(file.as_fd(), 8192, true).unwrap();
     assert!(can_be_punched(&file));

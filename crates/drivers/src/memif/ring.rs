@@ -1,4 +1,4 @@
-//! A ring in shared memory: its indices and descriptors, as one side sees them.
+//! A ring in shared memory: its indices and descriptors, from one side.
 //!
 //! ```text
 //!     0  cookie (32 bits), flags (16), head (16)        descriptor, 16 bytes:
@@ -6,14 +6,14 @@
 //!   128  descriptors                                      offset in the region (32), metadata (32)
 //! ```
 //!
-//! The client alone writes the head, the server alone the tail, whichever way packets pass. To the server, the client
-//! moves the head behind what it has filled, and the server the tail behind what it has read. To the client, the client
-//! moves the head behind the empty buffers that it gives, and the server the tail behind those that it has filled. So
-//! three of the four have their work between their own index and the peer's (what is `next`, and what is
-//! [`available`](Ring::available)); a client that sends has the rest of the ring.
+//! Only the client writes the head, and only the server the tail, in both directions. In a ring to the server, the
+//! client moves the head past the slots that it has filled, and the server moves the tail past those that it has
+//! read. In a ring to the client, the client moves the head past the empty buffers that it offers, and the server
+//! moves the tail past those that it has filled. So three of the four cases work between their own index (`next`) and
+//! the peer's ([`available`](Ring::available)). A client that sends has the rest of the ring.
 //!
-//! The own index is never read back from the shared memory. The peer's is checked: whatever it says, there is never more
-//! than the ring holds.
+//! A side never reads its own index back from shared memory. It checks the peer's index, which can never make more
+//! slots available than the ring has.
 
 use infra::prefetch;
 use std::fmt;
@@ -29,31 +29,31 @@ use super::message::Direction;
 use super::region::Region;
 use super::{Layout, Role};
 
-/// What a ring begins with.
+/// First word of a ring.
 const COOKIE: u32 = 0x03e3_1f20;
 const FLAGS: usize = 4;
 pub(super) const HEAD: usize = 6;
 pub(super) const TAIL: usize = 64;
 pub(super) const DESCRIPTORS: usize = 128;
 pub(super) const DESCRIPTOR: usize = 16;
-/// The flag of a ring by which its reader says that it looks by itself.
+/// Ring flag: the reader polls, and needs no signals.
 const MASK_INTERRUPTS: u16 = 1;
-/// The flag of a descriptor whose packet goes on in the next one.
+/// Descriptor flag: the packet continues in the next descriptor.
 pub(super) const NEXT: u16 = 1;
 
-/// What a peer has done that no honest peer does.
+/// Misbehaviour of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Fault {
-    /// The index says that there is more than the ring holds.
+    /// The peer's index makes more slots available than the ring has.
     Index = 1,
-    /// A buffer that is not within its region, or has no room at all.
+    /// A buffer is outside its region, or has no room.
     Buffer = 2,
-    /// Most packets are none.
+    /// Most packets are unusable.
     Rubbish = 3,
-    /// A signal to the peer takes very long.
+    /// A signal to the peer takes too long.
     SlowBell = 4,
-    /// The worker waits for the pages of its memory.
+    /// The worker waits too long for pages of the peer's memory.
     Holes = 5,
 }
 
@@ -67,35 +67,31 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Fault::Index => "the peer's index of a ring says that it holds more than it can",
-            Fault::Buffer => {
-                "the peer gave a buffer without room, or one that does not lie within its region"
-            }
+            Fault::Index => "the peer's ring index is invalid",
+            Fault::Buffer => "the peer offered a buffer that has no room or is outside its region",
             Fault::Rubbish => {
                 "most of the peer's packets are unusable: empty, too long, or outside its regions"
             }
             Fault::SlowBell => {
-                "each signal to the peer takes milliseconds: very many watch its event descriptor"
+                "signals to the peer take milliseconds: too many watchers on its event descriptor"
             }
-            Fault::Holes => {
-                "the worker waits for the peer's memory again and again: holes are punched into it, or it is swapped out"
-            }
+            Fault::Holes => "the worker waits for the peer's memory: it has punched holes, or is swapped out",
         })
     }
 }
 
-/// Where packets lie.
+/// Location of a ring's buffers.
 #[derive(Clone, Copy)]
 enum Buffers {
-    /// In memory of this side's own, one behind the other: what the shared descriptor says of it does not count.
+    /// In this side's own memory, one after the other. The offsets in the shared descriptors are ignored.
     Own { first: usize, stride: usize, size: u32 },
-    /// Where the peer's descriptors say.
+    /// At the places in the peer's descriptors.
     Peer,
-    /// In the router's pool, as [`Lending`](super::lending::Lending) remembers.
+    /// In the router's pool, as recorded by [`Lending`](super::lending::Lending).
     Lent,
 }
 
-/// A descriptor as it was copied out, once.
+/// A copy of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Descriptor {
     pub(super) flags: u16,
@@ -104,7 +100,7 @@ pub(super) struct Descriptor {
     pub(super) offset: u32,
 }
 
-/// Where a packet, or a part of one, lies: `len` bytes within one of the ring's regions. Valid while the ring is.
+/// Location of a packet or a part of one: `len` bytes in one of the ring's regions. Valid as long as the ring.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) at: NonNull<u8>,
@@ -113,10 +109,10 @@ pub(super) struct Place {
     pub(super) flags: u16,
 }
 
-/// Where a ring lies.
+/// Location of a ring in memory.
 #[derive(Clone)]
 pub(super) struct Memory {
-    /// Keeps the memory mapped that `base` and all places are in.
+    /// Keeps the memory of `base` and of all places mapped.
     regions: Arc<[Region]>,
     base: NonNull<u8>,
     size: u16,
@@ -140,7 +136,7 @@ impl Memory {
         unsafe { self.base.add(DESCRIPTORS + slot * DESCRIPTOR).cast() }
     }
 
-    /// The descriptor of a slot, copied out.
+    /// Returns a copy of a slot's descriptor.
     #[inline(always)]
     fn descriptor(&self, slot: u16) -> Descriptor {
         let at = self.descriptor_at(slot);
@@ -155,7 +151,8 @@ impl Memory {
         }
     }
 
-    /// These descriptors will be written, one after the other: the peer is to give up its copies of all their lines at once.
+    /// Prefetches `n` descriptors for writing, so that the peer's core gives up its copies of all their cache lines
+    /// at once.
     #[inline(always)]
     fn will_write(&self, from: u16, n: usize) {
         for i in (0..n as u16).step_by(64 / DESCRIPTOR) {
@@ -163,7 +160,7 @@ impl Memory {
         }
     }
 
-    /// What can be shown of it.
+    /// Returns the ring's state, for display.
     pub(super) fn state(&self) -> RingState {
         let (head, tail) = (self.word(HEAD), self.word(TAIL));
         RingState {
@@ -174,7 +171,7 @@ impl Memory {
         }
     }
 
-    /// Descriptors, as they are in the shared memory.
+    /// Returns the descriptors in shared memory, for display.
     pub(super) fn descriptors(&self) -> Vec<(u16, u16, u32, u32)> {
         (0..self.size)
             .map(|slot| self.descriptor(slot))
@@ -189,16 +186,16 @@ pub(super) struct Ring {
     role: Role,
     direction: Direction,
     buffers: Buffers,
-    /// The slot that is worked on next.
+    /// The next slot to work on.
     next: u16,
-    /// Of a client that receives, and of one that lends: slots whose buffers the peer has.
+    /// Number of slots whose buffers the peer has; for a client that receives, and for one that lends.
     given: u16,
     bell: Arc<Bell>,
 }
 
 impl Ring {
-    /// A client's own ring, the one with this number, of the layout that lies in the first region. Its header and
-    /// descriptors are written here; its empty buffers are the peer's when it is [published](Ring::publish).
+    /// Creates ring `number` of a client's own, in the layout that the first region contains. Writes its header and
+    /// descriptors. The peer gets its empty buffers when the ring is [published](Ring::publish).
     pub(super) fn own(
         regions: Arc<[Region]>,
         layout: &Layout,
@@ -222,7 +219,7 @@ impl Ring {
         Some(ring)
     }
 
-    /// The same, whose buffers are lent one by one.
+    /// Creates a ring as [`own`](Ring::own) does, whose buffers are lent one by one.
     pub(super) fn lending(
         regions: Arc<[Region]>,
         layout: &Layout,
@@ -243,10 +240,10 @@ impl Ring {
         unsafe { self.memory.base.cast::<u32>().write_volatile(COOKIE) };
     }
 
-    /// A server's side of a ring that a client made.
+    /// Opens a server's side of a ring that a client created.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns what is wrong with the ring.
     pub(super) fn of_peer(
         regions: Arc<[Region]>,
         (region, offset, log2_size): (u16, u32, u8),
@@ -254,16 +251,16 @@ impl Ring {
         bell: Arc<Bell>,
     ) -> Result<Ring, String> {
         if !offset.is_multiple_of(8) {
-            return Err(format!("a ring at {offset}, which is no multiple of 8"));
+            return Err(format!("a ring's offset {offset} is not a multiple of 8"));
         }
         let memory =
             regions.get(usize::from(region)).and_then(|r| r.at(offset as usize, ring_len(log2_size)));
         let base =
-            memory.ok_or_else(|| format!("a ring at {offset} that does not fit into region {region}"))?;
+            memory.ok_or_else(|| format!("the ring at offset {offset} does not fit into region {region}"))?;
         // SAFETY: the header lies within the ring, which begins at a multiple of 8.
         let cookie = unsafe { base.cast::<u32>().read_volatile() };
         if cookie != COOKIE {
-            return Err(format!("a ring that begins with {cookie:#x}, and not with {COOKIE:#x}"));
+            return Err(format!("a ring begins with {cookie:#x} instead of {COOKIE:#x}"));
         }
         let memory = Memory { base, size: 1 << log2_size, regions };
         Ok(Ring { memory, role: Role::Server, direction, buffers: Buffers::Peer, next: 0, given: 0, bell })
@@ -280,10 +277,10 @@ impl Ring {
         }
     }
 
-    /// How many slots there are to work on.
+    /// Returns the number of slots to work on.
     ///
     /// # Errors
-    /// When the peer's index makes no sense.
+    /// If the peer's index is invalid.
     #[inline]
     pub(super) fn available(&self) -> Result<u16, Fault> {
         let peer = self.own_and_peer().1.load(Ordering::Acquire);
@@ -291,20 +288,20 @@ impl Ring {
             (Role::Client, Direction::ToServer) => {
                 (self.memory.size.wrapping_sub(self.next.wrapping_sub(peer)), self.memory.size)
             }
-            // No more than this side has given can have been filled.
+            // The peer cannot have filled more than this side has offered.
             (Role::Client, Direction::ToClient) => (peer.wrapping_sub(self.next), self.given),
             _ => (peer.wrapping_sub(self.next), self.memory.size),
         };
         if ahead <= most { Ok(ahead) } else { Err(Fault::Index) }
     }
 
-    /// Has the next `n` descriptors brought here, to be written.
+    /// Prefetches the next `n` descriptors for writing.
     #[inline]
     pub(super) fn will_write(&self, n: u16) {
         self.memory.will_write(self.next, n.into());
     }
 
-    /// The work on the first `n` of the available slots is done.
+    /// Marks the work on the first `n` available slots as done.
     #[inline]
     pub(super) fn advance(&mut self, n: u16) {
         if n == 0 {
@@ -314,7 +311,7 @@ impl Ring {
             (_, Direction::ToClient, Buffers::Lent) => self.given -= n,
             (_, Direction::ToServer, Buffers::Lent) => self.given += n,
             (Role::Client, Direction::ToClient, _) => {
-                // They are empty buffers again.
+                // Their buffers are empty again.
                 for i in 0..n {
                     self.reset(self.next.wrapping_add(i));
                 }
@@ -325,8 +322,8 @@ impl Ring {
         self.publish();
     }
 
-    /// Shows the peer the own index. Once both sides have connected, and not before: DPDK's server sets both indices to 0
-    /// while it connects.
+    /// Publishes this side's index to the peer. Call this only after both sides have connected: DPDK's server sets
+    /// both indices to 0 while it connects.
     pub(super) fn publish(&self) {
         let given = match (self.role, self.direction) {
             (Role::Client, Direction::ToClient) => self.given,
@@ -335,37 +332,38 @@ impl Ring {
         self.own_and_peer().0.store(self.next.wrapping_add(given), Ordering::Release);
     }
 
-    /// How many descriptors there are.
+    /// Returns the number of descriptors.
     #[inline(always)]
     pub(super) fn size(&self) -> u16 {
         self.memory.size
     }
 
-    /// The slot that is `i` behind the next one.
+    /// Returns the slot `i` after the next one.
     #[inline(always)]
     pub(super) fn slot(&self, i: u16) -> u16 {
         self.next.wrapping_add(i)
     }
 
-    /// How many slots' buffers the peer has: those behind the next slot to receive by, those before it to send by.
+    /// Returns the number of slots whose buffers the peer has: slots after the next one for receiving, before it for
+    /// sending.
     #[inline(always)]
     pub(super) fn given(&self) -> u16 {
         self.given
     }
 
-    /// Gives the peer the empty buffers of `n` more slots, which were [described](Ring::describe).
+    /// Offers the peer the empty buffers of `n` more slots, which were [described](Ring::describe).
     pub(super) fn give(&mut self, n: u16) {
         self.given += n;
         self.publish();
     }
 
-    /// The peer has read the oldest `n` slots that it was given.
+    /// Takes back the oldest `n` offered slots, which the peer has read.
     #[inline(always)]
     pub(super) fn take_back(&mut self, n: u16) {
         self.given -= n;
     }
 
-    /// Says which of the lent buffers a slot has.
+    /// Writes a slot's descriptor for a lent buffer.
     #[inline(always)]
     pub(super) fn describe(&mut self, slot: u16, flags: u16, len: u32, offset: u32) {
         let at = self.memory.descriptor_at(slot);
@@ -377,20 +375,20 @@ impl Ring {
         }
     }
 
-    /// What the peer wrote of the slot that is `i` behind the next one.
+    /// Returns the flags and length that the peer wrote for the slot `i` after the next one.
     #[inline(always)]
     pub(super) fn flags_and_len(&self, i: u16) -> (u16, u32) {
         let d = self.descriptor(i);
         (d.flags, d.len)
     }
 
-    /// The descriptor of the slot that is `i` behind the next one, copied out.
+    /// Returns a copy of the descriptor of the slot `i` after the next one.
     #[inline(always)]
     fn descriptor(&self, i: u16) -> Descriptor {
         self.memory.descriptor(self.next.wrapping_add(i))
     }
 
-    /// Where a descriptor says that a packet lies; `None` when that is no place for one.
+    /// Returns the address in a descriptor; `None` if it is invalid.
     #[inline(always)]
     fn resolve(&self, slot: u16, d: Descriptor) -> Option<NonNull<u8>> {
         match self.buffers {
@@ -406,8 +404,8 @@ impl Ring {
         }
     }
 
-    /// Looks at as many slots as `found` has room for, from the next one on. Whether each has a packet in one piece, of at
-    /// most `most` bytes: only then is where and how long they are in `found`.
+    /// Reads as many slots as `found` has entries, from the next one on. Returns true if each has a packet in one
+    /// piece of at most `most` bytes. Only then does `found` hold their addresses and lengths.
     #[inline]
     pub(super) fn gather(&self, most: usize, found: &mut [(NonNull<u8>, u32)]) -> bool {
         let (next, mut plain) = (self.next, true);
@@ -423,7 +421,7 @@ impl Ring {
                     let slot = next.wrapping_add(i);
                     let d = self.memory.descriptor(slot);
                     plain &= d.flags & NEXT == 0 && d.len.wrapping_sub(1) < most;
-                    // SAFETY: `own` has seen that all buffers of the ring lie within the region.
+                    // SAFETY: `own` has checked that all buffers of the ring lie within the region.
                     let at = unsafe { base.add(usize::from(slot & mask) * stride) };
                     prefetch::read(at.as_ptr());
                     *found = (at, d.len);
@@ -444,16 +442,16 @@ impl Ring {
         plain
     }
 
-    /// What was received in the slot that is `i` behind the next one: its flags, its length, and its place, `None` when
-    /// there can be no packet.
+    /// Returns the flags, length and address of the packet received in the slot `i` after the next one. The address
+    /// is `None` if it is invalid.
     #[inline(always)]
     pub(super) fn received(&self, i: u16) -> (u16, u32, Option<NonNull<u8>>) {
         let d = self.descriptor(i);
         (d.flags, d.len, self.resolve(self.next.wrapping_add(i), d))
     }
 
-    /// Takes the flags away from the slot that is `i` behind the next one, where a client may have put a part of a packet that goes
-    /// on. DPDK's client, before version 26.03, leaves them there when the slot's next packet does not.
+    /// Clears the flags of the slot `i` after the next one, in a server's ring. DPDK's client before version 26.03
+    /// leaves the `NEXT` flag of an old packet set when the slot's new packet ends there.
     #[inline(always)]
     pub(super) fn clear_flags(&mut self, i: u16) {
         if self.role == Role::Server {
@@ -463,22 +461,22 @@ impl Ring {
         }
     }
 
-    /// Appends where the empty buffers of these slots lie, counted from the next one.
+    /// Appends the locations of the empty buffers in these slots, counted from the next slot.
     ///
     /// # Errors
-    /// When the peer gave one that cannot be; those before it may have been appended.
+    /// If the peer offered an invalid buffer; buffers before it may have been appended.
     #[inline]
     pub(super) fn empty(&self, slots: Range<u16>, places: &mut Vec<Place>) -> Result<(), Fault> {
         let next = self.next;
         self.memory.will_write(next.wrapping_add(slots.start), slots.len());
         match self.buffers {
-            // What the last user of the buffer left in its descriptor does not count.
+            // The contents of the shared descriptors are ignored here.
             Buffers::Own { first, stride, size } => {
                 let region = self.memory.regions.first().and_then(|r| r.at(first, 0));
                 let base = region.ok_or(Fault::Buffer)?;
                 let mask = self.memory.size - 1;
                 places.extend(slots.map(|i| {
-                    // SAFETY: `own` has seen that all buffers of the ring lie within the region.
+                    // SAFETY: `own` has checked that all buffers of the ring lie within the region.
                     let at = unsafe { base.add(usize::from(next.wrapping_add(i) & mask) * stride) };
                     prefetch::write(at.as_ptr());
                     Place { at, len: size, region: 0, flags: 0 }
@@ -502,7 +500,8 @@ impl Ring {
         }
     }
 
-    /// Says what was put into the slot that is `i` behind the next one, at a place that [`empty`](Ring::empty) gave.
+    /// Writes the descriptor of the slot `i` after the next one, whose buffer at a place from [`empty`](Ring::empty)
+    /// is filled.
     #[inline(always)]
     pub(super) fn filled(&mut self, i: u16, place: Place) {
         let low = u64::from(place.flags) | u64::from(place.region) << 16 | u64::from(place.len) << 32;
@@ -511,7 +510,7 @@ impl Ring {
         unsafe { self.memory.descriptor_at(self.next.wrapping_add(i)).write_volatile(low) };
     }
 
-    /// Makes a slot an empty buffer of this side's own.
+    /// Resets a slot of this side's own ring to an empty buffer.
     #[inline(always)]
     fn reset(&mut self, slot: u16) {
         if let Buffers::Own { first, stride, size } = self.buffers {
@@ -525,31 +524,32 @@ impl Ring {
         }
     }
 
-    /// Whether the reader of the ring wants to be woken. It has seen what was published before, or is seen to sleep.
+    /// True if the ring's reader wants a signal. If false, the reader will still see everything published before this
+    /// call.
     pub(super) fn wants_signal(&self) -> bool {
         fence(Ordering::SeqCst);
         self.word(FLAGS).load(Ordering::Relaxed) & MASK_INTERRUPTS == 0
     }
 
-    /// Says whether this side, which reads the ring, wants to be woken. Whoever says so looks once more at what is
-    /// available, before it sleeps.
+    /// Sets whether this side, the reader, wants signals. After asking for signals, it must check for available slots
+    /// once more before it sleeps.
     pub(super) fn want_signal(&self, wanted: bool) {
         self.word(FLAGS).store(if wanted { 0 } else { MASK_INTERRUPTS }, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// What wakes the reader.
+    /// Returns the event descriptor that wakes the reader.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// Where it lies, for whoever wants to look at it in peace.
+    /// Returns the ring's memory, for display without holding the queue's lock.
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
 }
 
-/// Finds the places that descriptors name; the region of the last one is at hand.
+/// Finds the addresses in descriptors. It caches the last region.
 struct Finder<'a> {
     regions: &'a [Region],
     number: u16,
@@ -570,20 +570,20 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// A ring as it is shown.
+/// State of a ring, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingState {
-    /// Descriptors.
+    /// Number of descriptors.
     pub size: u16,
     /// The client's index.
     pub head: u16,
     /// The server's index.
     pub tail: u16,
-    /// Whether its reader sleeps until it is woken.
+    /// True if the reader sleeps until it gets a signal.
     pub wants_signals: bool,
 }
 
-/// Bytes of a ring with its header.
+/// Returns the size in bytes of a ring with its header.
 pub(super) fn ring_len(log2_size: u8) -> usize {
     DESCRIPTORS + (DESCRIPTOR << log2_size)
 }

@@ -1,5 +1,6 @@
-//! Rings between two sides that both are this driver, against a plain list; and against a peer that writes anything.
-// Tests that need the kernel, or a peer that writes meanwhile, are left out under miri.
+//! Tests of rings between two sides of this driver against a reference list, and against a peer that writes arbitrary
+//! data.
+// Miri skips tests that need the kernel, or a peer that writes at the same time.
 #![cfg_attr(miri, allow(unused_imports))]
 
 use std::collections::VecDeque;
@@ -31,7 +32,7 @@ struct Link {
     rx: RxRing,
 }
 
-/// One poll, with all that it may spend; adds what was no packet to `unusable`.
+/// Polls once with a full budget; adds the number of unusable packets to `unusable`.
 pub(super) fn poll(
     rx: &mut RxRing,
     frame: &mut Frame,
@@ -89,12 +90,12 @@ enum Op {
     Poll(usize),
 }
 
-/// So many cases of a property; few under miri.
+/// Returns a configuration with `n` cases of a property; fewer under Miri.
 pub(super) fn cases(n: u32) -> ProptestConfig {
     ProptestConfig::with_cases(if cfg!(miri) { 2 } else { n })
 }
 
-/// So many steps of a case at most, or packets of a step; few under miri.
+/// Returns the number of steps or packets of a case; fewer under Miri.
 pub(super) const fn steps(n: usize) -> usize {
     if cfg!(miri) { n / 4 } else { n }
 }
@@ -153,7 +154,7 @@ proptest! {
                     list.extend(all.into_iter().take(sent));
                 }
                 Op::Poll(room) => {
-                    // Another queue's packets are in the frame already.
+                    // The frame already has packets of another queue.
                     let others = 256 - room;
                     prop_assert_eq!(frame.alloc(&mut cache, others), others);
                     let mut unusable = 0;
@@ -171,7 +172,7 @@ proptest! {
         prop_assert_eq!(pool.stats().used, 0);
     }
 
-    /// A peer that writes whatever it likes, between and during calls.
+    /// A peer that writes arbitrary data, between and during calls.
     #[test]
     fn a_peer_that_writes_anything_reaches_nothing(
         words in proptest::collection::vec((0usize..200, any::<u16>(), 0usize..6), 0..steps(400)),
@@ -183,7 +184,7 @@ proptest! {
         let mut cache = pool.cache();
         let (near, far) = if client { (&own, &peers) } else { (&peers, &own) };
         let ring = |direction| {
-            // Both were right once: the client's side writes the header.
+            // The ring starts valid: the client's side writes the header.
             let own = Ring::own(own.clone(), &layout, direction, 0, bell()).unwrap();
             own.publish();
             let place = (0, layout.ring_offset(direction, 0) as u32, layout.log2_ring);
@@ -202,7 +203,7 @@ proptest! {
         let rings = layout.buffer_offset(Direction::ToServer, 0) / 2;
         let mut unusable = 0;
         for (at, value, what) in words {
-            // Most of it goes to the indices and to the first descriptors, and is nearly right.
+            // Most writes hit the indices and the first descriptors, with almost valid values.
             let at = if what < 2 { [3, 32, 3 + 192, 32 + 192][at % 4] } else { 64 + at * rings / 200 % (rings - 64) };
             let value = if what % 2 == 0 { value % 40 } else { value };
             let word = far[0].at(2 * at, 2).unwrap().cast::<u16>();
@@ -213,7 +214,7 @@ proptest! {
                     prop_assert!(inside(place.as_ptr() as usize, len as usize));
                 }
             }
-            // What is read at once is what is read one by one.
+            // Reading slots together and one by one gives the same result.
             let available = rx.ring.available().unwrap_or(0);
             let one_by_one: Vec<_> = (0..available).map(|i| rx.ring.received(i)).collect();
             let mut found = vec![(NonNull::dangling(), 0); available.into()];
@@ -245,7 +246,7 @@ proptest! {
     }
 }
 
-/// Not under miri, to which this is a race: what is read is whatever the peer has written, by design.
+/// Not under Miri, which reports this as a race: by design, the router reads whatever the peer has written.
 #[test]
 #[cfg(not(miri))]
 fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
@@ -281,14 +282,14 @@ fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
                     x ^= x << 17;
                     let (value, at) = (x as u16, (x >> 16) as usize);
                     if x >> 62 == 0 {
-                        // An index that is nearly right: most of them do not exceed the ring.
+                        // An almost valid index: most values do not exceed the ring.
                         let (head, tail) = indices[at % 2];
                         let (from, to) = if client { (head, tail) } else { (tail, head) };
                         let ahead = if at % 2 == usize::from(client) { value % 66 } else { value % 80 };
                         word(to)
                             .store(word(from).load(Ordering::Relaxed).wrapping_add(ahead), Ordering::Relaxed);
                     } else {
-                        // Flags, lengths and offsets, most of them small.
+                        // Flags, lengths and offsets, mostly small.
                         let value = if x >> 60 & 1 == 0 { value } else { value % 3 };
                         let at = 128 + at % (rings - 256);
                         if !indices.iter().any(|(head, tail)| (head - 6..tail + 64).contains(&at)) {
@@ -299,7 +300,7 @@ fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
                 }
             });
             let (mut unusable, mut came, mut faults) = (0, 0, 0);
-            // A busy machine may run only one of the two for a while.
+            // On a busy machine, only one of the two threads may run for a while.
             let end = Instant::now() + Duration::from_secs(20);
             let enough = |came, unusable, faults| came > 0 && unusable > 0 && faults > 0;
             while !(written.load(Ordering::Relaxed) > 200_000 && enough(came, unusable, faults))
@@ -314,14 +315,14 @@ fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
                 frame.free(&mut cache);
             }
             stop.store(true, Ordering::Relaxed);
-            assert!(enough(came, unusable, faults), "{came} packets, {unusable} none, {faults} faults");
+            assert!(enough(came, unusable, faults), "{came} packets, {unusable} unusable, {faults} faults");
         });
         drop(cache);
         assert_eq!(pool.stats().used, 0);
     }
 }
 
-/// As DPDK's before version 26.03: it says that a packet goes on, and never that it does not.
+/// DPDK before version 26.03 sets the flag of a packet that continues, and never clears it.
 #[test]
 fn a_client_that_never_takes_a_flag_away_is_understood() {
     let layout = layout(4, 64);
@@ -353,7 +354,8 @@ fn a_client_that_never_takes_a_flag_away_is_understood() {
     }
 }
 
-/// A ring of the largest size to a server, and a peer that writes its descriptors as flags and lengths.
+/// Returns a ring of the largest size to a server, and closures for its peer: one writes flags and length of a slot,
+/// one moves the head.
 #[cfg(not(miri))]
 fn largest() -> (RxRing, impl Fn(u16, u16, u32), impl Fn(u16)) {
     let layout = layout(14, 64);
@@ -382,7 +384,7 @@ fn largest() -> (RxRing, impl Fn(u16, u16, u32), impl Fn(u16)) {
 fn a_poll_spends_little_on_rubbish_and_a_peer_that_sends_nothing_else_is_disconnected() {
     let pool = Pool::new(64).unwrap();
     let mut cache = pool.cache();
-    // Long parts of packets that end with an empty one, and a packet that never ends.
+    // Packets of a long part and an empty one, and a packet that never ends.
     let kinds: [fn(u16) -> (u16, u32); 2] =
         [|slot| if slot % 2 == 0 { (NEXT, 65_535) } else { (0, 0) }, |_| (NEXT, 64)];
     for kind in kinds {
@@ -399,7 +401,7 @@ fn a_poll_spends_little_on_rubbish_and_a_peer_that_sends_nothing_else_is_disconn
             let done = poll(&mut rx, &mut frame, &mut cache, &mut unusable);
             left = rx.ring.available().unwrap();
             let read = (1 << 14) - left;
-            assert!((1..=3_200).contains(&read) && unusable > 0, "{read} descriptors at once");
+            assert!((1..=3_200).contains(&read) && unusable > 0, "{read} descriptors in one poll");
             assert_eq!(frame.len(), 0);
             polls += 1;
             if let Err(fault) = done {
@@ -432,7 +434,7 @@ fn a_peer_that_errs_now_and_then_stays_connected() {
     assert_eq!((good, bad), (128_000, 128_000));
 }
 
-/// Slots for whose packet there is no buffer yet stay as they are.
+/// Slots whose packet has no free buffer yet stay unchanged.
 #[test]
 fn a_packet_of_several_parts_is_whole_when_there_are_buffers_again() {
     let mut link = link(layout(4, 64), Direction::ToServer);
@@ -480,7 +482,7 @@ fn an_index_beyond_the_ring_is_a_fault() {
 fn a_peer_is_woken_without_waiting_for_it() {
     let signals = Signals::new().unwrap();
     let bell = sys::eventfd().unwrap();
-    // A malicious peer: the counter at its limit, and writes that wait.
+    // A malicious peer: the counter is at its limit, and writes block.
     // SAFETY: plain system calls.
     unsafe {
         let most = u64::MAX - 1;
@@ -490,7 +492,7 @@ fn a_peer_is_woken_without_waiting_for_it() {
     let watch = Watch::new().unwrap();
     watch.add(bell.as_fd()).unwrap();
     let readable = || wait::any(&[watch.as_fd()], Duration::ZERO).unwrap();
-    assert!(readable(), "what was signalled before counts");
+    assert!(readable(), "earlier signals still count");
     for _ in 0..200 {
         watch.clear();
         assert!(!readable());

@@ -1,4 +1,4 @@
-//! The receive queue: packets are copied out of the rings that lead here.
+//! The receive queue: copies packets out of the rings assigned to it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -15,28 +15,28 @@ use super::ring::{Fault, NEXT, Ring};
 use super::shared::{Shared, lock};
 use super::signal::Watch;
 
-/// The largest packet: one of IP with a link header and two tags.
+/// Bytes of the largest packet: an IP packet with a link header and two VLAN tags.
 pub(super) const LARGEST: usize = 65_535 + 22;
 
-/// The most descriptors of a packet: the largest packet in the smallest buffers.
+/// Most descriptors of a packet: the largest packet in the smallest buffers.
 pub(super) const LONGEST: usize = LARGEST.div_ceil(*BUFFER_SIZES.start() as usize);
-/// What looking at a descriptor costs, in bytes copied.
+/// Cost of reading a descriptor, in copied bytes.
 const DESCRIPTOR_COST: usize = 256;
-/// Unusable descriptors, less usable ones, after which the peer is disconnected.
+/// Unusable descriptors, minus usable ones, after which the peer is disconnected.
 const MOST_RUBBISH: usize = 65_536;
 
-/// What a poll may spend on packets that take more than one descriptor, or are none. Packets that fit into a buffer are
-/// bounded by the frame; of the others one may have 64 KiB, or no end, and a worker has other ports as well.
+/// Limit of a poll for packets that are unusable or take several descriptors. The frame size limits packets that fit
+/// into one buffer. Another packet may have 64 KiB, or never end, and a worker has other ports too.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// In bytes copied.
+    /// Remaining budget, in copied bytes.
     left: usize,
-    /// Packets that were none.
+    /// Number of unusable packets.
     pub(super) unusable: u64,
 }
 
 impl Default for Budget {
-    /// As many bytes as a frame of packets has that fit into one buffer each.
+    /// Returns a budget of as many bytes as a frame of one-buffer packets holds.
     fn default() -> Budget {
         Budget { left: FRAME_SIZE * DATA_ROOM, unusable: 0 }
     }
@@ -52,40 +52,40 @@ impl Budget {
     }
 }
 
-/// Tells a peer that sends nothing but rubbish from one that sometimes errs.
+/// Detects a peer that sends mostly unusable packets, as opposed to occasional errors.
 #[derive(Default)]
 pub(super) struct Rubbish(usize);
 
 impl Rubbish {
-    /// So many descriptors were those of a packet.
+    /// Counts descriptors of a usable packet.
     #[inline]
     pub(super) fn good(&mut self, descriptors: usize) {
         self.0 = self.0.saturating_sub(descriptors);
     }
 
-    /// So many were not.
+    /// Counts descriptors of an unusable packet.
     ///
     /// # Errors
-    /// When that is enough.
+    /// If there are too many.
     pub(super) fn bad(&mut self, descriptors: usize) -> Result<(), Fault> {
         self.0 += descriptors;
         if self.0 > MOST_RUBBISH { Err(Fault::Rubbish) } else { Ok(()) }
     }
 }
 
-/// A ring that packets come in by.
+/// A ring to receive packets from.
 pub(super) struct RxRing {
     pub(super) ring: Ring,
-    /// What the peer has of the router's own buffers, if packets lie there.
+    /// The router's buffers lent to the peer, if packets are not copied.
     pub(super) lending: Option<Lending>,
-    /// The peer has broken it: nothing is read any more.
+    /// True if the peer has broken the ring: it is no longer read.
     broken: bool,
-    /// Whether the peer is to wake the worker.
+    /// True if the peer is asked for signals.
     wants_signals: bool,
     rubbish: Rubbish,
-    /// What a call found: the packets of a frame, or the parts of one packet.
+    /// Result of a call: the packets of a frame, or the parts of one packet.
     found: Box<[(NonNull<u8>, u32)]>,
-    /// A packet of several descriptors, or one that is larger than a buffer.
+    /// Copy of a packet in several descriptors, or larger than a buffer.
     whole: Vec<u8>,
 }
 
@@ -106,7 +106,7 @@ impl RxRing {
         }
     }
 
-    /// Says that the peer need not wake this side, which looks by itself.
+    /// Tells the peer that no signals are needed while this side polls.
     #[inline]
     pub(super) fn wake_up(&mut self, watch: &Watch) {
         if self.wants_signals {
@@ -116,7 +116,7 @@ impl RxRing {
         }
     }
 
-    /// Appends what the ring has; counts what is no packet.
+    /// Appends the ring's packets to the frame; counts unusable packets.
     pub(super) fn poll(
         &mut self,
         frame: &mut Frame,
@@ -148,7 +148,7 @@ impl RxRing {
         Ok(())
     }
 
-    /// Shows what the ring has, in the parts that it has; gives how many packets these are.
+    /// Calls `seen` for each part in the ring. Returns the number of complete packets.
     pub(super) fn look(&mut self, mut seen: impl FnMut(&[u8])) -> Result<usize, Fault> {
         let n = usize::from(self.ring.available()?).min(FRAME_SIZE);
         let plain = self.ring.gather(LARGEST, &mut self.found[..n]);
@@ -177,7 +177,8 @@ impl RxRing {
         Ok(packets)
     }
 
-    /// As [`poll`](RxRing::poll), where some packets have several descriptors, do not fit one buffer, or are none.
+    /// Does the work of [`poll`](RxRing::poll) when some packets have several descriptors, do not fit into one
+    /// buffer, or are unusable.
     #[cold]
     #[inline(never)]
     fn poll_each(
@@ -205,12 +206,12 @@ impl RxRing {
                 }
             }
             budget.unusable += u64::from(!good);
-            // That there is no buffer for it is not the peer's fault.
+            // A missing buffer is not the peer's fault.
             match whole {
                 true => self.rubbish.good(descriptors.into()),
                 false => judged = self.rubbish.bad(descriptors.into()),
             }
-            // Not before: slots that stay are read again, and are still the parts of one packet.
+            // Not earlier: slots that stay are read again, and their packet still needs the flags.
             (used..used + descriptors).for_each(|i| self.ring.clear_flags(i));
             used += descriptors;
         }
@@ -218,8 +219,8 @@ impl RxRing {
         judged
     }
 
-    /// Copies the packet that begins in slot `from` into `whole`. Gives how many descriptors it has, and whether it is one
-    /// that can be used: only then is anything copied.
+    /// Copies the packet that begins in slot `from` into `whole`. Returns its number of descriptors, and whether it
+    /// is usable; an unusable packet is not copied.
     fn gather(&mut self, from: u16, available: u16, budget: &mut Budget) -> (u16, bool) {
         self.whole.clear();
         let (mut parts, mut total, mut ended, mut usable) = (0, 0, false, true);
@@ -233,7 +234,7 @@ impl RxRing {
                 break;
             }
         }
-        // The peer shows packets as a whole, or not at all.
+        // The peer publishes a packet completely or not at all.
         let usable = usable && ended && total <= LARGEST;
         budget.spend(parts, if usable { total } else { 0 });
         if usable {
@@ -252,11 +253,11 @@ impl RxRing {
     }
 }
 
-/// A receive queue. Its rings come and go with the connection.
+/// A receive queue. It gets its rings when a peer connects, and loses them when the peer disconnects.
 pub(super) struct MemifRx {
     shared: Arc<Shared>,
     queue: usize,
-    /// The ring to begin with.
+    /// The ring to poll first.
     turn: usize,
     unusable: u64,
 }
@@ -270,7 +271,7 @@ impl MemifRx {
 impl RxQueue for MemifRx {
     fn poll(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Gone> {
         let Some(port) = self.shared.rx.get(self.queue) else { return Ok(()) };
-        // Whoever else has the lock is connecting or disconnecting: there will be time after that.
+        // The main thread has the lock while it connects or disconnects; the next poll will get it.
         let Ok(mut rings) = port.rings.try_lock() else { return Ok(()) };
         let count = rings.len();
         let (mut budget, mut since) = (Budget::default(), tsc());
@@ -313,7 +314,8 @@ impl RxQueue for MemifRx {
     }
 
     fn depth(&self) -> usize {
-        // A server's rings are its client's. The main thread changes them, and asks again behind that.
+        // A server's rings have its client's size. The main thread sets them, and queries this value again
+        // afterwards.
         let rings = self.shared.rx.get(self.queue).map(|port| lock(&port.rings));
         let sizes = rings.iter().flat_map(|rings| rings.iter()).map(|r| r.ring.size());
         sizes.min().unwrap_or(self.shared.config.ring_size).into()

@@ -1,54 +1,55 @@
-//! The server's side of one connection: who may have which interface, and what it brings along. It does no I/O: events
-//! and the time in, actions out.
+//! The server's state machine of one connection: checks the client's request, and collects its regions and rings. It
+//! does no I/O: events and the time go in, actions come out.
 //!
 //! ```text
 //!   accepted ──HELLO sent──▶ Greeting ──INIT──▶ Collecting ──CONNECT──▶ Up
-//!                                 │ nothing of worth within 5 s │        │
+//!                                 │ 5 s without CONNECT         │        │
 //!                                 └────────────▶ Closed ◀───────┴────────┘ DISCONNECT, or anything out of order
 //! ```
 
 use super::message::{AddRing, Direction, Hello, Init, Message, SECRET_LEN, VERSION};
 use super::{MAX_LOG2_RING, NAME, SECOND};
 
-/// How long a client may take to say all.
+/// Time limit for a client's messages up to CONNECT, in nanoseconds.
 const PATIENCE: u64 = 5 * SECOND;
-/// Regions that a client may bring: one; or those of its buffers, if it is trusted.
+/// Most regions of a client, and of a trusted client, whose buffers may be in many regions.
 const MAX_REGIONS: usize = 16;
 const MAX_REGIONS_TRUSTED: usize = 256;
-/// Rings that a client may bring in each direction.
+/// Most rings of a client in each direction.
 const MAX_RINGS: usize = 64;
 
-/// An interface as a client finds it.
+/// State of an interface that a client asks for.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
-    /// Whether it is set up.
+    /// True if the interface is set up.
     pub(super) up: bool,
-    /// True if the last client broke it a moment ago.
+    /// True if the last client broke its rings a moment ago.
     pub(super) barred: bool,
-    /// Whether another client has it.
+    /// True if another client has it.
     pub(super) taken: bool,
     pub(super) secret: Option<[u8; SECRET_LEN]>,
     pub(super) trusted: bool,
-    /// Its name, for the peer's operator.
+    /// Name of the interface, sent to the peer.
     pub(super) name: String,
 }
 
-/// What happened. `F` is a file that came along.
+/// An event for the state machine. `F` is a received file.
 #[derive(Debug)]
 pub(super) enum Event<F> {
-    /// A message, or the number of a type that is none.
+    /// A message, or the number of an unknown type.
     Message(Result<Message, u16>, Option<F>),
     /// The peer closed the connection.
     Closed,
-    /// What was to be done could not be; or the operator wants an end; or the rings are broken. The peer is told why.
+    /// The connection must end: an action failed, the operator ended it, or the rings are broken. The peer gets the
+    /// reason.
     End(String),
 }
 
-/// What is to be done, in this order. What is left is forgotten when one fails.
+/// An action to carry out, in order. If one fails, the rest is dropped.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action<F> {
     Send(Message),
-    /// The client has this interface from now on, unless another has it already.
+    /// Assign this interface to the client.
     Claim(u32),
     /// Map the regions and let packets pass.
     Attach(Plan<F>),
@@ -56,19 +57,19 @@ pub(super) enum Action<F> {
     Close(String),
 }
 
-/// What a client brought along.
+/// The regions and rings of a client.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan<F> {
-    /// The client's program and its interface, in its own words.
+    /// The client's names of its program and interface.
     pub(super) peer: String,
     pub(super) peer_interface: String,
-    /// Memory: bytes and file of each region.
+    /// Size in bytes and file of each region.
     pub(super) regions: Vec<(u64, F)>,
     pub(super) to_server: Vec<PlannedRing<F>>,
     pub(super) to_client: Vec<PlannedRing<F>>,
 }
 
-/// Where a ring lies, and the file that says that there is something in it.
+/// Location of a ring, and its event descriptor.
 #[derive(Debug, PartialEq)]
 pub(super) struct PlannedRing<F> {
     pub(super) region: u16,
@@ -85,7 +86,7 @@ enum State<F> {
     Closed,
 }
 
-/// One connection.
+/// One connection of the server.
 #[derive(Debug)]
 pub(super) struct Server<F> {
     state: State<F>,
@@ -94,7 +95,7 @@ pub(super) struct Server<F> {
 }
 
 impl<F> Server<F> {
-    /// A client was accepted.
+    /// Starts a connection with an accepted client.
     pub(super) fn new(now: u64) -> (Server<F>, Vec<Action<F>>) {
         let hello = Message::Hello(Hello {
             name: NAME.into(),
@@ -108,25 +109,25 @@ impl<F> Server<F> {
         (Server { state: State::Greeting, deadline: now + PATIENCE, asked: None }, vec![Action::Send(hello)])
     }
 
-    /// The interface that the client has asked for, whether it got it or not.
+    /// Returns the interface ID that the client asked for, whether or not it got the interface.
     pub(super) fn asked(&self) -> Option<u32> {
         self.asked
     }
 
-    /// When [`timeout`](Server::timeout) is due.
+    /// Returns when [`timeout`](Server::timeout) is due.
     pub(super) fn poll_timeout(&self) -> Option<u64> {
         matches!(self.state, State::Greeting | State::Collecting { .. }).then_some(self.deadline)
     }
 
-    /// The time is over that [`poll_timeout`](Server::poll_timeout) named.
+    /// Handles the time that [`poll_timeout`](Server::poll_timeout) returned.
     pub(super) fn timeout(&mut self, now: u64) -> Vec<Action<F>> {
         match self.poll_timeout() {
-            Some(due) if due <= now => self.end("the client did not say all that is needed in time"),
+            Some(due) if due <= now => self.end("the client did not complete the connection in time"),
             _ => Vec::new(),
         }
     }
 
-    /// Something happened; `listed` says what there is of an interface on this socket.
+    /// Handles an event; `listed` returns the state of an interface on this socket.
     pub(super) fn handle(
         &mut self,
         event: Event<F>,
@@ -174,7 +175,7 @@ impl<F> Server<F> {
             }
             (State::Collecting { plan, max_regions, .. }, Message::AddRegion { index, size }, Some(file)) => {
                 if usize::from(index) != plan.regions.len() {
-                    return Err(format!("region {index} where {} was due", plan.regions.len()));
+                    return Err(format!("region {index} received, {} expected", plan.regions.len()));
                 }
                 if plan.regions.len() == *max_regions {
                     return Err(format!("more than {max_regions} regions"));
@@ -213,7 +214,7 @@ impl<F> Server<F> {
         }
     }
 
-    /// Ends the connection, and tells the peer why.
+    /// Ends the connection, and sends the peer the reason.
     fn end(&mut self, why: impl Into<String>) -> Vec<Action<F>> {
         let reason = why.into();
         let mut actions = vec![Action::Send(Message::Disconnect { code: 0, reason: reason.clone() })];
@@ -227,33 +228,33 @@ impl<F> Server<F> {
     }
 }
 
-/// Whether a client may have the interface that it asks for.
+/// Checks a client's request for an interface. Returns the interface, or why it is refused.
 fn admit(init: &Init, interface: Option<Listed>) -> Result<Listed, String> {
     if init.version != VERSION {
         let (major, minor) = (init.version >> 8, init.version & 0xff);
-        return Err(format!("the client speaks version {major}.{minor} of the protocol, this router 2.0"));
+        return Err(format!("the client uses protocol version {major}.{minor}, this router 2.0"));
     }
     let Some(interface) = interface else {
-        return Err(format!("there is no interface with id {} that is a server", init.id));
+        return Err(format!("no server interface has id {}", init.id));
     };
     let id = init.id;
     if interface.secret.is_some_and(|secret| !same(&secret, &init.secret)) {
         return Err(format!("the secret for interface id {id} is wrong"));
     }
     if init.mode != 0 {
-        return Err(format!("interface id {id} has Ethernet packets, not those of mode {}", init.mode));
+        return Err(format!("interface id {id} uses Ethernet mode, not mode {}", init.mode));
     }
     match (interface.up, interface.taken) {
         (false, _) => Err(format!("interface id {id} is set down")),
-        (_, true) => Err(format!("interface id {id} is connected already")),
+        (_, true) => Err(format!("interface id {id} is already connected")),
         _ if interface.barred => {
-            Err(format!("interface id {id} admits nobody for some seconds: the last client broke its rings"))
+            Err(format!("interface id {id} is blocked for some seconds: the last client broke its rings"))
         }
         _ => Ok(interface),
     }
 }
 
-/// Whether two secrets are one. How long it takes tells nothing of where they differ.
+/// Compares two secrets in constant time.
 fn same(a: &[u8; SECRET_LEN], b: &[u8; SECRET_LEN]) -> bool {
     a.iter().zip(b).fold(0, |d, (a, b)| d | (a ^ b)) == 0
 }
@@ -261,24 +262,24 @@ fn same(a: &[u8; SECRET_LEN], b: &[u8; SECRET_LEN]) -> bool {
 fn check_ring<F>(ring: AddRing, bell: F, due: usize, regions: usize) -> Result<PlannedRing<F>, String> {
     let AddRing { index, region, offset, log2_size, private_header, .. } = ring;
     if usize::from(index) != due {
-        return Err(format!("ring {index} where {due} was due"));
+        return Err(format!("ring {index} received, {due} expected"));
     }
     if due == MAX_RINGS {
         return Err(format!("more than {MAX_RINGS} rings"));
     }
     if log2_size > MAX_LOG2_RING {
-        return Err(format!("a ring of 2^{log2_size} descriptors; there can be 2^{MAX_LOG2_RING}"));
+        return Err(format!("a ring has 2^{log2_size} descriptors, more than 2^{MAX_LOG2_RING}"));
     }
     if usize::from(region) >= regions {
-        return Err(format!("a ring in region {region}, of which nothing was said"));
+        return Err(format!("a ring is in region {region}, which does not exist"));
     }
     if private_header != 0 {
-        return Err("private headers, which this router does not know".into());
+        return Err("private headers are not supported".into());
     }
     Ok(PlannedRing { region, offset, log2_size, bell })
 }
 
-/// A peer's reason, or word that it gave none.
+/// Returns the peer's reason, or a note that it gave none.
 pub(super) fn or_no_reason(reason: &str) -> &str {
     if reason.is_empty() { "it gave no reason" } else { reason }
 }

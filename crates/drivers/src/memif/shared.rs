@@ -1,4 +1,4 @@
-//! What the main thread and the queues of an interface share: its rings, which come and go with the connection.
+//! State shared by the main thread and the queues of an interface: its rings, which come and go with the connection.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -15,36 +15,37 @@ use super::rx::RxRing;
 use super::signal::{Pace, Signals, Watch};
 use super::tx::TxRing;
 
-/// A receive queue: the rings that lead to it. The queue locks them once a poll; nobody else does while it connects.
+/// A receive queue's rings. The queue locks them once per poll. The main thread locks them to connect, disconnect or
+/// show them.
 pub(super) struct RxPort {
-    /// What the worker sleeps on.
+    /// File that the worker sleeps on.
     pub(super) watch: Watch,
     pub(super) rings: Mutex<Vec<RxRing>>,
 }
 
-/// What is shared.
+/// The shared state of an interface.
 pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) rx: Vec<RxPort>,
     tx: Vec<Mutex<Option<TxRing>>>,
-    /// How many of `tx` have a ring.
+    /// Number of entries in `tx` that have a ring.
     rings_out: AtomicUsize,
-    /// Whether the interface is set up.
+    /// True if the interface is set up.
     up: AtomicBool,
-    /// Whether the device is gone.
+    /// True if the device is closed.
     closed: AtomicBool,
-    /// Whether packets can pass.
+    /// True if packets can pass.
     connected: AtomicBool,
-    /// What a queue found the peer to have done.
+    /// Fault of the peer found by a queue, as a code; 0 if none.
     fault: AtomicU8,
     pub(super) patience: Patience,
     pace: Arc<Pace>,
-    /// Rings when the main thread has to look at one of these.
+    /// Wakes the main thread to handle one of these changes.
     bell: Arc<Doorbell>,
 }
 
 pub(super) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while the lock is held leaves a ring at worst whose connection ends with it.
+    // A panic while the lock is held leaves at worst a broken ring, and its connection ends.
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -66,20 +67,20 @@ impl Shared {
         })
     }
 
-    /// The port of a transmit queue; `None` while there is no ring.
+    /// Returns the port of a transmit queue; `None` while there is no ring.
     pub(super) fn tx_port(&self, queue: usize) -> Option<&Mutex<Option<TxRing>>> {
         let rings = self.rings_out.load(Ordering::Acquire);
         self.tx.get(queue.checked_rem(rings)?)
     }
 
-    /// A queue found the peer to be broken: the main thread disconnects it.
+    /// Records a fault of the peer. The main thread then disconnects it.
     #[cold]
     pub(super) fn fail(&self, fault: Fault) {
         self.fault.store(fault as u8, Ordering::Release);
         self.bell.ring();
     }
 
-    /// What a queue found, if it did; and no more after that.
+    /// Takes the recorded fault, if there is one.
     pub(super) fn take_fault(&self) -> Option<Fault> {
         Fault::from_code(self.fault.swap(0, Ordering::AcqRel))
     }
@@ -106,10 +107,10 @@ impl Shared {
         self.connected.load(Ordering::Acquire)
     }
 
-    /// Gives the queues their rings. Packets lie in the buffers of `pool`, if there is one.
+    /// Gives the queues their rings. If `pool` is set, packets stay in its buffers.
     ///
     /// # Errors
-    /// When the process cannot watch one of the peer's event descriptors; nothing is attached then.
+    /// If the process cannot watch one of the peer's event descriptors; no ring is attached then.
     pub(super) fn attach(
         &self,
         rx: Vec<Ring>,
@@ -120,12 +121,12 @@ impl Shared {
         let lending = |ring: &Ring| pool.map(|pool| Lending::new(pool, ring.size()));
         rx.iter().chain(&tx).for_each(Ring::publish);
         self.fault.store(0, Ordering::Release);
-        // As soon as a queue has a ring it may lend buffers: all that can fail comes before.
+        // A queue may lend buffers as soon as it has a ring, so all steps that can fail come first.
         let ports = || self.rx.iter().cycle();
         for (at, (port, ring)) in ports().zip(&rx).enumerate() {
             if let Err(e) = port.watch.add(ring.bell()) {
                 ports().zip(&rx).take(at).for_each(|(port, ring)| port.watch.remove(ring.bell()));
-                return Err(format!("the file of a receive ring cannot be watched: {e}"));
+                return Err(format!("cannot watch a receive ring's event descriptor: {e}"));
             }
         }
         for (port, ring) in ports().zip(rx) {
@@ -142,8 +143,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Says that packets can pass, if every ring to the peer has room; or in any case `at_last`. A client may fill the rings
-    /// that lead to it only when it first looks for packets: what is sent before is lost.
+    /// Sets the link up if every ring to the peer has room, or unconditionally if `at_last`. A client may offer
+    /// buffers only when it first polls; packets sent earlier would be lost. Returns true if the link is up.
     pub(super) fn settle(&self, at_last: bool) -> bool {
         let rings = self.rings_out.load(Ordering::Acquire);
         let has_room = |port: &Mutex<Option<TxRing>>| {
@@ -156,8 +157,8 @@ impl Shared {
         settled
     }
 
-    /// Takes the rings away from the queues. When this returns nobody uses the peer's memory any more, and it is unmapped
-    /// here, not by a worker. Gives the buffers that were lent: the peer may not know yet that it is to leave them alone.
+    /// Takes the rings away from the queues. After that, the workers do not use the peer's memory, and the caller's
+    /// thread releases it. Returns the lent buffers, because the peer may still write to them.
     #[must_use]
     pub(super) fn detach(&self) -> Vec<LentInOrder> {
         let mut lent = Vec::new();
@@ -175,8 +176,7 @@ impl Shared {
         lent
     }
 
-    /// All rings, with whether packets come in by them, and their number. Whoever looks at them does not keep workers from
-    /// their work.
+    /// Returns all rings: whether each receives, its number, and its memory. Reading them does not block workers.
     pub(super) fn rings(&self) -> Vec<(bool, usize, Memory)> {
         let mut all = Vec::new();
         for (queue, port) in self.rx.iter().enumerate() {

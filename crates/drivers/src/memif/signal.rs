@@ -1,9 +1,8 @@
-//! Wakes a peer by its event descriptor, without ever waiting for it.
+//! Wakes a peer through its event descriptor, without ever blocking.
 //!
-//! An event descriptor is one file with two owners. A peer that sets its counter to the limit, and takes `O_NONBLOCK`
-//! away, would have whoever writes to it sleep for ever; to ask first whether a write would wait leaves a moment between
-//! the two. What never waits is the kernel's own signal: that of an asynchronous read that has ended (`io_submit(2)`,
-//! `IOCB_FLAG_RESFD`). So a signal is a read of nothing, from `/dev/null`.
+//! An event descriptor is one file with two owners. A peer can set its counter to the limit and clear `O_NONBLOCK`; a
+//! write would then block forever. Checking first leaves a race. The kernel's own signal never blocks: the completion
+//! signal of an asynchronous read (`io_submit(2)`, `IOCB_FLAG_RESFD`). So a signal is an empty read from `/dev/null`.
 
 use std::fs::File;
 use std::io;
@@ -17,10 +16,10 @@ use super::ring::Fault;
 use super::shared::lock;
 use crate::kernel::sys;
 
-/// Reads that are not collected at once; there is room for a few more.
+/// Number of reads whose results may wait; the kernel has room for a few more.
 const PENDING: libc::c_long = 32;
 
-/// A request (`struct iocb`, `linux/aio_abi.h`).
+/// An I/O request (`struct iocb`, `linux/aio_abi.h`).
 #[repr(C)]
 #[derive(Default)]
 struct Request {
@@ -38,7 +37,7 @@ struct Request {
     event_file: u32,
 }
 
-/// A result (`struct io_event`).
+/// An I/O result (`struct io_event`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Done([u64; 4]);
@@ -46,24 +45,24 @@ struct Done([u64; 4]);
 const READ: u16 = 0;
 const SIGNALS: u32 = 1;
 
-/// A signal that takes longer is slow. The kernel wakes all who watch a descriptor before it returns, and a peer may have a
-/// million of them.
+/// Limit above which a signal is slow. The kernel wakes all watchers of a descriptor before it returns, and a peer
+/// may have a million of them.
 const SLOW: Duration = Duration::from_millis(1);
-/// One that takes longer on a thread that has not been interrupted much is no accident.
+/// Limit of CPU time above which a connection's first signal is too slow.
 const TOO_SLOW: Duration = Duration::from_millis(4);
-/// After a slow signal others are looked at more closely for so long.
+/// Time after a slow signal during which the CPU time of signals is measured.
 const SUSPICION: Duration = Duration::from_secs(10);
-/// Slow signals may have taken so long together, in nanoseconds...
+/// Limit of the accumulated time of slow signals in nanoseconds.
 const MOST: u64 = 200_000_000;
-/// ... and are forgotten while so many times as much passes.
+/// One nanosecond is forgiven for each of this many nanoseconds that pass.
 const FORGOTTEN: u64 = 20;
 
-/// The time since some moment in the past.
+/// Returns the monotonic time.
 fn monotonic() -> Duration {
     time(libc::CLOCK_MONOTONIC)
 }
 
-/// The time that this thread has had a processor.
+/// Returns the CPU time of this thread.
 fn worked() -> Duration {
     time(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -75,31 +74,31 @@ fn time(clock: libc::clockid_t) -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Runs a signal for the first time; whether it took far too long.
+/// Runs a connection's first signal. Returns true if it is far too slow.
 pub(super) fn is_slow(signal: impl FnOnce()) -> bool {
     let begun = worked();
     signal();
     worked().saturating_sub(begun) > TOO_SLOW
 }
 
-/// Counts the time of slow signals to the peers of one interface. It outlives a connection: who comes again is not given as
-/// much time again.
+/// Accumulates the time of slow signals to an interface's peers. It outlives a connection: a peer that reconnects
+/// does not get a new allowance.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// Until when signals are looked at closely, in nanoseconds of the monotonic clock.
+    /// End of the period in which CPU time is measured, in nanoseconds of the monotonic clock.
     suspected_until: AtomicU64,
     debt: Mutex<Debt>,
 }
 
 impl Pace {
-    /// Runs a signal.
+    /// Runs a signal and measures its time.
     ///
     /// # Errors
-    /// When slow ones have taken too long together.
+    /// If slow signals have taken too long in total.
     pub(super) fn take(&self, signal: impl FnOnce()) -> Result<(), Fault> {
         let begun = monotonic();
-        // On a busy machine a thread may only have waited for its turn, so the time counts that it has worked. To ask for
-        // that costs a system call, so the first slow one is free.
+        // On a busy machine the thread may only have waited for its turn, so CPU time counts. Reading it costs a
+        // system call, so the first slow signal is free.
         let suspected = begun.as_nanos() < self.suspected_until.load(Ordering::Relaxed).into();
         let before = suspected.then(worked);
         signal();
@@ -121,11 +120,10 @@ impl Pace {
     }
 }
 
-/// The kernel's side of signals. It has no descriptor, so threads with a table of their own may share it, whoever of them is the
-/// last to let go.
+/// The kernel's handle for signals. It is not a descriptor, so threads with their own descriptor tables can share it.
 pub(super) struct Context(libc::c_ulong);
 
-/// Signals of one sender.
+/// The means to send signals.
 pub(super) struct Signals {
     context: Arc<Context>,
     null: File,
@@ -135,7 +133,7 @@ impl Signals {
     pub(super) fn new() -> io::Result<Signals> {
         let null = File::open("/dev/null")?;
         let mut context: libc::c_ulong = 0;
-        // Miri knows no asynchronous I/O.
+        // Miri does not support asynchronous I/O.
         if cfg!(not(miri)) {
             // SAFETY: the kernel writes the handle to `context`.
             sys::check(unsafe { libc::syscall(libc::SYS_io_setup, PENDING, &raw mut context) } as isize)?;
@@ -143,33 +141,33 @@ impl Signals {
         Ok(Signals { context: Arc::new(Context(context)), null })
     }
 
-    /// Wakes whoever waits for `bell`.
+    /// Wakes the waiters of `bell`.
     ///
     /// # Errors
-    /// `InvalidInput` when it is no event descriptor.
+    /// `InvalidInput` if it is not an event descriptor.
     pub(super) fn ring(&self, bell: BorrowedFd<'_>) -> io::Result<()> {
         self.context.ring(self.null(), bell)
     }
 
-    /// The file that signals are reads of.
+    /// Returns `/dev/null`, the file that signals read from.
     pub(super) fn null(&self) -> BorrowedFd<'_> {
         self.null.as_fd()
     }
 
-    /// What threads share that have a copy of [the file](Signals::null) under a number of their own.
+    /// Returns the handle, for threads that have their own copy of [the file](Signals::null).
     pub(super) fn context(&self) -> Arc<Context> {
         self.context.clone()
     }
 }
 
 impl Context {
-    /// Wakes whoever waits for `bell`, by a read of this file.
+    /// Wakes the waiters of `bell`, by a read of `null`.
     ///
     /// # Errors
-    /// As [`Signals::ring`].
+    /// As for [`Signals::ring`].
     pub(super) fn ring(&self, null: BorrowedFd<'_>, bell: BorrowedFd<'_>) -> io::Result<()> {
         match self.submit(null, bell) {
-            // So many have ended that there is no room for their results.
+            // No room for more results: collect those of earlier reads.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 self.collect();
                 self.submit(null, bell)
@@ -222,8 +220,8 @@ impl Drop for Context {
     }
 }
 
-/// A file that sleepers watch in place of a peer's event descriptor, which comes and goes. It is readable from a peer's
-/// signal until [`clear`](Watch::clear). The descriptor itself is never read: that might wait, too.
+/// A file that workers sleep on in place of a peer's event descriptor, which comes and goes. A peer's signal makes it
+/// readable until [`clear`](Watch::clear). The event descriptor itself is never read: that might block, too.
 pub(super) struct Watch(OwnedFd);
 
 impl Watch {
@@ -231,18 +229,18 @@ impl Watch {
         sys::epoll().map(Watch)
     }
 
-    /// Heeds a peer's descriptor from now on.
+    /// Starts watching a peer's event descriptor.
     pub(super) fn add(&self, bell: BorrowedFd<'_>) -> io::Result<()> {
-        // Each signal counts once (EPOLLET), as the counter stays what it is.
+        // EPOLLET reports each signal once, because the counter is never reset.
         sys::epoll_add(self.0.as_fd(), bell, 0, libc::EPOLLIN | libc::EPOLLET)
     }
 
-    /// Heeds it no longer. Closing it would not do, as long as the peer has it open.
+    /// Stops watching an event descriptor. Closing it would not suffice while the peer has it open.
     pub(super) fn remove(&self, bell: BorrowedFd<'_>) {
         sys::epoll_remove(self.0.as_fd(), bell);
     }
 
-    /// Forgets signals so far.
+    /// Discards signals received so far.
     pub(super) fn clear(&self) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
         let _ = sys::epoll_take(self.0.as_fd(), &mut events);
@@ -261,7 +259,7 @@ const _: () = assert!(size_of::<Request>() == 64 && size_of::<Done>() == 32);
 mod tests {
     use super::*;
 
-    /// Works for as long.
+    /// Uses this much CPU time.
     fn work(time: Duration) {
         let end = worked() + time;
         while worked() < end {}
@@ -272,10 +270,10 @@ mod tests {
         let pace = Pace::default();
         let slow = || pace.take(|| work(10 * SLOW));
         let borne = (0..1000).take_while(|_| slow().is_ok()).count() as u64;
-        // The first is free, and as much is forgotten as fits the time that this took.
+        // The first slow signal is free, and some time is forgiven while this runs.
         let most = MOST / (10 * SLOW.as_nanos() as u64);
         assert!((most / 2..2 * most).contains(&borne), "{borne}");
-        // Fast ones are borne, but no slow one soon.
+        // Fast signals stay allowed, but no slow signal for a while.
         assert_eq!((pace.take(|| {}), slow()), (Ok(()), Err(Fault::SlowBell)));
     }
 

@@ -1,5 +1,5 @@
-//! What measures a router by memif: it sends packets that lie ready, and looks at those that come. It has no buffers of its
-//! own, and no graph, so that it is faster than what it measures.
+//! A load generator that measures a router over memif. It sends prepared packets and shows received packets to the
+//! caller. It has no buffers of its own and no graph, so it is faster than the router.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::ring::Fault;
 use super::shared::{Shared, lock};
 use crate::device::{DeviceControl, Link};
 
-/// One interface, whose queues are polled by the thread that has it.
+/// A memif interface. The thread that owns it polls its queues.
 pub struct Tester {
     shared: Arc<Shared>,
     control: Box<dyn DeviceControl>,
@@ -21,24 +21,24 @@ impl Tester {
         Tester { shared, control }
     }
 
-    /// Sets the interface up, or down.
+    /// Sets the interface up or down.
     ///
     /// # Errors
-    /// As [`DeviceControl::set_admin`].
+    /// As for [`DeviceControl::set_admin`].
     pub fn set_admin(&mut self, up: bool) -> io::Result<()> {
         self.control.set_admin(up)
     }
 
-    /// Whether packets can pass.
+    /// Returns the current link state.
     pub fn link(&mut self) -> Link {
         self.control.link()
     }
 
-    /// Sends the next `most` packets by one of the queues, counted from 0 and beyond the last again, or as many as there is room for;
-    /// gives how many. Those that were not sent are not taken.
+    /// Sends up to `most` packets by queue `queue`, modulo the number of rings, as far as there is room. Returns the
+    /// number sent. Unsent packets stay in the iterator, except one that does not fit.
     ///
     /// # Errors
-    /// When the router is not there, or when the next packet is empty or does not fit one buffer.
+    /// If the router is not connected, or if the next packet is empty or does not fit into one buffer.
     pub fn send<'a>(
         &mut self,
         queue: usize,
@@ -51,11 +51,11 @@ impl Tester {
         ring.send_ready(most, packets).map_err(|stop| self.why(stop))
     }
 
-    /// Shows all packets that have come by the first queue, the parts of one that has several buffers one by one; gives how many were
-    /// whole.
+    /// Calls `seen` for each packet received on the first queue, or for each part of a packet in several buffers.
+    /// Returns the number of complete packets.
     ///
     /// # Errors
-    /// When the router's rings are broken.
+    /// If the router's rings are invalid.
     pub fn receive(&mut self, seen: impl FnMut(&[u8])) -> Result<usize, Unsent> {
         let Some(port) = self.shared.rx.first() else { return Ok(0) };
         let mut rings = lock(&port.rings);

@@ -1,4 +1,4 @@
-//! The transmit queue: packets are copied into the buffers of a ring that leads to the peer.
+//! The transmit queue: copies packets into the buffers of a ring to the peer.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use super::ring::{Fault, NEXT, Place, Ring};
 use super::shared::Shared;
 use super::signal::{Pace, Signals};
 
-/// A ring that packets go out by.
+/// A ring to send packets to.
 pub(super) struct TxRing {
     pub(super) ring: Ring,
-    /// What the peer has of the router's own buffers, if packets lie there.
+    /// The router's buffers lent to the peer, if packets are not copied.
     pub(super) lending: Option<Lending>,
     signals: Arc<Signals>,
     pace: Arc<Pace>,
-    /// How long signals have taken since somebody asked.
+    /// Ticks spent on signals since this was last taken.
     signalling: Ticks,
-    /// The peer has broken it: nothing is sent any more.
+    /// True if the peer has broken the ring: nothing is sent any more.
     broken: bool,
-    /// Empty buffers that were looked at, from the next slot on.
+    /// Empty buffers examined, from the next slot on.
     places: Vec<Place>,
 }
 
 // SAFETY: the addresses in `places` are those of the ring, and are written anew in each call.
 unsafe impl Send for TxRing {}
 
-/// Why a packet stays.
+/// Why a packet was not sent.
 #[derive(Debug, PartialEq)]
 pub(super) enum Stop {
     For(Unsent),
@@ -63,7 +63,8 @@ impl TxRing {
         }
     }
 
-    /// Sends from the front of the frame, and frees what was sent or gives it to the peer; says why the others did not go.
+    /// Sends packets from the front of the frame. Frees copied packets; lends the others to the peer. Returns why the
+    /// rest was not sent.
     pub(super) fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Stop> {
         let Some(lending) = &mut self.lending else {
             let (sent, outcome) = self.copy(frame);
@@ -77,14 +78,14 @@ impl TxRing {
         outcome
     }
 
-    /// Copies from the front of the frame; gives how many packets went, and why the others did not.
+    /// Copies packets from the front of the frame into the ring. Returns the number sent, and why the rest was not.
     pub(super) fn copy(&mut self, frame: &mut Frame) -> (usize, Result<(), Stop>) {
         let free = match self.ring.available() {
             Ok(free) => free,
             Err(fault) => return (0, Err(fault.into())),
         };
         self.places.clear();
-        // As many as the packets need if none has several.
+        // As many buffers as the packets need if each fits into one.
         if let Err(fault) = self.look_at(frame.len(), free) {
             return (0, Err(fault.into()));
         }
@@ -122,7 +123,7 @@ impl TxRing {
         (sent, outcome)
     }
 
-    /// Sends the next `most` of these packets, or as many as there is room for; gives how many.
+    /// Sends the next `most` packets, or as many as there is room for. Returns the number sent.
     pub(super) fn send_ready<'a>(
         &mut self,
         most: usize,
@@ -150,19 +151,19 @@ impl TxRing {
         Ok(usize::from(sent))
     }
 
-    /// Wakes the peer, if it sleeps.
+    /// Sends the peer a signal, if it wants one.
     fn signal(&mut self) -> Result<(), Fault> {
         if !self.ring.wants_signal() {
             return Ok(());
         }
-        // The file was seen to be an event descriptor when the peer connected.
+        // The file was checked to be an event descriptor when the peer connected.
         let begun = tsc();
         let paced = self.pace.take(|| drop(self.signals.ring(self.ring.bell())));
         self.signalling += tsc().saturating_sub(begun);
         paced
     }
 
-    /// Has the first `n` empty buffers in `places`, or as many as there are; gives how many.
+    /// Extends `places` to the first `n` empty buffers, or to as many as there are. Returns its length.
     fn look_at(&mut self, n: usize, free: u16) -> Result<usize, Fault> {
         let (had, n) = (self.places.len() as u16, n.min(usize::from(free)) as u16);
         if had < n {
@@ -171,7 +172,7 @@ impl TxRing {
         Ok(self.places.len())
     }
 
-    /// Puts a packet into as many buffers as it takes, from slot `from` on; gives how many these are.
+    /// Copies a packet into as many buffers as it needs, from slot `from` on. Returns their number.
     #[cold]
     #[inline(never)]
     fn put_parts(&mut self, packet: &Packet<'_>, from: u16, free: u16) -> Result<u16, Stop> {
@@ -179,12 +180,12 @@ impl TxRing {
         if total == 0 {
             return Err(Stop::For(Unsent::Refused));
         }
-        // All of them are looked at first: what is written to a descriptor takes its room from it.
+        // All buffers are examined first, because writing a descriptor overwrites its buffer's size.
         let (mut room, mut parts) = (0, 0);
         while room < total {
             let at = usize::from(from) + parts;
             if self.look_at(at + 1, free)? <= at {
-                // With every slot it would not fit either.
+                // The packet does not fit even into an empty ring.
                 let never = from == 0 && free == self.ring.memory().state().size;
                 return Err(Stop::For(if never { Unsent::Refused } else { Unsent::Full }));
             }
@@ -214,8 +215,8 @@ impl TxRing {
     }
 }
 
-/// A transmit queue. Its ring comes and goes with the connection; queues for which the peer has no ring share those that
-/// there are.
+/// A transmit queue. It gets its ring when a peer connects, and loses it when the peer disconnects. Queues without a
+/// ring of their own share the existing rings.
 pub(super) struct MemifTx {
     shared: Arc<Shared>,
     queue: usize,
@@ -234,7 +235,7 @@ impl TxQueue for MemifTx {
         let Some(ring) = port.as_mut().filter(|r| !r.broken) else { return Err(Unsent::Down) };
         let mut since = tsc();
         let sent = ring.send(frame, cache);
-        // That is no time that it waited for memory.
+        // Time spent on signals is not time spent waiting for memory.
         since += std::mem::take(&mut ring.signalling);
         let looked = self.shared.patience.look(&mut since);
         sent.and(looked.map(drop).map_err(Stop::Fault)).map_err(|stop| match stop {

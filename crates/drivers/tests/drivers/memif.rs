@@ -1,4 +1,4 @@
-//! memif: two of this driver's own sides in one process, and strangers on the control channel.
+//! memif tests: both sides of this driver in one process, and untrusted clients on the control channel.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use drivers::Device;
 use drivers::memif::{Config, InterfaceState, Role, Secret, Sockets};
 use infra::wait;
 
-/// A place for sockets, gone with the test.
+/// A directory for sockets, removed with the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -32,7 +32,7 @@ impl Drop for Place {
     }
 }
 
-/// A router's sockets, on a time of their own.
+/// A router's sockets, on virtual time.
 struct Side {
     sockets: Sockets,
     pool: Pool,
@@ -66,13 +66,13 @@ impl Side {
     }
 }
 
-/// Gives both sides turns until this is so.
+/// Gives both sides turns until `so` returns true.
 fn until(sides: &mut [&mut Side], what: &str, mut so: impl FnMut(&[&mut Side]) -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !so(sides) {
-        assert!(Instant::now() < end, "{what} was not so in time");
+        assert!(Instant::now() < end, "timeout waiting for: {what}");
         sides.iter_mut().for_each(|s| s.turn());
-        // What peers send comes by threads; the sides' own time passes five times as fast.
+        // Threads deliver the peers' messages; the sides' own time passes five times as fast.
         std::thread::sleep(Duration::from_micros(200));
     }
 }
@@ -166,7 +166,7 @@ fn packets_lie_in_the_clients_own_buffers() {
     let mut other = there.cache();
     let sizes = sides[1].state(0).regions;
     assert!(sizes.len() == 2 && sizes[1] == pool.window().len() as u64, "{sizes:?}");
-    // The server can send when it has been given buffers: all slots of its ring.
+    // The server can send once it has buffers: all slots of its ring.
     assert!(receive(&mut client, 0, &mut cache).is_empty());
     assert_eq!(pool.stats().lent, 64);
     let sizes = [60, 64, 1514, 2112, 2113, 9014];
@@ -178,7 +178,7 @@ fn packets_lie_in_the_clients_own_buffers() {
         assert_eq!(send(&mut server, 0, &mut other, &all), Ok(()));
         assert!(receive(&mut client, 0, &mut cache) == all, "to the client, in round {round}");
     }
-    // What was sent last is freed with what is sent next. A packet that is larger than the ring is none; others still go.
+    // A send frees the buffers of the send before. A packet larger than the ring is refused; others still go.
     let large = packet(7, 64 * 2112 + 1);
     assert_eq!(send(&mut client, 0, &mut cache, &[large[..65_000].to_vec(), packet(1, 60)]), Ok(()));
     assert_eq!(receive(&mut server, 0, &mut other).len(), 2);
@@ -186,11 +186,11 @@ fn packets_lie_in_the_clients_own_buffers() {
     assert_eq!(send(&mut client, 0, &mut cache, &many), Err(Unsent::Full));
     assert_eq!((pool.stats().lent, receive(&mut server, 0, &mut other)), (128, many[..64].to_vec()));
     assert_eq!(send(&mut client, 0, &mut cache, &[Vec::new()]), Err(Unsent::Refused));
-    // Not a copy: what the server sees is the memory of the client's buffer. It is not used again at once.
+    // Not copied: the server sees the client's buffer. The buffer is not reused at once.
     drop(client);
     let [a, b] = &mut sides;
     until(&mut [a, b], "the end", |sides| sides[1].sockets.interfaces(None, false).is_empty());
-    assert!(pool.stats().lent > 0, "the server may not know yet");
+    assert!(pool.stats().lent > 0, "the server may not know of the end yet");
     let gave_back = b.now;
     until(&mut [a, b], "the return", |_| pool.stats().lent == 0);
     assert!(b.now >= gave_back + 900_000_000, "{} ns", b.now - gave_back);
@@ -198,7 +198,7 @@ fn packets_lie_in_the_clients_own_buffers() {
     assert_eq!((pool.stats().used, pool.stats().lost, there.stats().used), (0, 0, 0));
 }
 
-/// As when a ring's size is changed, on a connection that was quiet for long: the rest begins with the turn that follows.
+/// As when a ring size changes on a connection that was idle for long: the rest period starts with the next turn.
 #[test]
 fn buffers_rest_when_an_interface_is_opened_anew_between_turns() {
     let Lender { mut sides, server: _server, mut client, pool, _place } = lender("reopen", 64);
@@ -210,7 +210,7 @@ fn buffers_rest_when_an_interface_is_opened_anew_between_turns() {
     drop(client);
     let _anew = b.open(&Config { trusted: true, ring_size: 128, ..config(0, Role::Client) });
     assert_eq!(pool.stats().lent, 64);
-    assert!(b.sockets.next_timeout().is_some_and(|at| at <= b.now), "there is a turn at once");
+    assert!(b.sockets.next_timeout().is_some_and(|at| at <= b.now), "a turn is due at once");
     b.turn();
     let rests_until = b.now + 1_000_000_000;
     assert_eq!(b.sockets.next_timeout().map(|at| at <= rests_until), Some(true));
@@ -245,12 +245,13 @@ fn a_pool_that_ran_out_lends_less() {
     sides[1].turn();
 }
 
-/// Buffers that were added lie where the peer does not look: packets in them are copied, and it gets those that it knows.
+/// Buffers added later lie outside the peer's mapping: packets in them are copied, and the peer gets only mapped
+/// buffers.
 #[test]
 fn a_pool_that_grew_lends_what_its_peer_knows() {
     let Lender { sides: _sides, mut server, mut client, pool, _place } = lender("grown", 64);
     pool.grow(4096).unwrap();
-    // One that sends has only buffers that were added.
+    // The sender has only added buffers.
     let (mut cache, mut sender, there) = (pool.cache(), pool.cache(), Pool::new(4096).unwrap());
     let mut other = there.cache();
     assert!(receive(&mut client, 0, &mut cache).is_empty());
@@ -282,10 +283,10 @@ fn a_tester_sends_what_lies_ready_and_sees_what_comes() {
     let all: Vec<Vec<u8>> = (0..100).map(|n| packet(n, 60 + usize::from(n))).collect();
     let mut left = all.iter().map(|p| &p[..]);
     assert_eq!(tester.send(0, 40, left.by_ref()), Ok(40));
-    assert_eq!(tester.send(0, 40, left.by_ref()), Ok(24), "the ring has room for no more");
+    assert_eq!(tester.send(0, 40, left.by_ref()), Ok(24), "the ring is full");
     assert_eq!(tester.send(0, 40, left.by_ref()), Ok(0));
     assert!(receive(&mut server, 0, &mut cache) == all[..64]);
-    assert_eq!(tester.send(0, 40, left.by_ref()), Ok(36), "none was taken that was not sent");
+    assert_eq!(tester.send(0, 40, left.by_ref()), Ok(36), "unsent packets stay in the iterator");
     assert!(receive(&mut server, 0, &mut cache) == all[64..]);
     assert_eq!(tester.send(0, 1, std::iter::once(&[0; 2049][..])), Err(Unsent::Refused));
     let mut seen = Vec::new();
@@ -308,7 +309,7 @@ fn rings_and_queues_need_not_be_as_many() {
         send(&mut client, queue.into(), &mut cache, &[packet(queue, 100)]).unwrap();
     }
     let of = |queues: &[u16]| queues.iter().map(|q| packet(*q, 100)).collect::<Vec<_>>();
-    assert!(receive(&mut server, 0, &mut cache) == of(&[0, 2, 4]), "each queue has its share of the rings");
+    assert!(receive(&mut server, 0, &mut cache) == of(&[0, 2, 4]), "the rings are spread over the queues");
     assert!(receive(&mut server, 1, &mut cache) == of(&[1, 3]));
     for queue in 0..3u16 {
         send(&mut server, queue.into(), &mut cache, &[packet(queue, 100)]).unwrap();
@@ -330,7 +331,7 @@ fn a_queue_is_as_deep_as_the_least_of_its_rings() {
     for (ring_size, tx_queues, expected) in [(64, 3, [64, 64]), (4096, 1, [4096, 1024]), (2, 1, [2, 1024])] {
         let mut client = b.open(&Config { ring_size, tx_queues, ..config(0, Role::Client) });
         until(&mut [&mut a, &mut b], "the connection", connected);
-        assert_eq!(depths(&server), expected, "its client brought the rings");
+        assert_eq!(depths(&server), expected, "the ring sizes are the client's");
         assert_eq!(depths(&client), [usize::from(ring_size)]);
         client.control.set_admin(false).unwrap();
         until(&mut [&mut a, &mut b], "the end", |s| !s[0].state(0).connected);
@@ -345,20 +346,20 @@ fn whoever_begins_anew_is_connected_again() {
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let pool = Pool::new(4096).unwrap();
     let mut cache = pool.cache();
-    // The client is first, and finds nobody.
+    // The client starts first, and finds no server.
     let mut client = b.open(&config(0, Role::Client));
-    until(&mut [&mut b], "nobody is found", |s| s[0].reason(0).starts_with("no server listens on "));
+    until(&mut [&mut b], "no server is found", |s| s[0].reason(0).starts_with("no server listens on "));
     assert_eq!(send(&mut client, 0, &mut cache, &[packet(1, 60)]), Err(Unsent::Down));
     assert!(receive(&mut client, 0, &mut cache).is_empty() && !client.control.link().carrier);
 
     for round in 0..3 {
         let mut server = a.open(&config(0, Role::Server));
-        // A second passes in 1,000 turns.
+        // 1,000 turns are a second.
         until(&mut [&mut a, &mut b], "the connection", connected);
         send(&mut client, 0, &mut cache, &[packet(round, 60)]).unwrap();
         assert!(receive(&mut server, 0, &mut cache) == [packet(round, 60)]);
         if round == 1 {
-            // The client goes down and comes up, and what was on its way is gone.
+            // The client goes down and comes up again; packets in transit are lost.
             send(&mut client, 0, &mut cache, &[packet(9, 60)]).unwrap();
             client.control.set_admin(false).unwrap();
             until(&mut [&mut a, &mut b], "the end", |s| !s[0].state(0).connected);
@@ -370,10 +371,10 @@ fn whoever_begins_anew_is_connected_again() {
         }
         drop(server);
         until(&mut [&mut a, &mut b], "the end", |s| !s[1].state(0).connected);
-        assert!(!place.socket().exists(), "the socket's file goes with the last server");
+        assert!(!place.socket().exists(), "the last server removes the socket's file");
     }
     assert!(b.reason(0).contains("the interface was deleted"), "{}", b.reason(0));
-    // A process that was killed leaves its file behind.
+    // A killed process leaves its socket file behind.
     let mut server = a.open(&config(0, Role::Server));
     until(&mut [&mut a, &mut b], "the connection", connected);
     let left = place.0.join("left");
@@ -400,12 +401,12 @@ fn who_is_not_meant_is_refused_and_hears_why() {
     until(&mut [&mut a, &mut b], "the connection", |s| s[1].state(0).connected);
     let _nobody = b.open(&config(7, Role::Client));
     until(&mut [&mut a, &mut b], "the refusal", |s| !s[1].reason(7).is_empty());
-    assert!(b.reason(7).ends_with("there is no interface with id 7 that is a server"), "{}", b.reason(7));
+    assert!(b.reason(7).ends_with("no server interface has id 7"), "{}", b.reason(7));
     let mut third = Side::new(&place.socket());
     let _second = third.open(&Config { secret: secret("sesame"), ..config(0, Role::Client) });
     until(&mut [&mut a, &mut third], "the refusal", |s| !s[1].reason(0).is_empty());
-    assert!(third.reason(0).ends_with("interface id 0 is connected already"), "{}", third.reason(0));
-    assert!(a.state(0).connected, "who has it keeps it");
+    assert!(third.reason(0).ends_with("interface id 0 is already connected"), "{}", third.reason(0));
+    assert!(a.state(0).connected, "the first client keeps the interface");
     let mut fourth = Side::new(&place.socket());
     let taken = fourth.sockets.open(&config(1, Role::Server), &fourth.pool).err().unwrap().to_string();
     assert!(taken.starts_with("another program listens on "), "{taken}");
@@ -425,10 +426,10 @@ fn a_worker_that_sleeps_is_woken() {
         let [from, to] = &mut ends;
         assert!(receive(to, 0, &mut cache).is_empty());
         assert!(!readable(to));
-        // One that looks by itself is not woken.
+        // A polling side gets no signal.
         send(from, 0, &mut cache, &[packet(1, 60)]).unwrap();
         assert!(!readable(to));
-        assert!(!to.rx[0].before_sleep(), "there is a packet already");
+        assert!(!to.rx[0].before_sleep(), "a packet is waiting");
         assert_eq!(receive(to, 0, &mut cache).len(), 1);
         assert!(to.rx[0].before_sleep());
         send(from, 0, &mut cache, &[packet(2, 60)]).unwrap();
@@ -438,7 +439,7 @@ fn a_worker_that_sleeps_is_woken() {
     }
 }
 
-/// A socket of a stranger.
+/// Returns a socket of an untrusted client.
 fn stranger(path: &Path) -> Option<OwnedFd> {
     // SAFETY: plain system calls; the descriptor is new, and zeros are a valid address.
     unsafe {
@@ -476,7 +477,7 @@ fn pass(fd: &OwnedFd, bytes: &[u8], file: OwnedFd) {
     }
 }
 
-/// A file whose last close waits for a minute, and what ends that wait when it is dropped.
+/// Returns a file whose last close blocks for a minute, and a stream that ends the wait when dropped.
 fn slow_to_close() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -493,7 +494,7 @@ fn slow_to_close() -> (OwnedFd, TcpStream) {
     (stream.into(), reader)
 }
 
-/// An ADD_REGION, which may have a file.
+/// Returns an ADD_REGION message, which may carry a file.
 fn add_region() -> [u8; 128] {
     let mut bytes = [0; 128];
     bytes[0] = 4;
@@ -508,7 +509,7 @@ fn a_file_whose_close_waits_stops_nobody() {
     let begun = Instant::now();
     let mut readers = Vec::new();
     let mut rude = Vec::new();
-    // Before a secret is asked for; with any message; one that reads nothing, and one that is gone at once.
+    // Files before the secret and with any message; a client that reads nothing, and one that disconnects at once.
     for n in 0..6u8 {
         let Some(fd) = stranger(&place.socket()) else { panic!("the listener is full") };
         let (file, reader) = slow_to_close();
@@ -525,8 +526,8 @@ fn a_file_whose_close_waits_stops_nobody() {
     }
     let _client = b.open(&config(0, Role::Client));
     until(&mut [&mut a, &mut b], "the connection of an honest client", connected);
-    assert!(begun.elapsed() < Duration::from_secs(10), "nobody waited");
-    // Nor do the threads: this kind of file is closed at once by one that has ended.
+    assert!(begun.elapsed() < Duration::from_secs(10), "no side waited");
+    // The threads do not wait either: the kernel closes this kind of file at once when its thread ends.
     until(&mut [&mut a, &mut b], "the end of the threads", |s| s[0].sockets.sockets()[0].lingering == 0);
     assert!(connected(&[&mut a, &mut b]));
     drop((readers, rude));
@@ -545,7 +546,7 @@ fn strangers_that_say_nothing_give_way() {
     let _client = b.open(&config(0, Role::Client));
     let before = a.now;
     until(&mut [&mut a, &mut b], "the connection", connected);
-    assert!(a.now < before + 4_000_000_000, "it did not have to wait until the others had to go");
+    assert!(a.now < before + 4_000_000_000, "it did not wait for the other clients' timeout");
 }
 
 #[test]
@@ -555,7 +556,7 @@ fn strangers_do_no_harm() {
     let _server = a.open(&config(0, Role::Server));
     let _client = b.open(&config(0, Role::Client));
     until(&mut [&mut a, &mut b], "the connection", connected);
-    // Many that say nothing, garbage, too little, and what is out of order.
+    // Silent clients, garbage, short messages, and messages out of order.
     let silent: Vec<_> = (0..15).filter_map(|_| stranger(&place.socket())).collect();
     a.turn();
     let loud: Vec<_> = [0usize, 1, 127, 128].into_iter().filter_map(|_| stranger(&place.socket())).collect();
@@ -566,7 +567,7 @@ fn strangers_do_no_harm() {
     for _ in 0..10 {
         a.turn();
     }
-    // There is room again after five seconds, 5,000 turns.
+    // Five seconds (5,000 turns) later there is room again.
     for _ in 0..5_100 {
         a.turn();
     }

@@ -14,10 +14,10 @@ use crate::kernel::apart::{self, Crew};
 use crate::kernel::hidden::Hidden;
 use crate::kernel::sys;
 
-/// Clients that may wait to be accepted.
+/// Most clients waiting to be accepted.
 const BACKLOG: c_int = 16;
 
-/// A socket that clients connect to. Its file is gone when it is dropped.
+/// A socket that clients connect to. Dropping it removes its file.
 pub(in crate::memif) struct Listener {
     socket: ManuallyDrop<OwnedFd>,
     path: PathBuf,
@@ -25,7 +25,8 @@ pub(in crate::memif) struct Listener {
 }
 
 impl Listener {
-    /// Listens. Replaces the socket's file that a process left behind. A thread of `crew` closes it.
+    /// Listens on `path`. Replaces a socket file left behind by another process. A thread of `crew` closes the
+    /// socket.
     pub(in crate::memif) fn new(path: &Path, crew: &Crew) -> io::Result<Listener> {
         let socket = if raw::is_abstract(path) {
             bound(path)?
@@ -46,7 +47,7 @@ impl Listener {
     }
 }
 
-/// A socket of this name.
+/// Creates a socket bound to this address.
 fn bound(path: &Path) -> io::Result<OwnedFd> {
     let (socket, (address, len)) = (raw::socket()?, raw::address(path)?);
     // SAFETY: the address lives through the call, and `len` is at most its size.
@@ -54,8 +55,8 @@ fn bound(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket whose file the owner and the group may write to, so that they may connect, whatever the umask takes from new files. It does
-/// not take the place of another file.
+/// Creates a socket file with mode 0660, so that the owner and the group may connect, regardless of the umask. Does
+/// not replace an existing file.
 fn named(path: &Path) -> io::Result<OwnedFd> {
     // No client could connect to a longer name.
     raw::address(path)?;
@@ -76,10 +77,10 @@ fn named(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Takes a client that waits.
+/// Accepts a waiting client.
 ///
 /// # Errors
-/// `WouldBlock` when none does.
+/// `WouldBlock` if no client is waiting.
 pub(super) fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let none = std::ptr::null_mut();
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -101,15 +102,15 @@ impl Drop for Listener {
         if !raw::is_abstract(&self.path) {
             let _ = fs::remove_file(&self.path);
         }
-        // Nobody can connect any more, whenever it is closed.
+        // No client can connect from now on, even if the close comes later.
         raw::hang_up(self.as_fd());
-        // The kernel closes what clients that wait have sent: files too.
+        // Closing also closes files that waiting clients have sent.
         // SAFETY: it is taken once, here.
         apart::close(&self.crew, THREAD, unsafe { ManuallyDrop::take(&mut self.socket) });
     }
 }
 
-/// True if the file at `path` is a socket that nobody listens on.
+/// True if the file at `path` is a socket without a listener.
 fn left_behind(path: &Path, crew: &Crew) -> bool {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());

@@ -1,5 +1,5 @@
-//! The control channel: connections, and the sockets that clients connect to. Nothing here waits: what a stranger sends is
-//! received and closed by a thread of its own (`porter.rs`), which has a table of descriptors of its own.
+//! The control channel: connections, and the sockets that clients connect to. Nothing here blocks. Each connection
+//! has a thread with its own descriptor table (`porter.rs`), which receives and closes untrusted files.
 
 mod listener;
 mod pass;
@@ -26,42 +26,42 @@ pub(super) use pass::Pass;
 use porter::{Order, Porter, Told, Way};
 pub(super) use raw::MEMORY_NAME;
 
-/// Messages that wait for a peer to read them. All that a client has to say of its rings is fewer.
+/// Most messages waiting for a peer to read them: more than a client needs to describe all its rings.
 const MOST_WAITING: usize = 1024;
-/// Messages of a peer that wait for the main thread.
+/// Most messages of a peer waiting for the main thread.
 const MOST_RECEIVED: usize = 32;
-/// The name of a connection's thread.
+/// Name of a connection's thread.
 const THREAD: &str = "volley_memif";
-/// Bytes of its stack.
+/// Its stack size in bytes.
 const STACK: usize = 128 << 10;
 
-/// A file that came with a message, and that can be dropped on any thread.
+/// A file received with a message. It can be dropped on any thread.
 #[derive(Debug)]
 pub(super) enum File {
-    /// Shared memory, with a region.
+    /// Shared memory of a region.
     Memory(MemoryFile),
-    /// An event descriptor, with a ring.
+    /// The event descriptor of a ring.
     Bell(Bell),
 }
 
-/// What came.
+/// Something received from the channel.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// There is a peer.
+    /// A peer is connected.
     Begun,
-    /// A message, or the number of a type that is none, with the file that belongs to it.
+    /// A message, or the number of an unknown type, with its file.
     Message(Result<Message, u16>, Option<File>),
-    /// Something that is no message, or has a file that it must not have.
+    /// An invalid message, or a message with an unexpected file.
     Garbage(String),
-    /// There can be no connection.
+    /// The connection failed.
     Failed(io::Error),
     /// The peer closed the connection.
     Closed,
-    /// Nothing more now.
+    /// Nothing more for now.
     Nothing,
 }
 
-/// What the channels of a router share.
+/// Resources shared by a router's channels.
 #[derive(Clone)]
 pub(super) struct Means {
     /// Rings when there is something to [receive](Channel::receive).
@@ -69,7 +69,7 @@ pub(super) struct Means {
     pub(super) signals: Arc<Signals>,
 }
 
-/// Bytes of memory that peers have brought and left to this router, which the kernel frees in its time.
+/// Bytes of memory from peers that the kernel still has to free, in the router's time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Freed(Arc<AtomicU64>);
 
@@ -78,13 +78,13 @@ impl Freed {
         self.0.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// How many since the last time.
+    /// Takes the count since the last call.
     pub(super) fn take(&self) -> u64 {
         self.0.swap(0, Ordering::AcqRel)
     }
 }
 
-/// A connection. Dropped, it ends as soon as the peer has read what was sent, or has had a second to.
+/// A connection. After it is dropped, the peer has up to one second to read what was sent.
 pub(super) struct Channel {
     pass: Arc<Pass>,
     let_go: Arc<AtomicBool>,
@@ -96,15 +96,16 @@ impl Channel {
     /// Connects to a listener, on a thread of `crew`.
     ///
     /// # Errors
-    /// When the process has no descriptor or thread left.
+    /// If the process has no free descriptor or thread.
     pub(super) fn connect(path: &Path, means: &Means, crew: &Crew) -> io::Result<Channel> {
         Channel::new(Way::Connect(path.to_owned()), &[], means, crew, Freed::default())
     }
 
-    /// Takes the next client of a listener, when one comes, on a thread of `crew`. What it leaves is told to `freed`.
+    /// Accepts the next client of a listener when one connects, on a thread of `crew`. Memory that the client leaves
+    /// is added to `freed`.
     ///
     /// # Errors
-    /// As those of [`connect`](Channel::connect).
+    /// As for [`connect`](Channel::connect).
     pub(super) fn accept(
         listener: &Listener,
         means: &Means,
@@ -133,16 +134,16 @@ impl Channel {
         Ok(Channel { pass: Arc::new(pass), let_go, orders, received })
     }
 
-    /// Sends a message, as soon as the peer has read those before. A file goes along.
+    /// Queues a message, with a file if one is given.
     ///
     /// # Errors
-    /// When the peer reads nothing. That the connection is broken is known by [`receive`](Channel::receive), after what
-    /// the peer said before.
+    /// If the peer does not read messages. A broken connection is reported by [`receive`](Channel::receive) instead,
+    /// after the peer's earlier messages.
     pub(super) fn send(&self, message: &Message, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let stuck = || io::Error::other("the peer reads no messages");
+        let stuck = || io::Error::other("the peer does not read messages");
         if let Some(file) = file {
             match self.pass.send(Some(file)) {
-                // It has ended.
+                // The thread has ended.
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 sent => sent.map_err(|_| stuck())?,
             }
@@ -181,13 +182,14 @@ impl Channel {
         }
     }
 
-    /// Takes an event descriptor that the peer has as well, or will have by a message: it is not used longer than this.
+    /// Wraps an event descriptor that the peer has, or will get. The connection's thread keeps a copy while it
+    /// exists.
     pub(super) fn bell(&self, file: OwnedFd) -> Bell {
         Bell::new(file, &self.pass)
     }
 
     fn wake(&self) {
-        // Should there be no room, it has not heard of earlier ones yet.
+        // Without room, earlier wakeups are still pending.
         let _ = self.pass.send(None);
     }
 }
@@ -199,10 +201,10 @@ impl Drop for Channel {
     }
 }
 
-/// Whether a path, or `@NAME`, can be a socket's.
+/// Checks that a path, or `@NAME`, can be a socket's address.
 ///
 /// # Errors
-/// Why it cannot.
+/// If it cannot.
 pub(super) fn check_path(path: &Path) -> io::Result<()> {
     raw::address(path).map(|_| ())
 }
@@ -213,8 +215,8 @@ mod tests {
 
     use super::*;
 
-    /// A thread with a table of its own closes no descriptor of the rest of the process, even if it is the last that knows of it:
-    /// std ends the process in debug builds where one closes what is not open.
+    /// A thread with its own descriptor table must not close descriptors of the process, even if it drops the last
+    /// reference: in debug builds, std aborts when a closed descriptor was not open.
     #[test]
     fn a_thread_that_outlives_its_socket_closes_nothing_of_the_process() {
         let crew = Crew::default();

@@ -1,4 +1,4 @@
-//! The way of files between the main thread and the thread of a connection, whose tables of descriptors are not the same.
+//! Passes files between the main thread and a connection's thread, which have separate descriptor tables.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -6,27 +6,27 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::kernel::{discard, passing};
 
-/// The main thread's end. When it is dropped, the thread at the other end ends.
+/// The main thread's end. Dropping it ends the thread at the other end.
 ///
-/// Each byte may have a file, and wakes the other side in any case.
+/// Each byte wakes the other side and may carry a file.
 #[derive(Debug)]
 pub(in crate::memif) struct Pass(ManuallyDrop<OwnedFd>);
 
 impl Pass {
-    /// Both ends: the second one is for the thread.
+    /// Creates both ends; the second one is for the thread.
     pub(super) fn new() -> io::Result<(Pass, OwnedFd)> {
         passing::pair().map(|[ours, theirs]| (Pass(ManuallyDrop::new(ours)), theirs))
     }
 
-    /// Hands over a copy of a file, or only wakes the thread.
+    /// Passes a copy of a file, or only wakes the thread.
     ///
     /// # Errors
-    /// `WouldBlock` when the thread has not taken those before; then it is awake.
+    /// `WouldBlock` if the thread has not read earlier ones; it is awake then.
     pub(super) fn send(&self, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         send(self.0.as_fd(), file)
     }
 
-    /// Takes the next file; `None` if there is none, or this process has no descriptor left for it.
+    /// Takes the next file; `None` if there is none, or the process has no free descriptor for it.
     pub(super) fn take(&self) -> Option<OwnedFd> {
         passing::receive(self.0.as_fd(), &mut [0], false).ok()?.files.pop()
     }
@@ -37,7 +37,8 @@ impl Drop for Pass {
         // SAFETY: it is taken once, here.
         let end = unsafe { ManuallyDrop::take(&mut self.0) };
         discard::elsewhere(move || {
-            // The thread has other copies of all that is still under way: so these are closed before it ends.
+            // The thread has other copies of all files in transit, so the copies in transit are closed before it
+            // ends.
             // SAFETY: no memory is involved.
             unsafe { libc::shutdown(end.as_raw_fd(), libc::SHUT_RD) };
             while passing::receive(end.as_fd(), &mut [0], false).is_ok_and(|piece| piece.len > 0) {}
@@ -45,10 +46,10 @@ impl Drop for Pass {
     }
 }
 
-/// Hands over a copy of a file, or only wakes the other side.
+/// Passes a copy of a file, or only wakes the other side.
 ///
 /// # Errors
-/// `WouldBlock` when the other side has not taken those before.
+/// `WouldBlock` if the other side has not read earlier ones.
 pub(super) fn send(end: BorrowedFd<'_>, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     passing::send(end, &[0], file.as_slice()).map(drop)
 }

@@ -1,10 +1,11 @@
-//! The thread that has a connection's socket.
+//! The thread that owns a connection's socket.
 //!
-//! A peer may pass any file with a message, also before it has said a secret: a file of a FUSE server that never answers, an
-//! event descriptor whose watcher never lets go. Whoever closes such a file hangs. So each connection has a thread of its
-//! own, with a table of descriptors of its own (`kernel::apart`): it alone has the socket, and files that came by it. What does
-//! no harm gets further (`pass.rs`): shared memory, which the kernel closes by itself, and copies of event descriptors, of
-//! which this thread keeps one until all others are closed. It closes nothing itself; when it has ended, the kernel does.
+//! A peer may pass any file with a message, even before it has sent a secret: a file of a FUSE server that never
+//! answers, or an event descriptor whose watcher holds a lock forever. Closing such a file blocks. So each connection
+//! has its own thread with its own descriptor table (`kernel::apart`). Only this thread has the socket and the files
+//! received from it. Harmless files are passed on (`pass.rs`): shared memory, and copies of event descriptors. This
+//! thread keeps a copy of an event descriptor until all others are closed. It closes nothing itself; the kernel does
+//! that after the thread has ended.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -30,26 +31,26 @@ use crate::memif::region;
 use crate::memif::ring::Fault;
 use crate::memif::signal::{self, Context};
 
-/// How long the peer is given to read the last messages.
+/// Time for the peer to read the last messages.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A message to be sent, and whether a file goes with it, which comes by the pass.
+/// A message to send, and true if a file goes with it. The file comes through the pass.
 pub(super) type Order = ([u8; message::LEN], bool);
 
-/// What the main thread is told.
+/// A report to the main thread.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// There is a peer.
+    /// A peer is connected.
     Begun,
-    /// A message, and whether a file belongs to it, which comes by the pass.
+    /// A message, and true if it has a file. The file comes through the pass.
     Message(Result<Message, u16>, bool),
     Garbage(String),
     Failed(io::Error),
 }
 
-/// How a connection begins.
+/// How a connection starts.
 pub(super) enum Way {
-    /// A client comes to the listener, which is the last of the thread's files.
+    /// Accept a client of the listener, which is the last of the thread's files.
     Accept,
     Connect(PathBuf),
 }
@@ -60,31 +61,34 @@ pub(super) struct Porter {
     pub(super) let_go: Arc<AtomicBool>,
     pub(super) orders: Receiver<Order>,
     pub(super) to_main: SyncSender<Told>,
-    /// Tells event descriptors from other files.
+    /// Tests whether a file is an event descriptor.
     pub(super) signals: Arc<Context>,
-    /// The files that are memory, whatever they came with.
+    /// Received files that are memory, whatever their message.
     pub(super) memory: RefCell<Vec<RawFd>>,
-    /// Is told how many bytes they have when the thread ends.
+    /// Gets the size of that memory when the thread ends.
     pub(super) freed: Freed,
 }
 
-/// The thread's files: its end of the pass, and one that signals need.
+/// The thread's own files: its end of the pass, and those for signals.
 struct Own {
     pass: Kept,
     null: Kept,
-    /// Rings when there is something for the main thread.
+    /// Wakes the main thread.
     main: Doorbell,
 }
 
-/// What is said of a message whose file was lost.
+/// Returns the error for a message whose file was lost.
 pub(super) fn lost(kind: &str) -> String {
-    format!("{kind} lost its file: this process has no file descriptor left (see LimitNOFILE of its service)")
+    format!(
+        "{kind} lost its file: this process has no free file descriptor: raise LimitNOFILE of the service"
+    )
 }
 
 impl Porter {
-    /// Passes messages both ways until the connection ends, and waits until nobody uses what came by it.
+    /// Passes messages in both directions until the connection ends. Then waits until no thread uses the received
+    /// files.
     pub(super) fn run(self, files: io::Result<Vec<Kept>>) {
-        // When it ends, the kernel frees what the peer has left.
+        // After the thread ends, the kernel frees the peer's memory at this thread's priority.
         sys::give_way_to_workers();
         let mut files = match files {
             Ok(files) => files.into_iter(),
@@ -97,10 +101,10 @@ impl Porter {
             self.serve(&own, socket.as_fd());
             raw::hang_up(socket.as_fd());
         }
-        // The main thread learns of the end.
+        // This reports the end to the main thread.
         drop(self.to_main);
         own.main.ring();
-        // Until it has closed its copies of what came.
+        // Wait until the main thread has closed its copies of the received files.
         while passing::receive(own.pass.as_fd(), &mut [0], true).map_or_else(
             |e| e.kind() == ErrorKind::Interrupted,
             |piece| {
@@ -115,7 +119,7 @@ impl Porter {
     }
 
     fn tell(&self, own: &Own, what: Told) {
-        // Waits while the main thread has much to read, until it lets go.
+        // Blocks while the main thread's queue is full, until it drops the channel.
         let _ = self.to_main.send(what);
         own.main.ring();
     }
@@ -124,7 +128,7 @@ impl Porter {
         self.let_go.load(Ordering::Acquire)
     }
 
-    /// Gives a socket that is connected.
+    /// Returns a connected socket.
     fn begin(&self, own: &Own, listener: Option<Kept>) -> Option<Kept> {
         let socket = match (&self.way, listener) {
             (Way::Connect(path), _) => raw::connect(path),
@@ -138,7 +142,8 @@ impl Porter {
                         raw::wait(&both, None);
                     }
                     accepted => {
-                        // The router has others. Its name is free as soon as they are closed.
+                        // The router has other copies of the listener. The socket's name is free as soon as they are
+                        // closed.
                         drop(ManuallyDrop::into_inner(listener));
                         break accepted;
                     }
@@ -173,7 +178,8 @@ impl Porter {
             let events = libc::POLLIN | if waiting.order.is_some() { libc::POLLOUT } else { 0 };
             raw::wait(&[(socket, events), (own.pass.as_fd(), libc::POLLIN)], None);
             match raw::receive(socket) {
-                // Reset is reported once, when the peer closed without having read everything; its last words come after.
+                // The kernel reports the reset once, if the peer closed without reading everything. The peer's last
+                // messages follow.
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionReset) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {}
                 Err(_) | Ok(Piece { len: 0, .. }) => return,
@@ -182,14 +188,14 @@ impl Porter {
         }
     }
 
-    /// Sends what there is to send.
+    /// Sends the queued messages as far as the socket takes them.
     fn send(&self, own: &Own, socket: BorrowedFd<'_>, waiting: &mut Waiting) {
         loop {
             let Some((bytes, has_file)) = waiting.order else {
                 match self.orders.try_recv() {
                     Ok(next) => {
                         waiting.order = Some(next);
-                        // Its file came before it.
+                        // Its file was passed before it.
                         waiting.take_files(own.pass.as_fd());
                     }
                     Err(_) => return,
@@ -200,7 +206,8 @@ impl Porter {
             match raw::send(socket, &bytes, file.map(|f| f.as_fd())) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // If the peer has closed the connection, what it said before is still to be read: why, most likely.
+                // If the peer has closed the connection, its earlier messages are still to be read, most likely with
+                // the reason.
                 _ => {
                     waiting.order = None;
                     if has_file {
@@ -217,12 +224,12 @@ impl Porter {
         self.memory.borrow_mut().extend(memory.map(|file| file.as_raw_fd()));
         let told = match len {
             message::LEN => self.sort(own, Message::parse(&bytes), files, files_lost),
-            n => Told::Garbage(format!("a message of {n} bytes, and not of {}", message::LEN)),
+            n => Told::Garbage(format!("a message has {n} bytes instead of {}", message::LEN)),
         };
         self.tell(own, told);
     }
 
-    /// Hands over the file that belongs to a message, if it is one that does no harm.
+    /// Passes on the file of a message, if the file is harmless.
     fn sort(&self, own: &Own, message: Result<Message, u16>, mut files: Vec<Kept>, files_lost: bool) -> Told {
         let kind = match &message {
             Ok(message) => message.kind(),
@@ -241,7 +248,7 @@ impl Porter {
                 return Told::Garbage(format!("the file of {kind} is not shared memory"));
             }
             Ok(Message::AddRing(_)) => {
-                // One signal too many does no harm: whoever is woken looks, and sleeps again.
+                // A spurious signal does no harm: the peer wakes, checks, and sleeps again.
                 let mut signalled = Ok(());
                 let slow = signal::is_slow(|| signalled = self.signals.ring(own.null.as_fd(), file.as_fd()));
                 match signalled {
@@ -249,7 +256,7 @@ impl Porter {
                     Err(e) if e.kind() == ErrorKind::InvalidInput => {
                         return Told::Garbage(format!("the file of {kind} is not an event descriptor"));
                     }
-                    Err(e) => return Told::Garbage(format!("the peer cannot be woken: {e}")),
+                    Err(e) => return Told::Garbage(format!("cannot signal the peer: {e}")),
                 }
                 if slow {
                     return Told::Garbage(Fault::SlowBell.to_string());
@@ -259,22 +266,22 @@ impl Porter {
             _ => return Told::Garbage(format!("{kind} with a file")),
         }
         if let Err(e) = pass::send(own.pass.as_fd(), Some(file.as_fd())) {
-            return Told::Garbage(format!("the file of {kind} cannot be passed on: {e}"));
+            return Told::Garbage(format!("cannot pass on the file of {kind}: {e}"));
         }
         Told::Message(message, true)
     }
 }
 
-/// What waits until the peer has read what came before.
+/// Messages waiting for the peer to read earlier ones.
 #[derive(Default)]
 struct Waiting {
     order: Option<Order>,
-    /// The files of that order and of those behind it.
+    /// The files of that order and of later ones.
     files: VecDeque<Kept>,
 }
 
 impl Waiting {
-    /// Takes the files that the main thread has handed over, and forgets that it woke this one.
+    /// Takes the files that the main thread has passed, and the pending wakeups.
     fn take_files(&mut self, pass: BorrowedFd<'_>) {
         while let Ok(piece) = passing::receive(pass, &mut [0], false)
             && piece.len > 0
@@ -295,7 +302,7 @@ mod tests {
     use crate::memif::message::{AddRing, Direction};
     use crate::memif::signal::Signals;
 
-    /// A thread's side with its files, and the main thread's end of the pass.
+    /// Returns a thread's side with its files, and the main thread's end of the pass.
     fn porter() -> (Porter, Own, Pass) {
         let (ours, theirs) = Pass::new().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
@@ -316,8 +323,8 @@ mod tests {
         (porter, own, ours)
     }
 
-    /// What the main thread is told of a message that comes with these files, or without those that the process had no room
-    /// for, and whether it is given a file.
+    /// Returns what the main thread gets for a message with these files, and whether it gets a file. `lost` means
+    /// that the process had no free descriptor for a file.
     fn sorted(message: Message, files: Vec<OwnedFd>, lost: bool) -> (Told, bool) {
         let (porter, own, ours) = porter();
         let files = files.into_iter().map(ManuallyDrop::new).collect();
@@ -332,7 +339,7 @@ mod tests {
         }
     }
 
-    /// The kernel frees it all the same.
+    /// The kernel frees this memory too.
     #[test]
     fn memory_that_comes_with_a_wrong_message_is_remembered() {
         let (porter, own, _ours) = porter();
@@ -381,7 +388,7 @@ mod tests {
     fn a_file_that_the_process_had_no_descriptor_for_is_named_as_such() {
         let why = garbage(sorted(Message::AddRegion { index: 0, size: 4096 }, vec![], true));
         assert!(
-            why.starts_with("ADD_REGION lost its file: this process has no file descriptor left"),
+            why.starts_with("ADD_REGION lost its file: this process has no free file descriptor"),
             "{why}"
         );
     }

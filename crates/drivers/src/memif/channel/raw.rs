@@ -1,4 +1,4 @@
-//! The sockets of the control channel: addresses, and messages of 128 bytes with the files that are passed with them.
+//! Sockets of the control channel: addresses, and messages of 128 bytes with passed files.
 
 use std::ffi::CStr;
 use std::io;
@@ -14,20 +14,20 @@ use crate::kernel::apart::Kept;
 use crate::kernel::{passing, sys};
 use crate::memif::message;
 
-/// The name of a region's file.
+/// Name of a region's file.
 pub(in crate::memif) const MEMORY_NAME: &CStr = c"volley-memif";
 
-/// What a stranger has sent.
+/// A message from an untrusted peer.
 pub(super) struct Piece {
-    /// Its bytes; [`message::LEN`] + 1 if there were more than a message has.
+    /// Number of bytes; [`message::LEN`] + 1 if the message was longer.
     pub(super) len: usize,
     pub(super) bytes: [u8; message::LEN],
     pub(super) files: Vec<Kept>,
-    /// True if the process had no descriptor for some of its files.
+    /// True if the process had no free descriptor for some of the files.
     pub(super) files_lost: bool,
 }
 
-/// A socket of the kind that memif uses; its calls do not wait.
+/// Creates a non-blocking socket of memif's type.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     sys::socket_of_strangers(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK, 0)
 }
@@ -41,15 +41,15 @@ pub(super) fn connect(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// True if a socket has a name of its own in place of a file: `@NAME`.
+/// True if the address is an abstract name, `@NAME`, not a file.
 pub(super) fn is_abstract(path: &Path) -> bool {
     path.as_os_str().as_bytes().first() == Some(&b'@')
 }
 
-/// The address of a path, or of `@NAME`, and its length.
+/// Returns the address for a path or `@NAME`, and its length.
 ///
 /// # Errors
-/// When it cannot be a socket's.
+/// If it cannot be a socket's address.
 pub(super) fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
     // SAFETY: zeros are a valid address.
@@ -57,11 +57,11 @@ pub(super) fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::sockl
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() || bytes == b"@" || bytes.contains(&0) {
-        return Err(invalid("the name is empty, or has a zero byte"));
+        return Err(invalid("the name is empty or contains a zero byte"));
     }
-    // With the zero at its end.
+    // Including the final zero.
     if bytes.len() >= address.sun_path.len() {
-        return Err(invalid("the name is longer than 107 bytes, the most of a socket's"));
+        return Err(invalid("the name is longer than 107 bytes, the limit for sockets"));
     }
     for (to, from) in address.sun_path.iter_mut().zip(bytes) {
         *to = *from as libc::c_char;
@@ -75,10 +75,10 @@ pub(super) fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::sockl
     Ok((address, len as libc::socklen_t))
 }
 
-/// Sends a message, with a file or without.
+/// Sends a message, with a file if one is given.
 ///
 /// # Errors
-/// `WouldBlock` when the peer has not read those before.
+/// `WouldBlock` if the peer has not read earlier messages.
 pub(super) fn send(
     socket: BorrowedFd<'_>,
     bytes: &[u8; message::LEN],
@@ -90,10 +90,10 @@ pub(super) fn send(
     }
 }
 
-/// Receives what comes next; no bytes at the end.
+/// Receives the next message; `len` is 0 at the end.
 ///
 /// # Errors
-/// `WouldBlock` when nothing is there.
+/// `WouldBlock` if no message is there.
 pub(super) fn receive(socket: BorrowedFd<'_>) -> io::Result<Piece> {
     let mut bytes = [0u8; message::LEN];
     let piece = passing::receive(socket, &mut bytes, false)?;
@@ -102,17 +102,17 @@ pub(super) fn receive(socket: BorrowedFd<'_>) -> io::Result<Piece> {
     Ok(Piece { len, bytes, files, files_lost: piece.files_lost })
 }
 
-/// Waits until one of these events of a file has happened; at most for `time`, if it is given.
+/// Waits for any of these events, at most for `time` if it is given.
 pub(super) fn wait(files: &[(BorrowedFd<'_>, i16)], time: Option<Duration>) {
     let one =
         |&(file, events): &(BorrowedFd<'_>, i16)| libc::pollfd { fd: file.as_raw_fd(), events, revents: 0 };
     let mut files: Vec<libc::pollfd> = files.iter().map(one).collect();
     let time = time.map_or(-1, |t| t.as_millis().min(1_000_000) as c_int + 1);
-    // SAFETY: the kernel writes to the entries only. Should it fail, the caller looks and waits again.
+    // SAFETY: the kernel writes to the entries only. If it fails, the caller checks and waits again.
     unsafe { libc::poll(files.as_mut_ptr(), files.len() as libc::nfds_t, time) };
 }
 
-/// Tells the peer that nothing more comes. It can still read what came before.
+/// Shuts the connection down. The peer can still read earlier messages.
 pub(super) fn hang_up(socket: BorrowedFd<'_>) {
     // SAFETY: no memory is involved.
     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };

@@ -1,4 +1,4 @@
-//! The client's side: servers are looked for, and memory is made for them.
+//! The client's side: connects to servers and creates memory for them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,14 +14,14 @@ use crate::memif::region::{self, Region};
 use crate::memif::ring::Ring;
 use crate::memif::{Layout, client};
 
-/// What a client brings along.
+/// Memory that a client offers.
 pub(super) struct Memory {
     layout: Layout,
-    /// Bytes and file of each region.
+    /// Size in bytes and file of each region.
     regions: Vec<(u64, Arc<OwnedFd>)>,
-    /// The event descriptor of each ring, in the order of the layout.
+    /// The event descriptor of each ring, in the layout's order.
     bells: Vec<Arc<Bell>>,
-    /// The rings to receive by and those to transmit by, until the queues have them.
+    /// Receive rings and transmit rings, until the queues take them.
     rings: (Vec<Ring>, Vec<Ring>),
 }
 
@@ -43,14 +43,14 @@ impl Sockets {
         self.more = true;
     }
 
-    /// Why there is no connection to the server of a socket.
+    /// Returns why the connection to a socket's server failed.
     fn unreachable(&self, id: u32, e: &io::Error) -> String {
         let Some(at) = self.sockets.get(&id).map(|s| s.path.display()) else { return e.to_string() };
         match e.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 format!("no server listens on {at}")
             }
-            _ => format!("connecting to {at}: {e}"),
+            _ => format!("cannot connect to {at}: {e}"),
         }
     }
 
@@ -85,7 +85,7 @@ impl Sockets {
                         c.memory = Some(memory);
                         Some(client::Event::Made(sizes))
                     }
-                    Err(e) => Some(client::Event::End(format!("the memory cannot be made: {e}"))),
+                    Err(e) => Some(client::Event::End(format!("cannot create the memory: {e}"))),
                 },
                 client::Action::Send(message) => {
                     let file = c.memory.as_ref().and_then(|m| m.file(&message));
@@ -98,7 +98,7 @@ impl Sockets {
                     }
                 }
                 client::Action::Attach(peer, interface) => {
-                    // The server has mapped it by now. The rings are in the first one.
+                    // The server has mapped the memory by now. The rings are in the first region.
                     let (Some(memory), Some(socket)) = (&c.memory, self.sockets.get(&key.0)) else { return };
                     let Some((_, file)) = memory.regions.first() else { return };
                     let seal =
@@ -108,7 +108,7 @@ impl Sockets {
                             c.sealing = Some((sealing, peer, interface));
                             None
                         }
-                        Err(e) => Some(client::Event::End(format!("the memory cannot be sealed: {e}"))),
+                        Err(e) => Some(client::Event::End(format!("cannot seal the memory: {e}"))),
                     }
                 }
                 client::Action::Close(why) => {
@@ -126,7 +126,7 @@ impl Sockets {
 }
 
 impl Sockets {
-    /// Lets packets pass to a server when it cannot take pages of the memory away any more.
+    /// Lets packets pass once the memory is sealed and the server cannot remove its pages.
     pub(super) fn look_at_sealed(&mut self, key: (u32, u32)) {
         let now = self.now;
         let Some(entry) = self.interfaces.get_mut(&key) else { return };
@@ -144,7 +144,7 @@ impl Sockets {
 }
 
 impl Memory {
-    /// The file that goes with a message.
+    /// Returns the file to send with a message.
     fn file(&self, message: &Message) -> Option<Arc<dyn AsFd + Send + Sync>> {
         match message {
             Message::AddRegion { index, .. } => {
@@ -158,8 +158,8 @@ impl Memory {
     }
 }
 
-/// Makes a client's memory, with its rings, which are whole before the server hears of them. The memory of its pool is a region
-/// of it, if there is one.
+/// Creates a client's memory with its rings, which are complete before the server sees them. If the client lends
+/// buffers, its pool's memory is another region.
 fn make(layout: Layout, client: &ClientSide) -> io::Result<Memory> {
     let (pool, channel) = (client.pool.as_ref(), client.channel.as_ref().ok_or(io::ErrorKind::NotConnected)?);
     let len = if pool.is_some() { layout.rings_len() } else { layout.len() };

@@ -1,4 +1,4 @@
-//! What the router asks of a memif interface as of any device.
+//! The device control of a memif interface.
 
 use std::io;
 use std::path::Path;
@@ -8,8 +8,8 @@ use crate::device::{DeviceControl, Link};
 use crate::memif::shared::Shared;
 use crate::memif::{Config, Role};
 
-/// The Ethernet address of an interface whose operator gives none: the same after a restart, and most likely no other's,
-/// neither on this machine nor on another one.
+/// Returns the default Ethernet address of an interface: stable across restarts, and most likely unique on this
+/// machine and others.
 pub(super) fn own_mac(socket: &Path, config: &Config) -> [u8; 6] {
     let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
     let id = config.id.to_ne_bytes();
@@ -31,7 +31,7 @@ impl DeviceControl for Control {
     }
 
     fn set_mtu(&mut self, _: u16) -> io::Result<()> {
-        // Packets of any size pass, in as many buffers as they take.
+        // Packets of any size pass, in as many buffers as they need.
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! All memif sockets and interfaces of a router: the main thread's side. It owns the control channels, carries out what
-//! `server.rs` and `client.rs` decide (`serve.rs`, `connect.rs`), and gives the queues their rings.
+//! The main thread's side of all memif sockets and interfaces of a router. It owns the control channels, carries out
+//! the actions of `server.rs` and `client.rs` (`serve.rs`, `connect.rs`), and gives the queues their rings.
 
 mod connect;
 mod control;
@@ -36,26 +36,28 @@ use control::{Control, own_mac};
 use refusals::Refusals;
 pub use shown::{InterfaceState, RingShown, SocketState};
 
-/// Messages that are taken from a connection, and clients that are accepted, before others have their turn.
+/// Most messages taken from a connection, and most clients accepted, before others get their turn.
 const AT_ONCE: usize = 32;
-/// How long a peer may take to give room for packets before the link is up anyway, and how often it is looked at meanwhile.
+/// Time limit for a peer to offer room for packets before the link is set up anyway, and the polling interval until
+/// then.
 const MOST_SETTLING: u64 = SECOND;
 const SETTLING: u64 = SECOND / 500;
-/// How long buffers rest that a former peer may still write to, until it has heard that the connection is no more.
+/// Nanoseconds for which buffers lent to a former peer are not reused, until the peer knows that the connection has
+/// ended.
 const REST: u64 = SECOND;
-/// How long a connection's thread may take to end before that is worth a word.
+/// Nanoseconds after which a connection thread that has not ended is logged.
 const LINGER: u64 = 5 * SECOND;
-/// How long nobody is admitted to an interface whose last peer broke its rings: less than a good client waits anyway. Twice as
-/// long after each further one...
+/// Nanoseconds for which an interface is blocked after its peer broke the rings: less than a well-behaved client
+/// waits anyway. The time doubles with each repetition...
 const BARRED: u64 = SECOND;
-/// ... up to 2^6 times.
+/// ... up to a factor of 2^6.
 const MOST_STRIKES: u32 = 6;
-/// A peer that has broken nothing for so long begins anew.
+/// Nanoseconds without a fault after which the count starts again.
 const FORGIVEN: u64 = 600 * SECOND;
-/// How long the last messages to all peers may take when the router stops.
+/// Time for sending the last messages to all peers when the router stops.
 const GOODBYE: Duration = Duration::from_millis(200);
 
-/// Why there is no such socket or interface.
+/// Why a socket or interface cannot be opened.
 #[derive(Debug)]
 pub struct OpenError(String);
 
@@ -73,18 +75,18 @@ fn refuse<T>(why: impl Into<String>) -> Result<T, OpenError> {
 
 struct Socket {
     path: PathBuf,
-    /// Whether its file is a listener of this router: while there are servers.
+    /// The listening socket, while there are server interfaces.
     listener: Option<Listener>,
-    /// What will be the connection of the next client.
+    /// The channel waiting for the next client.
     next: Option<Channel>,
-    /// When clients are accepted again.
+    /// Time from which clients are accepted again, in nanoseconds.
     pause: u64,
-    /// What former clients have left to be freed.
+    /// Memory left by former clients for the kernel to free.
     freed: Freed,
     refusals: Refusals,
     /// The threads of its connections.
     crew: Crew,
-    /// Since when threads have been there whose connection is no more, and whether that was logged.
+    /// Since when threads of ended connections have been there, and whether that was logged.
     lingers: Option<(u64, bool)>,
 }
 
@@ -94,13 +96,13 @@ struct ServerConnection {
     machine: Server<File>,
     /// The interface, once the client has it.
     interface: Option<(u32, u32)>,
-    /// What waits for the client's memory to be mapped.
+    /// The mapping of the client's memory in progress.
     prepared: Option<Prepared>,
-    /// When it was accepted.
+    /// When it was accepted, in nanoseconds.
     since: u64,
 }
 
-/// A client that said all, and what is done when its memory is there.
+/// A client that has sent CONNECT, and the actions to carry out when its memory is mapped.
 struct Prepared {
     regions: Preparing<Vec<Region>>,
     plan: server::Plan<File>,
@@ -111,14 +113,14 @@ struct ClientSide {
     machine: Client,
     channel: Option<Channel>,
     memory: Option<Memory>,
-    /// The server's program and interface, while the memory is being sealed.
+    /// The sealing in progress, and the server's program and interface.
     sealing: Option<(Preparing<()>, String, String)>,
-    /// Whose buffers are lent to the server, if any are.
+    /// The pool whose buffers are lent to the server, if any.
     pool: Option<Pool>,
 }
 
 enum Side {
-    /// The connection, if there is one.
+    /// The connection's number, if there is one.
     Server(Option<u64>),
     Client(Box<ClientSide>),
 }
@@ -131,11 +133,11 @@ struct Entry {
     peer_interface: String,
     regions: Vec<u64>,
     reason: Option<String>,
-    /// Until when the peer may take to give room for packets, if it has not.
+    /// Deadline for the peer to offer room for packets, if it has not yet.
     settles_by: Option<u64>,
-    /// Until when no client is admitted: the last one broke the rings.
+    /// Time until which clients are refused, because the last one broke the rings.
     barred_until: u64,
-    /// How many have broken them lately.
+    /// Number of recent faults of clients.
     strikes: u32,
 }
 
@@ -147,13 +149,13 @@ impl Entry {
         (self.peer, self.peer_interface, self.regions, self.reason) = (peer, interface, regions, None);
     }
 
-    /// The connection ended, or there was none. Gives the buffers that the peer has.
+    /// Handles the end of a connection, or a failed attempt. Returns the buffers that the peer has.
     #[must_use]
     fn disconnected(&mut self, why: String) -> Vec<LentInOrder> {
         self.settles_by = None;
         let lent = self.shared.detach();
         (self.peer, self.peer_interface, self.regions) = Default::default();
-        // Whoever tries once a second says so once.
+        // A repeated reason is logged once.
         if self.reason.as_ref() == Some(&why) {
             return lent;
         }
@@ -166,22 +168,22 @@ impl Entry {
     }
 }
 
-/// All memif sockets and interfaces of a router. It is driven by [`turn`](Sockets::turn), by whoever sees that its
-/// [file](Sockets::as_fd) can be read, or that its [time](Sockets::next_timeout) has come.
+/// All memif sockets and interfaces of a router. The owner calls [`turn`](Sockets::turn) when its
+/// [file](Sockets::as_fd) becomes readable, and at its [next timeout](Sockets::next_timeout).
 pub struct Sockets {
-    /// Rings when a connection has something to say, or a queue.
+    /// Rings when a connection or a queue needs attention.
     bell: Arc<Doorbell>,
-    /// Made with the first interface.
+    /// Created with the first interface.
     signals: Option<Arc<Signals>>,
     /// The number of the next connection.
     next_number: u64,
     sockets: BTreeMap<u32, Socket>,
     interfaces: BTreeMap<(u32, u32), Entry>,
     connections: BTreeMap<u64, ServerConnection>,
-    /// Buffers that former peers had, and when they are used again. The next turn says when: a connection may end between turns,
-    /// which knows no time.
+    /// Buffers of former peers, and when they can be reused. The next turn sets that time, because a connection may
+    /// end between turns.
     resting: Vec<(Option<u64>, Vec<LentInOrder>)>,
-    /// There is more to be done at once.
+    /// True if there is more to do at once.
     more: bool,
     now: u64,
 }
@@ -193,10 +195,10 @@ impl AsFd for Sockets {
 }
 
 impl Sockets {
-    /// No sockets.
+    /// Returns an empty set of sockets.
     ///
     /// # Errors
-    /// When the process has no descriptors or threads left.
+    /// If the process has no free descriptor or thread.
     pub fn new() -> io::Result<Sockets> {
         apart::prepare()?;
         Ok(Sockets {
@@ -212,19 +214,19 @@ impl Sockets {
         })
     }
 
-    /// Names a socket: a path, or `@NAME` for one without a file. Nothing listens or connects before it has interfaces.
+    /// Adds a socket: a path, or `@NAME` for an abstract one. It is used only when it has interfaces.
     ///
     /// # Errors
-    /// When there is one with this number or path, or the name cannot be.
+    /// If its ID or path is taken, or the name is invalid.
     pub fn add_socket(&mut self, id: u32, path: &Path) -> Result<(), OpenError> {
         if let Err(e) = channel::check_path(path) {
             return refuse(format!("{} cannot be a socket: {e}", path.display()));
         }
         if self.sockets.contains_key(&id) {
-            return refuse(format!("there is a memif socket {id} already"));
+            return refuse(format!("memif socket {id} already exists"));
         }
         if let Some((other, _)) = self.sockets.iter().find(|(_, s)| s.path == path) {
-            return refuse(format!("{} is memif socket {other} already", path.display()));
+            return refuse(format!("{} is already memif socket {other}", path.display()));
         }
         let socket = Socket {
             path: path.to_owned(),
@@ -240,26 +242,26 @@ impl Sockets {
         Ok(())
     }
 
-    /// Forgets a socket.
+    /// Removes a socket.
     ///
     /// # Errors
-    /// When there is none, or it has interfaces.
+    /// If it does not exist, or has interfaces.
     pub fn remove_socket(&mut self, id: u32) -> Result<(), OpenError> {
         self.reap();
         if self.interfaces.keys().any(|(socket, _)| *socket == id) {
-            return refuse(format!("memif socket {id} has interfaces"));
+            return refuse(format!("memif socket {id} has interfaces: delete them first"));
         }
         match self.sockets.remove(&id) {
             Some(_) => Ok(()),
-            None => refuse(format!("there is no memif socket {id}")),
+            None => refuse(format!("no such memif socket: {id}")),
         }
     }
 
-    /// Makes an interface, down. It connects when it is [set up](crate::device::DeviceControl::set_admin). The buffers of one that
-    /// [lends](Config::lends) are those of `pool`.
+    /// Opens an interface, down. It connects when it is [set up](crate::device::DeviceControl::set_admin). An
+    /// interface that [lends](Config::lends) uses the buffers of `pool`.
     ///
     /// # Errors
-    /// When there is no such socket, there is this interface already, or the kernel refuses.
+    /// If the socket does not exist, the interface exists already, or the kernel refuses.
     pub fn open(&mut self, config: &Config, pool: &Pool) -> Result<Device, OpenError> {
         let (shared, mac) = self.add(config, Some(pool))?;
         Ok(Device {
@@ -273,10 +275,10 @@ impl Sockets {
         })
     }
 
-    /// The same, for measuring: its queues need no graph.
+    /// Opens an interface for measurements: its queues need no graph.
     ///
     /// # Errors
-    /// As [`open`](Sockets::open).
+    /// As for [`open`](Sockets::open).
     pub fn open_tester(&mut self, config: &Config) -> Result<Tester, OpenError> {
         let (shared, _) = self.add(config, None)?;
         Ok(Tester::new(shared.clone(), Box::new(Control(shared))))
@@ -287,18 +289,16 @@ impl Sockets {
         let (name, key) = (config.name(), (config.socket, config.id));
         config.check().map_err(|e| OpenError(format!("{name}: {e}")))?;
         let Some(socket) = self.sockets.get(&config.socket) else {
-            return refuse(format!("there is no memif socket {}", config.socket));
+            return refuse(format!("no such memif socket: {}", config.socket));
         };
         let mac = own_mac(&socket.path, config);
         if self.interfaces.contains_key(&key) {
-            return refuse(format!("there is {name} already"));
+            return refuse(format!("{name} already exists"));
         }
         let failed = |e: io::Error| OpenError(format!("{name}: {e}"));
         if self.signals.is_none() {
             let made = Signals::new().map_err(|e| {
-                OpenError(format!(
-                    "{name}: peers are woken by asynchronous I/O, which the kernel refuses: {e}"
-                ))
+                OpenError(format!("{name}: the kernel refuses asynchronous I/O, which wakes peers: {e}"))
             })?;
             self.signals = Some(Arc::new(made));
         }
@@ -312,8 +312,7 @@ impl Sockets {
                 let pool = pool.filter(|_| config.lends());
                 if pool.is_some_and(|p| u32::try_from(p.window().len()).is_err()) {
                     return refuse(format!(
-                        "{name}: the router's buffers take more than 4 GiB, which is more than memif can share: leave out \
-                         \"trusted\""
+                        "{name}: the router's buffers take more than 4 GiB, which memif cannot share: leave out \"trusted\""
                     ));
                 }
                 let secret = config.secret.as_ref().map(super::Secret::bytes);
@@ -345,23 +344,23 @@ impl Sockets {
         Ok((shared, mac))
     }
 
-    /// Has the router listen on a socket.
+    /// Starts listening on a socket.
     fn listen(&mut self, id: u32) -> Result<(), OpenError> {
         let Some(socket) = self.sockets.get_mut(&id).filter(|s| s.listener.is_none()) else { return Ok(()) };
         let at = socket.path.display();
         let listener = Listener::new(&socket.path, &socket.crew).map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => OpenError(format!(
-                "another program listens on {at}: two servers cannot, and a client of it is a \"slave\""
+                "another program listens on {at}: use another socket, or be its client (\"slave\")"
             )),
             io::ErrorKind::NotFound => OpenError(format!("the directory of {at} does not exist")),
-            _ => OpenError(format!("listening on {at}: {e}")),
+            _ => OpenError(format!("cannot listen on {at}: {e}")),
         })?;
         socket.listener = Some(listener);
         self.accept(id);
         Ok(())
     }
 
-    /// Forgets interfaces whose device is gone.
+    /// Removes interfaces whose device was closed.
     fn reap(&mut self) {
         let gone: Vec<(u32, u32)> =
             self.interfaces.iter().filter(|(_, e)| e.shared.is_closed()).map(|(k, _)| *k).collect();
@@ -372,8 +371,8 @@ impl Sockets {
         }
     }
 
-    /// Closes the sockets on which no interface serves any more. Not as soon as the last one goes: the next one may come at
-    /// once, and the socket's name is free only when a thread has closed it.
+    /// Closes sockets without server interfaces. Not at once, because a new interface may follow, and a socket's name
+    /// is free only after a thread has closed it.
     fn close_listeners(&mut self) {
         let serves = |(key, e): (&(u32, u32), &Entry)| matches!(e.side, Side::Server(_)).then_some(key.0);
         let serving: BTreeSet<u32> = self.interfaces.iter().filter_map(serves).collect();
@@ -385,7 +384,7 @@ impl Sockets {
         }
     }
 
-    /// Ends an interface's connection, or keeps it from having one.
+    /// Ends an interface's connection, or its attempts to connect.
     fn end(&mut self, key: (u32, u32), why: &str) {
         match self.interfaces.get_mut(&key).map(|e| &mut e.side) {
             Some(Side::Server(Some(number))) => {
@@ -397,7 +396,7 @@ impl Sockets {
         }
     }
 
-    /// Does what is due, at `now` in nanoseconds of the monotonic clock. Whether a link has changed.
+    /// Does all work that is due; `now` is in nanoseconds of the monotonic clock. Returns true if a link has changed.
     pub fn turn(&mut self, now: u64) -> bool {
         self.now = now;
         self.more = false;
@@ -423,7 +422,7 @@ impl Sockets {
         before != self.links()
     }
 
-    /// When [`turn`](Sockets::turn) is due without word from a peer.
+    /// Returns when [`turn`](Sockets::turn) is due if nothing else happens.
     pub fn next_timeout(&self) -> Option<u64> {
         if self.more {
             return Some(self.now);
@@ -451,7 +450,7 @@ impl Sockets {
         self.interfaces.values().map(|e| e.shared.is_connected()).collect()
     }
 
-    /// What the operator, or a queue, has to say of interfaces.
+    /// Handles changes by the operator, and faults found by queues.
     fn look_at_interfaces(&mut self) {
         let keys: Vec<(u32, u32)> = self.interfaces.keys().copied().collect();
         for key in keys {
@@ -509,12 +508,12 @@ impl Sockets {
         self.resting.retain_mut(|(until, _)| *until.get_or_insert(now + REST) > now);
     }
 
-    /// Threads of a socket for which the kernel closes files of strangers; those that stay so hang.
+    /// Returns the number of threads of a socket for which the kernel is still closing files.
     fn lingering(&self, id: u32) -> usize {
         self.sockets.get(&id).map_or(0, |socket| socket.crew.hanging())
     }
 
-    /// Logs once that threads of a socket hang.
+    /// Logs once that a socket's threads hang.
     fn look_at_porters(&mut self) {
         let ids: Vec<u32> = self.sockets.keys().copied().collect();
         for id in ids {
@@ -535,7 +534,7 @@ impl Sockets {
         }
     }
 
-    /// What a channel needs.
+    /// Returns the resources for a channel.
     fn means(&self) -> Option<Means> {
         Some(Means { bell: self.bell.clone(), signals: self.signals.clone()? })
     }
@@ -543,7 +542,7 @@ impl Sockets {
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        // Peers are told, and the rings taken away, while queues may still be there.
+        // Disconnect the peers and take the rings away while queues may still exist.
         let keys: BTreeSet<(u32, u32)> = self.interfaces.keys().copied().collect();
         for key in keys {
             self.end(key, "the router stops");

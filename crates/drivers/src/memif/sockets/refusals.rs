@@ -1,25 +1,26 @@
-//! Which refusals of clients are logged: one that tries every second is said once, and strangers do not fill the log.
+//! Decides which refusals of clients are logged. A client that retries every second is logged once, and untrusted
+//! clients cannot fill the log.
 
 use crate::memif::SECOND;
 
-/// The least time between two of a socket.
+/// Shortest time between two log messages of a socket, in nanoseconds.
 const PACE: u64 = SECOND;
-/// A reason that was not met for so long is said again.
+/// Nanoseconds after which an unseen reason is logged again.
 const FORGOTTEN: u64 = 60 * SECOND;
-/// How many reasons are remembered: strangers may find as many as they like.
+/// Most reasons remembered: untrusted clients can cause any number of them.
 const MOST: usize = 16;
 
-/// Why clients of one socket were refused.
+/// Reasons for which clients of one socket were refused.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// What was logged, and when it was met last.
+    /// Reasons logged, and when each was last seen.
     said: Vec<(String, u64)>,
-    /// When something was logged last.
+    /// Time of the last log message.
     logged: Option<u64>,
 }
 
 impl Refusals {
-    /// Whether a refusal is to be logged, at `now` in nanoseconds.
+    /// True if this refusal is to be logged; `now` is in nanoseconds.
     pub(super) fn is_news(&mut self, now: u64, why: &str) -> bool {
         self.said.retain(|(_, met)| now < met + FORGOTTEN);
         if let Some((_, met)) = self.said.iter_mut().find(|(said, _)| said == why) {
@@ -37,7 +38,7 @@ impl Refusals {
         true
     }
 
-    /// The interfaces of the socket have changed: what is refused now is news.
+    /// Forgets all reasons, because the socket's interfaces have changed.
     pub(super) fn forget(&mut self) {
         self.said.clear();
     }
@@ -51,7 +52,7 @@ mod tests {
     fn a_reason_is_said_once_until_something_changes() {
         let mut refusals = Refusals::default();
         let mut said = Vec::new();
-        // Two clients, each of which tries every second.
+        // Two clients, each of which retries every second.
         for half in 0..200 {
             let (now, why) = (half * SECOND / 2, ["no such interface", "a wrong secret"][half as usize % 2]);
             if half == 100 {
@@ -63,7 +64,7 @@ mod tests {
         }
         let [first, second] = ["no such interface", "a wrong secret"];
         assert_eq!(said, [(0, first), (3, second), (100, first), (103, second)]);
-        // One that was gone for long.
+        // A reason not seen for a long time.
         let later = 100 * SECOND + FORGOTTEN;
         assert!(refusals.is_news(later, first));
         assert!(!refusals.is_news(later + FORGOTTEN - 1, first));

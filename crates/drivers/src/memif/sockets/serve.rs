@@ -1,4 +1,4 @@
-//! The server's side: clients are accepted, and what they bring is attached.
+//! The server's side: accepts clients and attaches their regions and rings.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,23 +13,23 @@ use crate::memif::ring::Ring;
 use crate::memif::server::{self, Listed, Plan, Server};
 use crate::memif::{SECOND, Secret};
 
-/// Clients on a socket that have not said yet what they want.
+/// Most clients of a socket that have not asked for an interface yet.
 const MOST_STRANGERS: usize = 16;
-/// How long a client may take to say which interface it wants while others wait for its place.
+/// Time for a client to ask for an interface, in nanoseconds, while other clients wait for its place.
 const TIME_TO_SPEAK: u64 = SECOND / 10;
-/// Threads of former peers that hang; no client is accepted while there are so many on a socket.
+/// Number of hanging threads of former peers at which a socket accepts no client.
 const MOST_LINGERING: usize = 64;
-/// How long nobody is accepted after the process had no descriptor left.
+/// Nanoseconds without new clients after the process ran out of descriptors.
 const PAUSE: u64 = SECOND;
 
-/// How long nobody is accepted after clients that have left so much memory, in bytes. Whoever closes the last file of it has the kernel
-/// free it, in the time of this router: a tenth of a second for a GiB.
+/// Returns the nanoseconds without new clients after clients have left `bytes` of memory. Closing the last file makes
+/// the kernel free that memory in this router's time: 0.1 s per GiB.
 fn to_free(bytes: u64) -> u64 {
     (bytes.min(4 << 30) * (SECOND >> 10)) >> 20
 }
 
 impl Sockets {
-    /// Takes the clients of a socket that have come.
+    /// Accepts the clients that have connected to a socket.
     pub(super) fn accept(&mut self, id: u32) {
         for _ in 0..AT_ONCE {
             let Some(channel) = self.next_client(id).unwrap_or_else(|e| self.pause(id, &e)) else { return };
@@ -47,7 +47,8 @@ impl Sockets {
         self.more = true;
     }
 
-    /// The next client of a socket, if one has come. There is a thread for the one after it, as long as not too many hang.
+    /// Returns the next client of a socket, if one has connected. Starts a thread for the client after it, unless too
+    /// many hang.
     fn next_client(&mut self, id: u32) -> io::Result<Option<Channel>> {
         let (means, lingering) = (self.means(), self.lingering(id));
         let Some((socket, means)) = self.sockets.get_mut(&id).zip(means) else { return Ok(None) };
@@ -79,8 +80,8 @@ impl Sockets {
         Ok(come)
     }
 
-    /// Evicts the oldest client without an interface if there are too many. One that means to connect has said so by then,
-    /// unless so many come that nobody can tell.
+    /// Evicts the oldest client without an interface if there are too many. A well-behaved client has asked for an
+    /// interface by then, unless a flood of clients makes that impossible.
     fn make_room(&mut self, id: u32) {
         let strangers = self.connections.iter().filter(|(_, c)| c.socket == id && c.interface.is_none());
         let oldest = strangers.clone().map(|(number, c)| (*number, c.since)).next();
@@ -89,17 +90,17 @@ impl Sockets {
         if self.now >= since + TIME_TO_SPEAK || count >= 4 * MOST_STRANGERS {
             self.serve(
                 number,
-                server::Event::End("evicted: no INIT received, and others need the place".into()),
+                server::Event::End("evicted: no INIT received, and other clients are waiting".into()),
             );
         }
     }
 
-    /// Clients cannot be accepted now, most likely for want of descriptors or threads.
+    /// Pauses accepting clients, most likely because descriptors or threads have run out.
     fn pause(&mut self, id: u32, why: &io::Error) -> Option<Channel> {
         let now = self.now;
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.pause = now + PAUSE;
-            let why = format!("no client can be accepted: {why}");
+            let why = format!("cannot accept clients: {why}");
             if socket.refusals.is_news(now, &why) {
                 tracing::warn!("memif socket {}: {why}", socket.path.display());
             }
@@ -107,7 +108,7 @@ impl Sockets {
         None
     }
 
-    /// Logs that a stranger was refused, if that is news.
+    /// Logs that an unknown client was refused, unless that was logged before.
     fn refused(&mut self, id: u32, why: &str) {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(&id) else { return };
@@ -116,7 +117,7 @@ impl Sockets {
         }
     }
 
-    /// What is refused from now on is news.
+    /// Makes the log report all refusals anew.
     pub(super) fn forget_refusals(&mut self, id: u32) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.refusals.forget();
@@ -197,7 +198,7 @@ impl Sockets {
         }
     }
 
-    /// Has the regions of a client mapped.
+    /// Starts mapping a client's regions.
     fn prepare_client(&self, number: u64, plan: &Plan<File>) -> Result<Preparing<Vec<Region>>, String> {
         let gone = || "the interface was deleted".to_string();
         let c = self.connections.get(&number).ok_or_else(gone)?;
@@ -208,24 +209,24 @@ impl Sockets {
         for (i, (size, file)) in plan.regions.iter().enumerate() {
             total = total.saturating_add(*size);
             if !trusted && total > region::MOST {
-                return Err(format!("the regions have more than {} bytes together", region::MOST));
+                return Err(format!("the regions together have more than {} bytes", region::MOST));
             }
-            let File::Memory(file) = file else { return Err(format!("region {i} is no shared memory")) };
+            let File::Memory(file) = file else { return Err(format!("region {i} is not shared memory")) };
             files.push(file.as_fd());
             sizes.push(*size);
         }
         let map = move |files: &[BorrowedFd<'_>]| {
             let region = |(i, (file, size)): (usize, (&BorrowedFd<'_>, u64))| {
                 let region = Region::of_peer(*file, size, trusted);
-                region.map_err(|e| format!("region {i} cannot be used: {e}"))
+                region.map_err(|e| format!("region {i} is unusable: {e}"))
             };
             files.iter().zip(sizes).enumerate().map(region).collect()
         };
         let preparing = Preparing::begin(&socket.crew, &self.bell, &files, self.now, map);
-        preparing.map_err(|e| format!("its memory cannot be mapped: {e}"))
+        preparing.map_err(|e| format!("cannot map the client's memory: {e}"))
     }
 
-    /// Lets packets pass to a client whose memory is there.
+    /// Lets packets pass to a client once its memory is mapped.
     pub(super) fn look_at_prepared(&mut self, number: u64) {
         let now = self.now;
         let Some(c) = self.connections.get_mut(&number) else { return };
@@ -249,7 +250,7 @@ impl Sockets {
             let ring = |r: server::PlannedRing<File>| {
                 let place = (r.region, r.offset, r.log2_size);
                 let File::Bell(bell) = r.bell else {
-                    return Err("a ring without an event descriptor".into());
+                    return Err("a ring has no event descriptor".into());
                 };
                 Ring::of_peer(regions.clone(), place, direction, Arc::new(bell))
             };
@@ -272,8 +273,8 @@ impl Sockets {
             }
             None => {
                 let asked = c.machine.asked().and_then(|id| self.interfaces.get_mut(&(c.socket, id)));
-                // Whoever looks at an interface that has no client sees why. What the last client did is worth more than that
-                // it is not admitted again at once.
+                // Shows the reason on the interface while it has no client. A fault of the last client stays shown
+                // while the interface is blocked.
                 let now = self.now;
                 let idle = |e: &&mut Entry| matches!(e.side, Side::Server(None)) && now >= e.barred_until;
                 if let Some(entry) = asked.filter(idle) {

@@ -1,4 +1,4 @@
-//! Sockets and interfaces as they are shown.
+//! State of sockets and interfaces, for display.
 
 use std::path::PathBuf;
 
@@ -6,57 +6,57 @@ use super::{Entry, Socket, Sockets};
 use crate::memif::Config;
 use crate::memif::ring::{self, RingState};
 
-/// A socket as it is shown.
+/// State of a socket, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketState {
-    /// Its number.
+    /// Its ID.
     pub id: u32,
-    /// Its file.
+    /// Its path.
     pub path: PathBuf,
-    /// Whether this router listens on it.
+    /// True if this router listens on it.
     pub listens: bool,
-    /// Interfaces on it.
+    /// Number of interfaces on it.
     pub interfaces: usize,
-    /// Threads of former peers that wait for a file to be closed.
+    /// Number of threads of former peers that wait for a file to be closed.
     pub lingering: usize,
 }
 
-/// An interface as it is shown.
+/// State of an interface, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceState {
-    /// What was asked for.
+    /// Its configuration.
     pub config: Config,
-    /// Whether it is set up.
+    /// True if it is set up.
     pub up: bool,
-    /// Whether packets pass.
+    /// True if packets can pass.
     pub connected: bool,
-    /// The peer's program, in its own words; empty while there is none.
+    /// The peer's name of its program; empty without a peer.
     pub peer: String,
-    /// The peer's interface, in its own words.
+    /// The peer's name of its interface.
     pub peer_interface: String,
-    /// Bytes of each region of memory.
+    /// Size in bytes of each memory region.
     pub regions: Vec<u64>,
-    /// Why it is not connected, or was not the last time.
+    /// Why it is not connected, or why the last connection ended.
     pub reason: Option<String>,
     /// Its rings.
     pub rings: Vec<RingShown>,
 }
 
-/// A ring as it is shown.
+/// State of a ring, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingShown {
-    /// Whether packets come in by it.
+    /// True if the router receives packets by it.
     pub receives: bool,
-    /// Its number among those.
+    /// Its number among the rings of this direction.
     pub number: usize,
     /// Its indices.
     pub state: RingState,
-    /// Flags, region, length and offset of each descriptor, where they were asked for.
+    /// Flags, region, length and offset of each descriptor, if requested.
     pub descriptors: Vec<(u16, u16, u32, u32)>,
 }
 
 impl Sockets {
-    /// All sockets.
+    /// Returns the state of all sockets.
     pub fn sockets(&self) -> Vec<SocketState> {
         let state = |(id, s): (&u32, &Socket)| SocketState {
             id: *id,
@@ -68,7 +68,7 @@ impl Sockets {
         self.sockets.iter().map(state).collect()
     }
 
-    /// All interfaces, or the one of this name; with their descriptors if these are asked for.
+    /// Returns the state of all interfaces, or of the one with this name; with descriptors if requested.
     pub fn interfaces(&self, name: Option<&str>, descriptors: bool) -> Vec<InterfaceState> {
         let wanted = |e: &&Entry| name.is_none_or(|n| n == e.shared.config.name());
         let state = |e: &Entry| {
