@@ -1,11 +1,11 @@
-//! What the tests of Volley stand on.
+//! Support library for Volley's tests.
 //!
-//! * [`harness`]: bytes in → edge, bytes and counters out, for the nodes of a graph.
-//! * [`process`]: programs with a time limit, whose output is kept; waiting by polling, never by sleeping.
-//! * [`netns`]: a [`netns::Lab`] of network namespaces and the links between them, gone when the test is.
+//! * [`harness`]: runs graph nodes on given bytes, and returns the packets with their edges, and counters.
+//! * [`process`]: programs with a time limit, whose output is kept; waits by polling instead of fixed sleeps.
+//! * [`netns`]: a [`netns::Lab`] of network namespaces and links between them, removed with the test.
 //! * [`rib`]: routing tables of real routers, extended to today's size.
-//! * [`router`]: the `volley` binary running in one of the namespaces.
-//! * [`skip`]: the report of a test that cannot run here.
+//! * [`router`]: the `volley` binary running in a namespace.
+//! * [`skip`]: reports of tests that cannot run here.
 #![forbid(unsafe_code)]
 
 pub mod harness;

@@ -1,13 +1,12 @@
 //! A lab of network namespaces that leaves nothing behind.
 //!
-//! A [`Lab`] is a process that holds a mount namespace with a `/run` of its own, in which `ip netns` keeps its
-//! names. The process ends when the test does, however that happens: its standard input is a pipe from the test,
-//! and the kernel closes that. With its last process the mount namespace goes, with it the network namespaces, and
-//! with them the links. So there is nothing to sweep up, no name can clash, and the machine's own network is never
-//! touched.
+//! A [`Lab`] is a process with its own mount namespace and a private `/run`, in which `ip netns` keeps its names. Its
+//! standard input is a pipe from the test. The kernel closes the pipe when the test ends, for any reason, and the
+//! process then ends too. The mount namespace, the network namespaces and the links go with it. So there is nothing
+//! to clean up, names cannot clash, and the machine's own network is never touched.
 //!
-//! It works for root, and for everybody else where the system allows user namespaces; where neither is the case,
-//! [`Lab::new`] reports that the test is skipped and returns `None`.
+//! A lab works for root, and for other users if the system allows user namespaces. Otherwise [`Lab::new`] reports the
+//! test as skipped and returns `None`.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
@@ -19,14 +18,14 @@ use std::time::Duration;
 use crate::process::{Finished, Process};
 use crate::skip::skipped;
 
-/// How long a command of [`Host::run`] may take.
+/// Time limit of a command in [`Host::run`].
 pub const LIMIT: Duration = Duration::from_secs(20);
 
-/// An ordinary user's `PATH` has no sbin, where Debian keeps `ip` and `ethtool`.
+/// Directories of `ip` and `ethtool` in Debian, which an ordinary user's `PATH` does not contain.
 const SBIN: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
-/// What the holder does: a private `/run`, a sign that it is there; at the end of its input it removes the lab's
-/// directory. It outlives a test that is interrupted or killed, so that this is done in any case.
+/// Shell script of the holder process: mounts a private `/run`, reports success, and removes the lab's directory at
+/// the end of its input. It outlives a test that is interrupted or killed, so it always cleans up.
 const HOLD: &str = "\
     trap '' HUP INT TERM
     mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && echo held || exit 1
@@ -42,26 +41,26 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Returns a new, empty lab; `None`, after a report that the test is skipped, where namespaces are not allowed.
+    /// Returns a new, empty lab. Reports the test as skipped and returns `None` if namespaces are not allowed.
     ///
     /// # Panics
-    /// When namespaces are allowed, but the lab cannot be set up.
+    /// If namespaces are allowed, but the lab cannot be set up.
     pub fn new() -> Option<Arc<Lab>> {
         let Some(user_namespace) = privilege() else {
             skipped("needs root or a user namespace");
             return None;
         };
-        let (holder, dir) = hold(user_namespace).expect("a namespace, as a moment ago");
+        let (holder, dir) = hold(user_namespace).expect("namespaces worked a moment ago");
         Some(Arc::new(Lab { holder, user_namespace, dir }))
     }
 
-    /// A directory for this lab's files, removed with it.
+    /// Returns a directory for this lab's files, removed with it.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// True if programs may be loaded into the kernel from here: root of a user namespace may not. Otherwise reports that
-    /// the test is skipped.
+    /// True if programs can be loaded into the kernel here; root of a user namespace may not. Otherwise reports the
+    /// test as skipped.
     pub fn can_load_programs(&self) -> bool {
         if self.user_namespace {
             skipped("loading programs into the kernel needs root");
@@ -69,7 +68,8 @@ impl Lab {
         !self.user_namespace
     }
 
-    /// Makes a namespace: a host with a loopback interface and no IPv6, so that a link is silent until a test talks.
+    /// Creates a namespace: a host with a loopback interface and no IPv6, so that a link is silent until a test
+    /// sends.
     pub fn host(self: &Arc<Lab>, name: &str) -> Host {
         self.run(&format!("ip netns add {name}"));
         let host = Host { lab: Arc::clone(self), name: name.to_owned() };
@@ -78,7 +78,7 @@ impl Lab {
         host
     }
 
-    /// Lays a veth cable between two hosts and brings both ends up.
+    /// Connects two hosts by a veth pair and sets both ends up.
     pub fn link(&self, (a, a_name): (&Host, &str), (b, b_name): (&Host, &str)) {
         let (a_ns, b_ns) = (&a.name, &b.name);
         self.run(&format!("ip -n {a_ns} link add {a_name} type veth peer name {b_name} netns {b_ns}"));
@@ -86,7 +86,7 @@ impl Lab {
         b.run(&format!("ip link set {b_name} up"));
     }
 
-    /// Runs a command in the lab, outside of its hosts.
+    /// Runs a command in the lab, outside its hosts.
     fn run(&self, command: &str) -> String {
         let mut inside = self.enter();
         inside.args(command.split_whitespace());
@@ -97,7 +97,7 @@ impl Lab {
         Process::start(label, command, self.dir()).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// `nsenter` into the holder's namespaces; the program to run there is still to be added.
+    /// Returns an `nsenter` command into the holder's namespaces; the caller appends the program.
     fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.env("PATH", path()).env("LC_ALL", "C");
@@ -116,7 +116,7 @@ impl Drop for Lab {
     }
 }
 
-/// One network namespace of a [`Lab`]. A clone is the same host.
+/// One network namespace of a [`Lab`]. Clones share the host.
 #[derive(Clone, Debug)]
 pub struct Host {
     lab: Arc<Lab>,
@@ -124,21 +124,21 @@ pub struct Host {
 }
 
 impl Host {
-    /// The name it was given.
+    /// Returns the host's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The lab that it is part of.
+    /// Returns the host's lab.
     pub fn lab(&self) -> &Arc<Lab> {
         &self.lab
     }
 
-    /// Runs a command that must succeed within [`LIMIT`], and gives its standard output. Words are separated by
-    /// white space; there is no quoting.
+    /// Runs a command that must succeed within [`LIMIT`]. Returns its standard output. Words are separated by white
+    /// space, without quoting.
     ///
     /// # Panics
-    /// When it fails, with all that it wrote.
+    /// If it fails; prints its output.
     pub fn run(&self, command: &str) -> String {
         self.attempt(command, LIMIT).expect_ok()
     }
@@ -148,15 +148,15 @@ impl Host {
         self.spawn(command).finish(limit)
     }
 
-    /// Starts a command in the background; it is killed when the result is dropped, and with the test.
+    /// Starts a command in the background. It is killed when the result is dropped, or when the test ends.
     pub fn spawn(&self, command: &str) -> Process {
         self.spawn_args(command.split_whitespace())
     }
 
-    /// As [`Host::spawn`], for words that hold white space.
+    /// Starts a command like [`Host::spawn`], with words that may contain white space.
     pub fn spawn_args(&self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Process {
         let mut inside = self.lab.enter();
-        // `ip netns exec` gives the namespace its own /sys as well; `setpriv` ends the program with the test.
+        // `ip netns exec` mounts the namespace's own /sys; `setpriv` ends the program with the test.
         inside.args(["ip", "netns", "exec", &self.name, "setpriv", "--pdeathsig", "KILL", "--"]);
         let mut label = format!("[{}]", self.name);
         for word in words {
@@ -167,8 +167,8 @@ impl Host {
         self.lab.start(&label, inside)
     }
 
-    /// True if this host may make tap devices: `/dev/net/tun` can be closed to users, namespaces or not. Otherwise reports
-    /// that the test is skipped.
+    /// True if this host can create tap devices: access to `/dev/net/tun` may be denied even with namespaces.
+    /// Otherwise reports the test as skipped.
     pub fn can_tap(&self) -> bool {
         let can = self.attempt("ip tuntap add mode tap name probe0", LIMIT).ok();
         if can {
@@ -184,7 +184,7 @@ fn path() -> String {
     format!("{}:{SBIN}", std::env::var("PATH").unwrap_or_default())
 }
 
-/// Whether a lab needs a user namespace of its own; `None` when there can be none at all.
+/// Returns whether a lab needs a user namespace; `None` if no lab is possible.
 fn privilege() -> Option<bool> {
     static PRIVILEGE: OnceLock<Option<bool>> = OnceLock::new();
     *PRIVILEGE.get_or_init(|| {
@@ -195,7 +195,7 @@ fn privilege() -> Option<bool> {
     })
 }
 
-/// Starts a holder with a directory to remove, and waits until its namespaces are there.
+/// Starts a holder with a directory to remove, and waits until its namespaces exist.
 fn hold(user_namespace: bool) -> io::Result<(Child, PathBuf)> {
     let dir = tempfile::Builder::new().prefix("volley-lab-").tempdir()?;
     let mut command = Command::new("unshare");
@@ -216,7 +216,7 @@ fn hold(user_namespace: bool) -> io::Result<(Child, PathBuf)> {
     Err(io::Error::from(io::ErrorKind::PermissionDenied))
 }
 
-/// Ends a holder, which the end of its input does.
+/// Ends a holder by closing its input, and waits for it.
 fn release(holder: &mut Child) -> io::Result<ExitStatus> {
     drop(holder.stdin.take());
     holder.wait()

@@ -1,7 +1,7 @@
 //! Programs with a time limit, whose output is kept in files.
 //!
-//! Output goes to files and not through pipes: a program that outlives its parent cannot block a reader, and a
-//! background program's output can be read while it runs.
+//! Output goes to files instead of pipes: a program that outlives its parent cannot block a reader. A background
+//! program's output can be read while it runs.
 
 use std::fs::File;
 use std::io;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often a condition is looked at again.
+/// Interval between checks of a condition.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Calls `check` until it gives a value, for at most `limit`; then gives up with `None`.
+/// Calls `check` until it returns a value, for at most `limit`. Returns `None` after that.
 pub fn poll<T>(limit: Duration, mut check: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {
@@ -30,25 +30,25 @@ pub fn poll<T>(limit: Duration, mut check: impl FnMut() -> Option<T>) -> Option<
     }
 }
 
-/// The time for which all threads of a process had a processor.
+/// Returns the CPU time of all threads of a process.
 ///
 /// # Panics
-/// When there is no such process.
+/// If no such process exists.
 pub fn cpu_time(id: u32) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).expect("a process").flatten();
     let nanoseconds = tasks.filter_map(|task| {
-        // Of a thread that ends meanwhile nothing is known.
+        // A thread that ends during the loop is not counted.
         std::fs::read_to_string(task.path().join("schedstat")).ok()?.split(' ').next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// Waits until `check` holds.
+/// Waits until `check` returns true.
 ///
 /// # Panics
-/// When it does not within `limit`, naming `what`.
+/// If it does not within `limit`; the message contains `what`.
 pub fn until(what: &str, limit: Duration, mut check: impl FnMut() -> bool) {
-    assert!(poll(limit, || check().then_some(())).is_some(), "after {limit:?} still not: {what}");
+    assert!(poll(limit, || check().then_some(())).is_some(), "timeout after {limit:?}: {what}");
 }
 
 /// A program that has ended.
@@ -56,29 +56,29 @@ pub fn until(what: &str, limit: Duration, mut check: impl FnMut() -> bool) {
 pub struct Finished {
     /// The command, as given.
     pub command: String,
-    /// Its exit status; `None` when it ran out of time and was killed.
+    /// The exit status; `None` if the program was killed after its time limit.
     pub status: Option<ExitStatus>,
-    /// What it wrote to standard output.
+    /// Contents of standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Contents of standard error.
     pub stderr: String,
 }
 
 impl Finished {
-    /// Whether it ended by itself, with exit code 0.
+    /// True if it ended by itself, with exit code 0.
     pub fn ok(&self) -> bool {
         self.status.is_some_and(|s| s.success())
     }
 
-    /// Its exit code; `None` when a signal ended it.
+    /// Returns the exit code; `None` if a signal ended it.
     pub fn code(&self) -> Option<i32> {
         self.status.and_then(|s| s.code())
     }
 
-    /// Standard output of a program that must have succeeded.
+    /// Returns standard output of a program that must have succeeded.
     ///
     /// # Panics
-    /// When it has not, with all that it wrote.
+    /// If it failed; prints its output.
     pub fn expect_ok(self) -> String {
         assert!(self.ok(), "{self}");
         self.stdout
@@ -90,13 +90,13 @@ impl std::fmt::Display for Finished {
         let Finished { command, status, stdout, stderr } = self;
         match status {
             Some(status) => writeln!(f, "`{command}` ended with {status}")?,
-            None => writeln!(f, "`{command}` ran out of time and was killed")?,
+            None => writeln!(f, "`{command}` timed out and was killed")?,
         }
         write!(f, "--- stdout\n{stdout}--- stderr\n{stderr}---")
     }
 }
 
-/// A program running in the background, killed (by its process id alone) when this is dropped.
+/// A program running in the background. Dropping it kills the program (only this process ID).
 #[derive(Debug)]
 pub struct Process {
     label: String,
@@ -106,7 +106,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`, keeping its output in files in `dir`; `label` names it in messages.
+    /// Starts `command` and keeps its output in files in `dir`; messages call it `label`.
     pub fn start(label: &str, mut command: Command, dir: &Path) -> io::Result<Process> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -121,42 +121,42 @@ impl Process {
         Ok(Process { label: label.to_owned(), child, stdout, stderr })
     }
 
-    /// The process id.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has not ended yet.
+    /// True if it has not ended yet.
     pub fn running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The file that its standard output goes to.
+    /// Returns the path of the file with its standard output.
     pub fn stdout_path(&self) -> &Path {
         &self.stdout
     }
 
-    /// What it has written to standard output so far.
+    /// Returns its standard output so far.
     pub fn stdout(&self) -> String {
         read(&self.stdout)
     }
 
-    /// What it has written to standard error so far.
+    /// Returns its standard error so far.
     pub fn stderr(&self) -> String {
         read(&self.stderr)
     }
 
-    /// Sends a signal; a process that has ended is left alone.
+    /// Sends a signal, unless the process has ended.
     pub fn signal(&mut self, signal: Signal) {
         if self.running()
             && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
         {
-            // It can only have ended in between, and is not reaped before we ask: the id is still its own.
+            // If it ended in between, it is not reaped yet, so the ID is still its own.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Waits for its end; kills it when `limit` has passed.
+    /// Waits for its end, and kills it after `limit`.
     pub fn finish(&mut self, limit: Duration) -> Finished {
         let status = poll(limit, || self.child.try_wait().ok().flatten());
         if status.is_none() {
@@ -166,7 +166,7 @@ impl Process {
     }
 
     fn kill(&mut self) {
-        // Both fail only when it has ended already, which is what is wanted.
+        // Both calls fail only if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "still not: pigs fly")]
+    #[should_panic(expected = "timeout after 5ms: pigs fly")]
     fn until_names_what_did_not_happen() {
         until("pigs fly", Duration::from_millis(5), || false);
     }

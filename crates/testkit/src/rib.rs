@@ -1,6 +1,8 @@
-//! Routing tables of real routers, for benchmarks and scenarios: read from the files that `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6`
-//! name, or from those beside the project, lines of a prefix and a tab, packed by gzip or not; extended to the size of today's
-//! tables; or made up of the lengths that are usual, where there is no file.
+//! Routing tables of real routers, for benchmarks and scenarios.
+//!
+//! The files come from `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6`, or from the project's shared data directory. Each line
+//! starts with a prefix and a tab; gzip is optional. Without a file, prefixes are made up with typical prefix
+//! lengths. Tables can be extended to today's size.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -12,38 +14,38 @@ use std::process::Command;
 use infra::hash::mix64;
 use infra::lpm::Address;
 
-/// Prefixes: first address and length.
+/// Prefixes: first address and prefix length.
 pub type Prefixes<A> = Vec<(A, u8)>;
 
-/// Prefixes of today's tables: IPv4 and IPv6.
+/// Number of prefixes in today's tables: IPv4 and IPv6.
 pub const TODAY: (usize, usize) = (1_050_000, 240_000);
 
-/// Numbers that look random, the same each time.
+/// A deterministic pseudo-random number generator.
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers by this seed.
+    /// Returns a generator with this seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next one.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix64(self.0)
     }
 
-    /// One below `n`.
+    /// Returns a number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// One from 0 to 1.
+    /// Returns a number from 0 to 1, exclusive.
     pub fn fraction(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Brings these into another order.
+    /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for i in (1..all.len()).rev() {
             all.swap(i, self.below(i + 1));
@@ -51,21 +53,21 @@ impl Random {
     }
 }
 
-/// What the tables of the two families do not have in common.
+/// Differences between the tables of the two address families.
 pub trait Family: Address + LowerHex {
-    /// The variable that names the file of a real table.
+    /// Environment variable with the file of a real table.
     const FILE: &'static str;
-    /// How the file of one begins that lies beside the project.
+    /// Prefix of the file's name in the shared data directory.
     const BESIDE: &'static str;
-    /// The lengths that are usual, with how many of a thousand prefixes have them.
+    /// Typical prefix lengths, with their share per thousand prefixes.
     const LENGTHS: &'static [(u8, usize)];
-    /// Any address.
+    /// Returns a random address.
     fn random(r: &mut Random) -> Self;
-    /// The address that a text names.
+    /// Parses an address.
     fn parse(text: &str) -> Option<Self>;
-    /// The address as others have it.
+    /// Converts to the standard library's address type.
     fn to_ip(self) -> IpAddr;
-    /// Whether packets to it are forwarded by a router whose ports have 10/8 and fd00::/16.
+    /// True if a router whose ports have 10/8 and fd00::/16 forwards packets to this address.
     fn forwarded(self) -> bool;
 }
 
@@ -125,10 +127,10 @@ impl Family for u128 {
     }
 }
 
-/// The table of a real router, or a made up one; and which of the two it is.
+/// Returns a real router's table, or a made-up one, with `"real"` or `"made up"`.
 ///
 /// # Errors
-/// When the file cannot be read, or a line of it is no prefix.
+/// If the file cannot be read, or a line has no valid prefix.
 pub fn real<A: Family>() -> Result<(&'static str, Prefixes<A>), Box<dyn Error>> {
     if let Some(file) = file::<A>() {
         let parse = |line: &str| {
@@ -136,16 +138,16 @@ pub fn real<A: Family>() -> Result<(&'static str, Prefixes<A>), Box<dyn Error>> 
             Some((A::parse(address)?, len.parse().ok()?))
         };
         let prefixes: Option<Prefixes<A>> = text(&file)?.lines().map(parse).collect();
-        return Ok(("real", prefixes.ok_or("a line is no prefix")?));
+        return Ok(("real", prefixes.ok_or("a line has no valid prefix")?));
     }
     println!(
-        "{} does not name the file of a real routing table, and none is beside the project: prefixes are made up",
+        "{} is not set, and there is no routing table in the shared data directory: prefixes are made up",
         A::FILE
     );
     Ok(("made up", made_up()))
 }
 
-/// Prefixes of the usual lengths, one in three of them within a shorter one, as many as 30 for each of a thousand.
+/// Makes up 30 prefixes for each per mille of the typical lengths. Two in three lie within a shorter prefix.
 fn made_up<A: Family>() -> Prefixes<A> {
     let mut r = Random(7);
     let unicast = A::parse("2000::").unwrap_or(A::ZERO);
@@ -165,12 +167,12 @@ fn made_up<A: Family>() -> Prefixes<A> {
     all
 }
 
-/// The file of a real table: the one that is named, or the one beside the project.
+/// Returns the file of a real table: from the environment variable, or from the shared data directory.
 fn file<A: Family>() -> Option<PathBuf> {
     let beside = || {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/rib");
         let files = std::fs::read_dir(folder).ok()?.flatten();
-        // Of several, everybody takes the same.
+        // Of several files, always the same one.
         files
             .map(|f| f.path())
             .filter(|f| f.file_name().is_some_and(|name| name.to_string_lossy().starts_with(A::BESIDE)))
@@ -190,7 +192,7 @@ fn text(file: &Path) -> Result<String, Box<dyn Error>> {
     }
 }
 
-/// The same with prefixes of the same lengths, each with the first bits of one that is there, until there are `n`.
+/// Adds prefixes until there are `n`. Each has the length and the first bits of an existing prefix.
 pub fn extend<A: Family>(prefixes: &Prefixes<A>, n: usize) -> Prefixes<A> {
     let mut r = Random(1);
     let mut all = prefixes.clone();
@@ -200,7 +202,7 @@ pub fn extend<A: Family>(prefixes: &Prefixes<A>, n: usize) -> Prefixes<A> {
             break;
         }
         let (prefix, len) = prefixes[r.below(prefixes.len())];
-        // The more there are, the further from a real one.
+        // The more prefixes there are, the fewer bits of an existing one are kept.
         let keep = A::mask(len.saturating_sub((4 + r.below(13) + tries / (4 * n)) as u8));
         let new = (prefix & keep | A::random(&mut r) & !keep) & A::mask(len);
         if seen.insert((new, len)) {
@@ -210,7 +212,7 @@ pub fn extend<A: Family>(prefixes: &Prefixes<A>, n: usize) -> Prefixes<A> {
     all
 }
 
-/// An address that the prefix covers.
+/// Returns a random address that the prefix covers.
 pub fn below<A: Family>((prefix, len): (A, u8), r: &mut Random) -> A {
     prefix | A::random(r) & !A::mask(len)
 }

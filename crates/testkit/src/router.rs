@@ -13,14 +13,14 @@ use serde_json::Value;
 use crate::netns::{Host, LIMIT};
 use crate::process::{Finished, Process, poll};
 
-/// How long a router may take from its start until it forwards, and to end when asked to. (The promise is one
-/// second; a test machine that is busy gets more, so that a slow start fails where it is measured, not everywhere.)
+/// Time limit for a router's start and for its end. (The target is one second. A busy test machine gets more, so that
+/// a slow start fails only in the test that measures it.)
 pub const START: Duration = Duration::from_secs(10);
 
-/// The `volley` binary: `$VOLLEY_BIN`, or else the one that cargo builds now from these sources. The tester is beside it.
+/// Returns the `volley` binary: `$VOLLEY_BIN`, or the one that cargo builds now. The tester is in the same directory.
 ///
 /// # Panics
-/// When it does not build.
+/// If the build fails.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("VOLLEY_BIN") {
@@ -44,17 +44,17 @@ fn build() -> PathBuf {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
-    assert!(out.status.success(), "volley does not build:\n{}", String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "building volley failed:\n{}", String::from_utf8_lossy(&out.stderr));
     out.stdout
         .split(|&byte| byte == b'\n')
         .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
         .find(|executable| executable.file_name().is_some_and(|name| name == "volley"))
-        .expect("cargo names the binary it has built")
+        .expect("cargo reports the path of the binary")
 }
 
-/// A running router. Dropped by a test that fails, it first prints what it knows: packet trace, drop reasons,
-/// interfaces and log. Dropped by one that ends well, it must not have lost a buffer.
+/// A running router. If the test fails, dropping it prints packet trace, drop reasons, interfaces and log. If the
+/// test succeeds, dropping it asserts that no buffer leaked.
 #[derive(Debug)]
 pub struct Router {
     host: Host,
@@ -63,51 +63,52 @@ pub struct Router {
 }
 
 impl Router {
-    /// Starts a router on `host` that runs `commands` (CLI, one a line) and waits until it forwards.
+    /// Starts a router on `host` with `commands` (CLI, one per line) and waits until it forwards.
     ///
     /// # Panics
-    /// When it ends, or is not ready within [`START`], with its log.
+    /// If it ends or is not ready within [`START`]; prints its log.
     pub fn start(host: &Host, commands: &str) -> Router {
         Router::start_with(host, "", commands)
     }
 
-    /// As [`start`](Self::start), with more sections in its startup.conf.
+    /// Starts a router like [`start`](Self::start), with additional sections in its startup.conf.
     ///
     /// # Panics
-    /// As that.
+    /// As for [`start`](Self::start).
     pub fn start_with(host: &Host, sections: &str, commands: &str) -> Router {
         Router::launch(host, sections, commands).wait_ready()
     }
 
-    /// As [`start`](Self::start), without these capabilities, as `setpriv` writes them: `-bpf,-sys_admin`.
+    /// Starts a router like [`start`](Self::start), without these capabilities in the syntax of `setpriv`:
+    /// `-bpf,-sys_admin`.
     ///
     /// # Panics
-    /// As that.
+    /// As for [`start`](Self::start).
     pub fn start_without(host: &Host, capabilities: &str, commands: &str) -> Router {
         Router::launch_by(host, &format!("setpriv --bounding-set {capabilities}"), "", commands).wait_ready()
     }
 
-    /// As [`launch`](Self::launch), by a program that is given the command as arguments.
+    /// Starts a router like [`launch`](Self::launch) through a launcher program, which gets the command as arguments.
     pub fn launch_by(host: &Host, launcher: &str, sections: &str, commands: &str) -> Router {
         Router::launch_from(host, &format!("{launcher} "), sections, &Router::written(host, commands))
     }
 
-    /// Starts a router and does not wait.
+    /// Starts a router without waiting.
     pub fn spawn(host: &Host, commands: &str) -> Router {
         Router::launch(host, "", commands)
     }
 
-    /// Starts a router whose configuration is this file, commands or YAML, and does not wait.
+    /// Starts a router with this configuration file, commands or YAML, without waiting.
     pub fn spawn_from(host: &Host, configuration: &Path) -> Router {
         Router::launch_from(host, "", "", configuration)
     }
 
-    /// As [`spawn`](Self::spawn), with more sections in its startup.conf.
+    /// Starts a router like [`spawn`](Self::spawn), with additional sections in its startup.conf.
     pub fn launch(host: &Host, sections: &str, commands: &str) -> Router {
         Router::launch_from(host, "", sections, &Router::written(host, commands))
     }
 
-    /// The file with these commands.
+    /// Writes the commands to a file and returns its path.
     fn written(host: &Host, commands: &str) -> PathBuf {
         let configuration = host.lab().dir().join(format!("{}.cli", host.name()));
         write(&configuration, commands);
@@ -123,17 +124,17 @@ impl Router {
         Router { host: host.clone(), process, socket }
     }
 
-    /// Runs `volley run` with this startup.conf, for a start that is expected to fail.
+    /// Runs `volley run` with this startup.conf, for a start that must fail.
     pub fn refused(host: &Host, startup: &str) -> Finished {
         let config = host.lab().dir().join("refused.conf");
         write(&config, startup);
         host.attempt(&format!("{} run -c {}", binary().display(), config.display()), START)
     }
 
-    /// Waits until it forwards.
+    /// Waits until the router forwards.
     ///
     /// # Panics
-    /// When it ends, or is not ready within [`START`], with its log.
+    /// If it ends or is not ready within [`START`]; prints its log.
     pub fn wait_ready(mut self) -> Router {
         let ready = poll(START, || match self.process.running() {
             true => self.process.stderr().contains("volley: ready").then_some(true),
@@ -143,55 +144,55 @@ impl Router {
         self
     }
 
-    /// The socket of its CLI.
+    /// Returns the path of its CLI socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Its process id.
+    /// Returns its process ID.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// What it has logged so far.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         self.process.stderr()
     }
 
-    /// Whether it has not ended.
+    /// True if it has not ended.
     pub fn running(&mut self) -> bool {
         self.process.running()
     }
 
-    /// Runs one CLI command, a whole line, through `volley ctl`; it may fail.
+    /// Runs one CLI command line through `volley ctl`; it may fail.
     pub fn attempt(&self, command: &str) -> Finished {
         self.in_background(command).finish(LIMIT)
     }
 
-    /// Starts one CLI command, a whole line, through `volley ctl`, and does not wait for its end.
+    /// Starts one CLI command line through `volley ctl`, without waiting for its end.
     pub fn in_background(&self, command: &str) -> Process {
         let words: [&OsStr; 5] =
             [binary().as_ref(), "ctl".as_ref(), "-s".as_ref(), self.socket.as_ref(), command.as_ref()];
         self.host.spawn_args(words)
     }
 
-    /// Runs one CLI command that must succeed, and gives its output.
+    /// Runs one CLI command that must succeed. Returns its output.
     ///
     /// # Panics
-    /// When it fails, with its message.
+    /// If it fails; prints its message.
     pub fn ctl(&self, command: &str) -> String {
         self.attempt(command).expect_ok()
     }
 
-    /// Runs CLI commands, one a line, in one `volley ctl -`; all must succeed.
+    /// Runs CLI commands, one per line, in one `volley ctl -`; all must succeed.
     ///
     /// # Panics
-    /// When one fails, with its message.
+    /// If one fails; prints its message.
     pub fn script(&self, commands: &str) -> String {
         self.script_in_background(commands).finish(LIMIT).expect_ok()
     }
 
-    /// As [`Router::script`], but does not wait for the end.
+    /// Starts CLI commands like [`Router::script`], without waiting for their end.
     pub fn script_in_background(&self, commands: &str) -> Process {
         let file = self.host.lab().dir().join(format!("{}.script", self.host.name()));
         write(&file, commands);
@@ -200,44 +201,44 @@ impl Router {
         self.host.spawn_args(["sh", "-c", &ctl])
     }
 
-    /// A `show` command's result as JSON.
+    /// Returns the result of a `show` command as JSON.
     ///
     /// # Panics
-    /// When it fails, or does not print JSON.
+    /// If it fails, or does not print JSON.
     pub fn json(&self, show: &str) -> Value {
         let text = self.ctl(&format!("{show} --json"));
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("`{show} --json` is not JSON: {e}\n{text}"))
     }
 
-    /// A counter of an interface, by the name that `show interface` gives it; what it does not list is 0.
+    /// Returns an interface counter by its name in `show interface`; 0 if it is not listed.
     pub fn counter(&self, interface: &str, counter: &str) -> u64 {
         let shown = self.json(&format!("show interface {interface}"));
         named(&shown[0]["counters"], counter).and_then(|c| c["count"].as_u64()).unwrap_or(0)
     }
 
-    /// How many packets were dropped for a reason, given as `node` and short name.
+    /// Returns the number of packets dropped by `node` for the reason with this short name.
     pub fn drops(&self, node: &str, reason: &str) -> u64 {
         let shown = self.json("show errors");
         let of_node = shown.as_array().into_iter().flatten().filter(|drop| drop["node"] == node);
         of_node.filter(|drop| drop["name"] == reason).filter_map(|drop| drop["count"].as_u64()).sum()
     }
 
-    /// Kills it with SIGKILL: it cannot tidy up.
+    /// Kills the router with SIGKILL, so that it cannot clean up.
     pub fn kill(mut self) {
         self.process.signal(Signal::KILL);
         self.process.finish(START);
     }
 
-    /// Asks it to end, with SIGTERM.
+    /// Stops the router with SIGTERM.
     ///
     /// # Panics
-    /// When it does not end within [`START`], or not with success.
+    /// If it does not end successfully within [`START`].
     pub fn stop(mut self) {
         self.process.signal(Signal::TERM);
         self.process.finish(START).expect_ok();
     }
 
-    /// What a scenario leaves behind: no packet may be lost without a reason, and every buffer comes back.
+    /// Asserts that no packet was lost without a reason, and that every buffer is free again.
     fn check_buffers(&self) {
         let mut shown = Value::Null;
         let all_back = poll(START, || {
@@ -263,12 +264,12 @@ impl Drop for Router {
             self.check_buffers();
         }
         self.process.signal(Signal::TERM);
-        // A router that does not end by then is killed with its `Process`.
+        // A router that has not ended by then is killed with its `Process`.
         self.process.finish(Duration::from_secs(2));
     }
 }
 
-/// The entry of a list of objects that has this name.
+/// Returns the entry of a list of objects with this name.
 fn named<'v>(list: &'v Value, name: &str) -> Option<&'v Value> {
     list.as_array()?.iter().find(|entry| entry["name"] == name)
 }

@@ -1,17 +1,17 @@
-//! Tests that cannot run here, and say so.
+//! Reports of tests that cannot run here.
 
 use std::io::{self, Write};
 
-/// The mark in front of each report. `scripts/count-tests` looks for it.
+/// Prefix of each report. `scripts/count-tests` searches for it.
 pub const MARK: &str = "SKIPPED: ";
 
-/// Reports that the running test was skipped, and why: what it needs.
+/// Reports that the running test was skipped; `why` names what it needs.
 ///
-/// Writes to standard error itself, as one line: the test runner keeps the output of `eprintln!` to itself for tests that
-/// pass. Call it on the test's own thread, whose name is the test's.
+/// Writes one line directly to standard error: the test runner hides `eprintln!` output of tests that pass. Call it
+/// on the test's own thread, whose name is the test's.
 pub fn skipped(why: &str) {
     let thread = std::thread::current();
-    let line = format!("{MARK}{}: {why}\n", thread.name().unwrap_or("a thread of a test"));
+    let line = format!("{MARK}{}: {why}\n", thread.name().unwrap_or("a test thread"));
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

@@ -1,8 +1,9 @@
-//! Bytes in → edge, bytes and counters out, for the nodes of a graph.
+//! Runs graph nodes on given bytes, and returns the packets with their edges, and counters.
 //!
-//! A [`Harness`] builds a graph from the nodes under test. Whatever else they lead to is filled with nodes that capture
-//! what comes, so a test sees by which edge each packet left. Time is virtual. Every packet sent is traced, and a test
-//! that fails prints the trace; one that ends well has lost no packet and leaked no buffer, or fails after all.
+//! A [`Harness`] builds a graph from the nodes under test. It adds nodes for all other edges, which capture packets,
+//! so a test sees the edge by which each packet left. Time is virtual. Every sent packet is traced, and a failing
+//! test prints the trace. At the end of a successful test, the harness asserts that no packet was lost and no buffer
+//! leaked.
 
 mod sink;
 
@@ -22,29 +23,29 @@ use infra::quiesce::{Domain, Participant};
 
 use sink::{Captured, PassOn};
 
-/// Buffers of a harness's pool.
+/// Number of buffers in a harness's pool.
 const BUFFERS: usize = 2048;
-/// Name of the node that takes the place of `drop`.
+/// Name of the node that replaces `drop`.
 const DROPPED: &str = "harness-drop";
 
 /// A packet that left the nodes under test.
 #[derive(Clone, Debug)]
 pub struct Out {
-    /// Where it ended: the node that it was sent to, the node that dropped or ignored it, or `punt`.
+    /// The packet's end: the node that it was sent to, the node that dropped or ignored it, or `punt`.
     pub node: String,
-    /// Why it was dropped, ignored or punted: the reason's short name.
+    /// Short name of the reason why it was dropped, ignored or punted.
     pub reason: Option<&'static str>,
-    /// The bytes of all its segments, from where its last node left the start.
+    /// Bytes of all segments, from the start that the last node set.
     pub bytes: Vec<u8>,
     /// Its record.
     pub record: Snapshot,
-    /// Its cold header; each field is valid by flag.
+    /// Its cold header; flags tell which fields are valid.
     pub cold: Cold,
-    /// Which of the packets of this [`send`](Harness::send) it was, or was copied from.
+    /// Index of the packet in its [`send`](Harness::send), or of the packet that it was copied from.
     pub from: Option<usize>,
 }
 
-/// A graph under test with one worker, on virtual time that starts at one hour.
+/// A graph under test with one worker. Its virtual time starts at one hour.
 pub struct Harness {
     blueprint: Blueprint,
     arcs: ArcControl,
@@ -57,23 +58,23 @@ pub struct Harness {
     captured: Captured,
     now: Duration,
     next_trace: u32,
-    /// Entries of the trace that ignored packets were looked for in.
+    /// Number of trace entries already searched for ignored packets.
     looked: usize,
 }
 
 impl Harness {
-    /// A graph of what `install` adds to the builder, with tables in a domain of its own.
+    /// Builds a graph of the nodes that `install` adds, with its own domain for tables.
     ///
     /// # Panics
-    /// When the graph cannot be built.
+    /// If the graph cannot be built.
     pub fn new(install: impl FnOnce(&mut Builder)) -> Harness {
         Harness::in_domain(&Domain::new(), install)
     }
 
-    /// As [`new`](Harness::new), for nodes that read tables of `domain`.
+    /// Builds a graph like [`new`](Harness::new), for nodes that read tables of `domain`.
     ///
     /// # Panics
-    /// When the graph cannot be built.
+    /// If the graph cannot be built.
     pub fn in_domain(domain: &Domain, install: impl FnOnce(&mut Builder)) -> Harness {
         let captured = Captured::default();
         let mut builder = Builder::new();
@@ -110,19 +111,20 @@ impl Harness {
         }
     }
 
-    /// Sends packets to `node`, in frames of up to 256, and returns what came of them, in the order in which it left
-    /// the nodes under test, what was punted or ignored last. `set` is given each packet (by its index) to fill in what earlier nodes would have, as
-    /// the receive interface; the packet begins with the first byte given.
+    /// Sends packets to `node`, in frames of up to 256, and returns the resulting packets. They are in the order in
+    /// which they left the nodes under test; punted and ignored packets come last. `set` is called for each packet
+    /// with its index, to set what earlier nodes would have set, such as the receive interface. Each packet starts
+    /// with its first given byte.
     ///
     /// # Panics
-    /// When there is no such node, or no buffer is free.
+    /// If the node does not exist, or no buffer is free.
     pub fn send(
         &mut self,
         node: &str,
         packets: &[impl AsRef<[u8]>],
         mut set: impl FnMut(usize, &mut Packet<'_>),
     ) -> Vec<Out> {
-        let id = self.blueprint.node(node).unwrap_or_else(|| panic!("there is no node \"{node}\""));
+        let id = self.blueprint.node(node).unwrap_or_else(|| panic!("no such node: \"{node}\""));
         let first = self.next_trace;
         for (chunk, packets) in packets.chunks(buf::FRAME_SIZE).enumerate() {
             let mut frame = Frame::new();
@@ -140,12 +142,12 @@ impl Harness {
             if let Some(worker) = &mut self.worker {
                 worker.feed(section.guard(), self.now.as_nanos() as u64, id, &mut frame);
             }
-            assert!(frame.is_empty(), "\"{node}\" is an input node: nothing can be sent there");
+            assert!(frame.is_empty(), "cannot send to \"{node}\": it is an input node");
         }
         self.outputs(first)
     }
 
-    /// Lets the worker take one turn, in which the input nodes are polled, and returns what came of it.
+    /// Runs one turn of the worker, which polls the input nodes. Returns the resulting packets.
     pub fn turn(&mut self) -> Vec<Out> {
         let section = self.participant.enter();
         if let Some(worker) = &mut self.worker {
@@ -155,57 +157,57 @@ impl Harness {
         self.outputs(self.next_trace)
     }
 
-    /// A packet of these bytes, for a node under test to bring in or for a table to hold.
+    /// Returns a packet with these bytes, for a node or a table under test.
     ///
     /// # Panics
-    /// When no buffer is free.
+    /// If no buffer is free.
     pub fn held(&mut self, bytes: &[u8]) -> Held {
         let cache = self.cache.as_mut().expect("the harness has its cache until it is dropped");
-        let mut held = Held::alloc(cache).expect("the harness has run out of buffers");
-        assert!(held.packet().fill_chained(bytes, cache), "the harness has run out of buffers");
+        let mut held = Held::alloc(cache).expect("no buffer is free in the harness");
+        assert!(held.packet().fill_chained(bytes, cache), "no buffer is free in the harness");
         held
     }
 
-    /// Lets time pass.
+    /// Advances the virtual time.
     pub fn advance(&mut self, time: Duration) {
         self.now += time;
     }
 
-    /// The virtual time, as nodes see it in `Cx::now`, in nanoseconds.
+    /// Returns the virtual time in nanoseconds, the nodes' `Cx::now`.
     pub fn now(&self) -> u64 {
         self.now.as_nanos() as u64
     }
 
-    /// Switches features on and off.
+    /// Returns the control that switches features on and off.
     pub fn arcs(&mut self) -> &mut ArcControl {
         &mut self.arcs
     }
 
-    /// The graph under test: its nodes, punt reasons and traces.
+    /// Returns the graph under test: its nodes, punt reasons and traces.
     pub fn blueprint(&self) -> &Blueprint {
         &self.blueprint
     }
 
-    /// Run-time statistics and drop counters.
+    /// Returns run-time statistics and drop counters.
     pub fn stats(&self) -> &Stats {
         self.blueprint.stats()
     }
 
-    /// How many packets `node` dropped for the reason of this short name.
+    /// Returns the number of packets that `node` dropped for the reason with this short name.
     ///
     /// # Panics
-    /// When there is no such reason.
+    /// If the reason does not exist.
     pub fn dropped(&self, node: &str, reason: &str) -> u64 {
         let n = self.stats().dropped_for(node, reason);
         n.unwrap_or_else(|| panic!("node \"{node}\" has no drop reason \"{reason}\""))
     }
 
-    /// The buffers that packets come from.
+    /// Returns the pool of the packets' buffers.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// The trace of every packet sent so far, as text.
+    /// Returns the trace of all packets sent so far, as text.
     pub fn trace(&self) -> String {
         let tracer = self.blueprint.tracer();
         let mut text = String::new();
@@ -220,7 +222,7 @@ impl Harness {
         text
     }
 
-    /// Appends what nodes ignored, which the trace shows: its first bytes and its record, as its node left them.
+    /// Appends ignored packets, which only the trace shows: their first bytes and records, as the node left them.
     fn ignored(&mut self, all: &mut Vec<Out>) {
         let tracer = self.blueprint.tracer();
         let places = tracer.places(0, self.looked, usize::MAX);
@@ -238,7 +240,7 @@ impl Harness {
         }
     }
 
-    /// What was captured, punted and ignored, with the numbers of traces from `first` on as indexes.
+    /// Returns captured, punted and ignored packets. Packet indices are trace numbers minus `first`.
     fn outputs(&mut self, first: u32) -> Vec<Out> {
         let mut all = self.captured.take();
         while let Some(p) = self.port.as_mut().and_then(WorkerPort::punted) {
@@ -265,10 +267,10 @@ impl Harness {
 impl Drop for Harness {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("what the nodes did to the packets sent:\n{}", self.trace());
+            eprintln!("trace of the packets sent:\n{}", self.trace());
             return;
         }
-        // Packets that nodes still hold are discarded by their drops; retired tables may hold some too.
+        // Dropping the nodes discards packets that they hold; retired tables may hold some too.
         self.worker = None;
         self.port = None;
         self.cache = None;

@@ -1,4 +1,4 @@
-//! The nodes that stand in for what is not under test.
+//! Nodes that replace nodes not under test.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,24 +7,24 @@ use graph::{Builder, Cx, FrameNode, NoNext, NoReason, Verdict};
 
 use super::Out;
 
-/// What all sinks of a graph captured, in the order in which it came.
+/// Packets captured by all sinks of a graph, in order.
 #[derive(Clone, Default)]
 pub(super) struct Captured(Arc<Mutex<Vec<Out>>>);
 
 impl Captured {
-    /// Adds a node that captures what comes.
+    /// Adds a node that captures all packets.
     pub(super) fn sink(&self, builder: &mut Builder, name: &'static str) {
         let captured = self.clone();
         builder.frame_as(name, move |_| Ok(Sink { name, captured: captured.clone() }));
     }
 
-    /// Takes what was captured since the last time.
+    /// Takes the packets captured since the last call.
     pub(super) fn take(&self) -> Vec<Out> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(|e| e.into_inner()))
     }
 }
 
-/// A packet as it is now.
+/// Returns a copy of a packet's current state.
 pub(super) fn capture(node: &str, packet: &Packet<'_>) -> Out {
     Out {
         node: node.to_string(),
@@ -36,7 +36,7 @@ pub(super) fn capture(node: &str, packet: &Packet<'_>) -> Out {
     }
 }
 
-/// Captures packets, and frees them.
+/// A node that captures packets and frees them.
 struct Sink {
     name: &'static str,
     captured: Captured,
@@ -54,7 +54,7 @@ impl FrameNode for Sink {
     }
 }
 
-/// Stands in for a feature: passes everything on.
+/// A replacement for a feature: passes all packets on.
 pub(super) struct PassOn;
 
 graph::edges! { pub(super) enum PassOnNext { Continue = "next-feature" } }

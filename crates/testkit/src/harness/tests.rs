@@ -1,4 +1,4 @@
-//! The harness on nodes whose behaviour is plain.
+//! Tests of the harness with simple nodes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +7,7 @@ use graph::{Builder, Cx, FrameNode, PacketNode, Verdict};
 
 use super::Harness;
 
-/// Sends packets by their first byte, which it takes off.
+/// Sends packets to edges by their first byte, which it removes.
 struct Sorter;
 
 graph::edges! { enum SorterNext { Left = "left", Right = "right", Arc = "some-arc", Punt = "error-punt" } }
@@ -33,7 +33,7 @@ impl PacketNode for Sorter {
     }
 }
 
-/// Keeps what comes, and gives it up on drop only if told to.
+/// Holds all packets; frees them on drop only if `gives_up` is set.
 struct Keeper {
     kept: Vec<Held>,
     gives_up: bool,
