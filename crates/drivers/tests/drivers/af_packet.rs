@@ -1,4 +1,4 @@
-//! The kernel's interfaces: what is sent comes in at the other end of a veth pair as it was.
+//! Tests of kernel interfaces: packets arrive unchanged at the other end of a veth pair.
 
 use std::time::{Duration, Instant};
 
@@ -46,9 +46,9 @@ fn packets_of_all_sizes_come_as_they_were_sent() {
                     assert!(lab::bytes(back, &mut cache) == packets, "{mode:?}: {sizes:?} back");
                 }
             };
-            // The ring wraps around several times; all lengths there are.
+            // The ring wraps around several times. All packet lengths occur.
             there_and_back(&(42..=1514).collect::<Vec<_>>());
-            // Larger than the frames of the ring, which was made for 1,500 bytes.
+            // Larger than the ring's frames, which were sized for 1,500 bytes.
             for end in [&mut a, &mut b] {
                 end.control.set_mtu(65_535).unwrap();
             }
@@ -68,7 +68,7 @@ fn packets_of_all_sizes_come_as_they_were_sent() {
     });
 }
 
-/// Packets that come more slowly than the kernel closes blocks have a block each.
+/// The kernel closes a block for each packet if packets arrive more slowly than its block timeout.
 #[test]
 fn the_smallest_ring_keeps_what_comes_while_the_worker_is_away() {
     lab::inside("af_packet::the_smallest_ring_keeps_what_comes_while_the_worker_is_away", || {
@@ -208,7 +208,7 @@ fn the_kernel_hears_nothing_unless_it_shares() {
 #[test]
 fn a_killed_process_leaves_the_interface_to_the_kernel() {
     const NAME: &str = "af_packet::a_killed_process_leaves_the_interface_to_the_kernel";
-    /// Set in the process that is to be killed.
+    /// Set in the process that the test kills.
     const HOLD: &str = "VOLLEY_DRIVERS_HOLD";
     if std::env::var(HOLD).is_ok() {
         let _device = open(Config::new("p"));
@@ -238,10 +238,13 @@ fn a_killed_process_leaves_the_interface_to_the_kernel() {
         child.kill().unwrap();
         child.wait().unwrap();
         sh("ip -n peer neigh flush all");
-        // The kernel takes the table down a moment after the process.
+        // The kernel removes the table a moment after the process has ended.
         let start = Instant::now();
         while !attempt("ip netns exec peer ping -q -c 1 -W 1 10.0.0.1").0 {
-            assert!(start.elapsed() < Duration::from_secs(5), "the kernel does not hear the interface");
+            assert!(
+                start.elapsed() < Duration::from_secs(5),
+                "the kernel does not receive from the interface"
+            );
         }
         assert_eq!(state(), before);
     });
@@ -273,7 +276,7 @@ fn what_cannot_be_opened_is_refused_with_a_reason() {
 fn the_interface_is_given_back_as_it_was() {
     lab::inside("af_packet::the_interface_is_given_back_as_it_was", || {
         sh("ip link add va type veth peer name vb && ip link set vb up");
-        // An interface that was never up has a qdisc of another name.
+        // An interface that was never up shows another qdisc name.
         let show = || sh("ip -d link show va").replace("noop", "noqueue");
         let before = show();
         let mut device = open(Config { mac: Some([2, 0, 0, 0, 0, 9]), ..Config::new("va") });
@@ -299,14 +302,14 @@ fn down_is_not_gone_but_gone_is() {
         let (mut a, mut b) = (open(Config::new("va")), open(Config::new("vb")));
         let mut cache = lab::cache();
         sh("ip link set vb down");
-        // The kernel notes it a moment later.
+        // The kernel reports the change a moment later.
         let start = Instant::now();
         while a.control.link().carrier {
-            assert!(start.elapsed() < Duration::from_secs(5), "still a carrier");
+            assert!(start.elapsed() < Duration::from_secs(5), "the carrier is still up");
         }
         sh("ip link set vb up; ip link set va down");
         let mut frame = lab::frame(&[udp(60), udp(70)], &mut cache);
-        assert_eq!(a.tx[0].send(&mut frame, &mut cache), Err(Unsent::Down), "that is no full queue");
+        assert_eq!(a.tx[0].send(&mut frame, &mut cache), Err(Unsent::Down), "not reported as a full queue");
         assert_eq!(frame.len(), 2);
         frame.free(&mut cache);
         let mut poll = |device: &mut Device, times: usize| {
@@ -316,7 +319,7 @@ fn down_is_not_gone_but_gone_is() {
             outcome
         };
         assert_eq!(poll(&mut a, 200), Ok(()));
-        // The error is taken from the socket, so it does not keep the worker awake.
+        // The queue reads the socket error, so it does not keep the worker awake.
         let fd = [a.rx[0].fd().unwrap()];
         assert!(!infra::wait::any(&fd, Duration::from_millis(10)).unwrap());
         let link = a.control.link();
@@ -336,7 +339,7 @@ fn down_is_not_gone_but_gone_is() {
         assert!(!link.present && !link.carrier);
         lab::no_leak(&cache);
 
-        // A new interface of this name is another one; the name can be opened again.
+        // A new interface of this name is another device; the name can be opened again.
         drop((a, b));
         lab::veth("va", "vb");
         drop(open(Config::new("va")));
@@ -356,7 +359,7 @@ fn what_the_ring_cannot_hold_is_counted_and_the_rest_goes_on() {
             assert!((64..200).contains(&got));
             assert_eq!(b.rx[0].take_lost(), Lost { missed: 200 - got as u64, unusable: 0 });
         }
-        // Without buffers the packets stay in the ring until there are some again.
+        // Without free buffers the packets stay in the ring.
         let mut empty = buf::Pool::new(10).unwrap().cache();
         assert_eq!(lab::send(&mut a, &mut cache, &packets[..20]), 0);
         let first = lab::bytes(lab::receive(&mut b, &mut empty, 20), &mut empty);

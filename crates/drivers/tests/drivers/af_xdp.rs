@@ -1,4 +1,4 @@
-//! AF_XDP sockets over veth: what is sent comes in at the other end as it was, and nothing is left behind.
+//! Tests of AF_XDP sockets over veth: packets arrive unchanged at the other end, and nothing is left behind.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,13 @@ use wire::builder::PacketBuilder;
 
 use crate::lab::{self, attempt, sh};
 
-/// Opens a device and sets it up; `None`, after a report that the test is skipped, where this user may not load programs.
+/// Opens a device and sets it up. Returns `None`, after reporting the test as skipped, if this user may not load
+/// programs.
 fn open(config: &Config, cache: &mut Cache) -> Option<Device> {
     match af_xdp::open(config, cache.pool()) {
         Ok(mut device) => {
             device.control.set_admin(true).unwrap();
-            // The kernel has buffers from the first poll on.
+            // The kernel has buffers after the first poll.
             let mut frame = Frame::new();
             device.rx.iter_mut().for_each(|queue| queue.poll(&mut frame, cache).unwrap());
             frame.free(cache);
@@ -31,7 +32,7 @@ fn open(config: &Config, cache: &mut Cache) -> Option<Device> {
     }
 }
 
-/// Whether this is the machine's root, and not that of a namespace.
+/// True for the machine's root user, but not for root of a user namespace.
 fn is_root() -> bool {
     std::fs::read_to_string("/proc/self/uid_map")
         .is_ok_and(|map| map.split_whitespace().nth(2) == Some("4294967295"))
@@ -48,7 +49,7 @@ fn udp(size: usize, n: u16) -> Vec<u8> {
 
 fn settled(cache: &Cache) {
     lab::no_leak(cache);
-    assert_eq!(cache.pool().stats().lent, 0, "the kernel has buffers still");
+    assert_eq!(cache.pool().stats().lent, 0, "the kernel still has buffers");
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn packets_of_several_buffers_are_joined_and_those_too_large_refused() {
         let mut peer = af_packet::open(&af_packet::Config::new("vb")).unwrap();
         let parts = [udp(100, 1), udp(1400, 2), udp(60, 3)];
         let mut frame = lab::frame(&[parts[0].clone(), parts[1].clone(), parts[2].clone()], &mut cache);
-        // The second gets the third's bytes as a segment of its own.
+        // The second packet gets the third one's bytes as its own segment.
         let third = frame.pop().unwrap();
         let mut second = frame.pop().unwrap();
         second.packet().append(third, &mut cache).ok().unwrap();
@@ -107,8 +108,8 @@ fn packets_of_several_buffers_are_joined_and_those_too_large_refused() {
     });
 }
 
-/// What was added to the pool lies where the kernel does not look: packets in it are copied, and the kernel gets buffers that it
-/// knows.
+/// Buffers added later lie outside the memory that the kernel has mapped. Packets in them are copied, and the fill
+/// ring gets only mapped buffers.
 #[test]
 fn a_pool_that_grew_feeds_the_kernel_still() {
     lab::inside("af_xdp::a_pool_that_grew_feeds_the_kernel_still", || {
@@ -116,7 +117,7 @@ fn a_pool_that_grew_feeds_the_kernel_still() {
         let mut cache = lab::cache();
         let Some(mut xdp) = open(&Config { rx_ring: 256, ..Config::new("va") }, &mut cache) else { return };
         cache.pool().grow(1 << 14).unwrap();
-        // The cache has those that were added, from here on.
+        // From here on, the cache has added buffers.
         let mut frame = lab::frame(&vec![udp(60, 0); 256], &mut cache);
         let mut more = lab::frame(&vec![udp(60, 0); 256], &mut cache);
         frame.free(&mut cache);
@@ -136,7 +137,7 @@ fn a_pool_that_grew_feeds_the_kernel_still() {
     });
 }
 
-/// Many flows over two queues, more packets than the rings hold; every packet is counted.
+/// Many flows over two queues, with more packets than the rings hold; every packet is counted.
 #[test]
 fn every_packet_of_every_queue_comes_once() {
     lab::inside("af_xdp::every_packet_of_every_queue_comes_once", || {
@@ -190,7 +191,7 @@ fn closed_the_interface_is_as_it_was() {
         let mut cache = lab::cache();
         let Some(device) = open(&Config::new("va"), &mut cache) else { return };
         assert!(sh("ip -o link show va").contains("xdp"));
-        assert!(!attempt("ping -c 1 -W 0.2 10.0.0.2").0, "the kernel's stack hears the interface");
+        assert!(!attempt("ping -c 1 -W 0.2 10.0.0.2").0, "the kernel's stack receives from the interface");
         drop(device);
         assert_eq!(sh("ip -o link show va"), before);
         settled(&cache);
@@ -198,7 +199,7 @@ fn closed_the_interface_is_as_it_was() {
     });
 }
 
-/// The kernel lets go of a queue a moment after its socket is closed.
+/// The kernel releases the queue a moment after its socket is closed.
 #[test]
 fn closed_it_can_be_opened_again_at_once() {
     lab::inside("af_xdp::closed_it_can_be_opened_again_at_once", || {

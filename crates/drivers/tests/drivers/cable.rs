@@ -1,4 +1,4 @@
-//! A cable: what comes in by one device goes out by the other, as a bridge of two ports would do it.
+//! A bridge of two ports: forwards each device's packets to the other device.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,17 +9,17 @@ use drivers::Device;
 
 use crate::lab;
 
-/// What passed.
+/// Packet counters.
 #[derive(Default)]
 pub struct Passed {
     pub packets: AtomicU64,
-    /// Packets that were still to be cut.
+    /// GSO packets.
     pub gso: AtomicU64,
-    /// Packets that the device did not take.
+    /// Packets refused by the device.
     pub refused: AtomicU64,
 }
 
-/// A thread that is the cable.
+/// The forwarding thread.
 pub struct Cable {
     pub passed: Arc<Passed>,
     stop: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ impl Cable {
         Cable { passed, stop, thread: Some(thread) }
     }
 
-    /// Ends it, and asserts that it did well.
+    /// Ends the thread and asserts that it did not fail.
     pub fn end(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();

@@ -1,7 +1,7 @@
-//! A network of their own for the tests over real links.
+//! Network namespaces for tests over real links.
 //!
-//! A device is opened in the namespace of the thread that asks, so such a test runs itself once more, alone in a process
-//! within new namespaces. They end with the process, whatever happens to it.
+//! A device opens in the namespace of the calling thread, so such a test runs itself again, alone in a process within
+//! new namespaces. The namespaces end with the process.
 
 use std::io::Write;
 use std::process::{Command, Output};
@@ -11,12 +11,13 @@ use buf::{Cache, Frame, Pool};
 use drivers::Device;
 use testkit::skip::{self, skipped};
 
-/// Set in the process within the namespaces: the name of the test that it is there for.
+/// Set in the process within the namespaces, to the test's name.
 const INSIDE: &str = "VOLLEY_DRIVERS_TEST";
-/// A private `/run`, in which `ip netns` keeps names; no IPv6, so that links are silent until a test talks.
+/// Mounts a private `/run`, in which `ip netns` keeps names. IPv6 is disabled, so links are silent until a test
+/// sends.
 const PREPARE: &str = "mount -t tmpfs lab /run && ip link set lo up && exec \"$0\" \"$@\"";
 
-/// Runs `body` within namespaces of its own. Called by the test `name`, given with its module.
+/// Runs `body` within its own namespaces. Called by the test `name`, with its module path.
 pub fn inside(name: &str, body: fn()) {
     if std::env::var(INSIDE).is_ok_and(|n| n == name) {
         sh("sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
@@ -45,25 +46,25 @@ pub fn inside(name: &str, body: fn()) {
     }
 }
 
-/// Runs a shell command; whether it succeeded, and what it wrote.
+/// Runs a shell command. Returns whether it succeeded, and its output.
 pub fn attempt(command: &str) -> (bool, String) {
     let o = Command::new("timeout").args(["20", "sh", "-c", command]).output().unwrap();
     (o.status.success(), String::from_utf8_lossy(&[&o.stdout[..], &o.stderr[..]].concat()).into_owned())
 }
 
-/// Runs a shell command that must succeed.
+/// Runs a shell command that must succeed. Returns its output.
 pub fn sh(command: &str) -> String {
     let (ok, said) = attempt(command);
     assert!(ok, "{command}: {said}");
     said
 }
 
-/// A veth pair in our namespace, both ends up.
+/// Creates a veth pair in this namespace, both ends up.
 pub fn veth(a: &str, b: &str) {
     sh(&format!("ip link add {a} type veth peer name {b} && ip link set {a} up && ip link set {b} up"));
 }
 
-/// A host in a namespace of its own, at the other end of our `name`: `eth0` with this address.
+/// Creates a host in its own namespace, at the other end of the link `name`: interface `eth0` with this address.
 pub fn host(host: &str, name: &str, address: &str) {
     sh(&format!("ip netns add {host} && ip link add {name} type veth peer name eth0 netns {host}"));
     sh(&format!("ip link set {name} up && ip -n {host} addr add {address} dev eth0"));
@@ -74,7 +75,7 @@ pub fn cache() -> Cache {
     Pool::new(8192).unwrap().cache()
 }
 
-/// Polls the first queue until so many packets have come, or a second is over.
+/// Polls the first queue until `n` packets have arrived, or for at most a second.
 pub fn receive(device: &mut Device, cache: &mut Cache, n: usize) -> Frame {
     let mut frame = Frame::new();
     let start = Instant::now();
@@ -84,14 +85,14 @@ pub fn receive(device: &mut Device, cache: &mut Cache, n: usize) -> Frame {
     frame
 }
 
-/// The bytes of a frame's packets, which are freed.
+/// Returns the bytes of a frame's packets and frees them.
 pub fn bytes(mut frame: Frame, cache: &mut Cache) -> Vec<Vec<u8>> {
     let bytes = frame.packets().map(|p| p.segments().flatten().copied().collect()).collect();
     frame.free(cache);
     bytes
 }
 
-/// A frame with these packets.
+/// Returns a frame with these packets.
 pub fn frame(packets: &[Vec<u8>], cache: &mut Cache) -> Frame {
     let mut frame = Frame::new();
     assert_eq!(frame.alloc(cache, packets.len()), packets.len());
@@ -104,7 +105,7 @@ pub fn frame(packets: &[Vec<u8>], cache: &mut Cache) -> Frame {
     frame
 }
 
-/// Sends packets by the first queue; gives how many the device did not take.
+/// Sends packets by the first queue. Returns the number that the device did not take.
 pub fn send(device: &mut Device, cache: &mut Cache, packets: &[Vec<u8>]) -> usize {
     let mut frame = frame(packets, cache);
     let _ = device.tx[0].send(&mut frame, cache);
@@ -113,7 +114,7 @@ pub fn send(device: &mut Device, cache: &mut Cache, packets: &[Vec<u8>]) -> usiz
     left
 }
 
-/// Asserts that every buffer is back.
+/// Asserts that every buffer is free again.
 pub fn no_leak(cache: &Cache) {
     cache.publish();
     assert_eq!(cache.pool().stats().used, 0, "buffers leaked");

@@ -1,6 +1,6 @@
-//! Tests of the drivers from outside: what a worker sees of their queues.
+//! Tests of the drivers from outside, through the queues that a worker sees.
 //!
-//! Those over real links need root or a user namespace, and are skipped where there is neither.
+//! Tests over real links need root or a user namespace, and are skipped without them.
 
 mod af_packet;
 mod af_xdp;

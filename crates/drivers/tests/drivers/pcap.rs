@@ -1,4 +1,4 @@
-//! Devices of files: what is in the one is received, and what is sent is in the other, as libpcap reads it.
+//! Tests of pcap devices: packets of one file are received, and libpcap reads the sent packets from the other.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use buf::{Frame, Held, Pool, Unsent};
 use drivers::Device;
 use drivers::pcap::{self, Config, Record, Replay, Speed};
 
-/// A file with these packets: time in nanoseconds, bytes, and how long each was.
+/// Returns a pcap file with these packets: time in nanoseconds, bytes, and original length.
 fn classic(big: bool, nanos: bool, link: u32, packets: &[(u64, &[u8], usize)]) -> Vec<u8> {
     let word = |n: u32| if big { n.to_be_bytes() } else { n.to_le_bytes() };
     let half = |n: u16| if big { n.to_be_bytes() } else { n.to_le_bytes() };
@@ -23,7 +23,7 @@ fn classic(big: bool, nanos: bool, link: u32, packets: &[(u64, &[u8], usize)]) -
     file
 }
 
-/// The same as pcapng: a section, an interface, an enhanced block for each packet, microseconds.
+/// Returns the same packets as pcapng: a section, an interface, an enhanced block for each packet, microseconds.
 fn next_generation(packets: &[(u64, &[u8], usize)]) -> Vec<u8> {
     let block = |kind: u32, body: Vec<u8>| {
         let len = 12 + body.len() as u32;
@@ -61,7 +61,7 @@ fn replay(file: &Path, speed: Speed, rounds: Option<u32>) -> Config {
     Config { replay: Some(Replay { file: file.into(), speed, rounds }), ..Config::new(7) }
 }
 
-/// Polls until `n` packets have come, and then once more; gives them, and when each came.
+/// Polls until `n` packets have arrived, and once more. Returns the packets with their arrival times.
 fn receive(device: &mut Device, cache: &mut buf::Cache, n: usize) -> Vec<(Duration, Vec<u8>)> {
     let (begun, mut all) = (Instant::now(), Vec::new());
     loop {
@@ -102,14 +102,14 @@ fn every_kind_of_file_is_replayed() {
         let file = folder.file("x", file);
         let mut device = pcap::open(&replay(&file, Speed::Full, Some(3))).unwrap();
         assert_eq!((device.rx.len(), device.mac), (1, [2, 0xfd, 0, 0, 0, 7]));
-        assert!(!device.rx[0].active(), "nothing comes before the device is up");
+        assert!(!device.rx[0].active(), "no packet arrives before the device is up");
         device.control.set_admin(true).unwrap();
         assert_eq!(bytes(receive(&mut device, &mut cache, 9)), [&whole[..]; 3].concat(), "file {n}");
         assert!(!device.rx[0].active());
-        // The packet that was cut off is counted in each round.
+        // The truncated packet is counted in each round.
         assert_eq!(device.rx[0].take_lost().unusable, 3);
         assert_eq!(device.rx[0].take_lost().unusable, 0);
-        // Set up again it begins anew.
+        // Setting the device up restarts the replay.
         device.control.set_admin(true).unwrap();
         assert!(device.rx[0].active());
         assert_eq!(receive(&mut device, &mut cache, 9).len(), 9);
@@ -133,17 +133,17 @@ fn times_and_rates_are_kept() {
         assert!(!device.rx[0].active());
         came.into_iter().map(|(when, _)| when.as_millis()).take(n).collect::<Vec<_>>()
     };
-    // A round follows at once upon the one before.
+    // Rounds follow each other without a gap.
     let own = came(Speed::Own, 6, &mut cache);
     for (when, at_least) in own.iter().zip([0, 100, 200, 200, 300, 400]) {
         assert!((at_least - 1..at_least + 80).contains(&(*when as i64)), "{own:?}");
     }
-    // What could not be sent in time is made up for by no more than a vector: 1 ms apart.
+    // The sender catches up by at most one vector; packets are 1 ms apart.
     let rate = came(Speed::Rate(1000), 200, &mut cache);
     assert!((190..400).contains(&rate[199]), "{rate:?}");
 }
 
-/// Whoever polls it may sleep until shortly before the next packet, and only then.
+/// The worker may sleep until shortly before the next packet, and not longer.
 #[test]
 fn a_replay_says_when_its_next_packet_is_due() {
     let (folder, mut cache) = (Folder::new(), Pool::new(256).unwrap().cache());
@@ -159,7 +159,7 @@ fn a_replay_says_when_its_next_packet_is_due() {
         receive(&mut device, &mut cache, 1);
         match (device.rx[0].next_due(), seconds) {
             (Some(due), Some(seconds)) => {
-                // Some time before, so that it is not overslept.
+                // Early enough that the worker does not oversleep.
                 let (first, last) = (before + seconds * second, clock.now_ns() + seconds * second);
                 assert!(
                     (first - 1_000_000..last - 100_000).contains(&due),
@@ -169,7 +169,7 @@ fn a_replay_says_when_its_next_packet_is_due() {
             (None, None) => {}
             (due, _) => panic!("{speed:?}: {due:?}"),
         }
-        // Begun anew, it does not wait for what was due before.
+        // After a restart it does not wait for the old due time.
         device.control.set_admin(true).unwrap();
         assert_eq!(device.rx[0].next_due(), None);
     }
@@ -208,7 +208,7 @@ fn what_cannot_be_replayed_or_recorded_is_told() {
     let record = Some(Record { file: file.clone(), most: 1 });
     let both = Config { record, ..replay(&file, Speed::Full, None) };
     assert!(refused(&both).contains("the file is also the replay file"));
-    assert_eq!(std::fs::read(&file).unwrap(), good, "it is as it was");
+    assert_eq!(std::fs::read(&file).unwrap(), good, "the file is unchanged");
     let nowhere = Config { record: Some(Record { file: "/no/such/file".into(), most: 1 }), ..Config::new(0) };
     assert!(refused(&nowhere).contains("cannot write /no/such/file: No such file"));
 }
@@ -229,7 +229,7 @@ fn what_is_sent_is_in_the_file_up_to_its_end() {
             assert!(held.packet().fill_chained(&packet(i), &mut cache));
             assert!(frame.push(held).is_ok());
         }
-        // There is room for 4 MiB at a time, and all that is sent is taken or still there.
+        // The buffer has room for 4 MiB. Each sent packet is taken or stays in the frame.
         while let Err(why) = device.tx[0].send(&mut frame, &mut cache) {
             assert_eq!(why, Unsent::Full);
             std::thread::sleep(Duration::from_millis(1));
@@ -239,7 +239,7 @@ fn what_is_sent_is_in_the_file_up_to_its_end() {
     let said = format!("{:?}", device.control.describe());
     assert!(said.contains("300 of 300 packets"), "{said}");
     drop(device);
-    // It is complete when the device is gone.
+    // The file is complete when the device is dropped.
     let mut device = pcap::open(&replay(&file, Speed::Full, Some(1))).unwrap();
     device.control.set_admin(true).unwrap();
     let all = bytes(receive(&mut device, &mut cache, 300));

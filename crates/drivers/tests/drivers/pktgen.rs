@@ -1,4 +1,5 @@
-//! The generator makes what its streams describe, the sink counts and keeps it.
+//! Tests of the generator, which builds packets from stream descriptions, and of the sink, which counts and keeps
+//! them.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -62,11 +63,11 @@ fn mode() -> impl Strategy<Value = Mode> {
 }
 
 proptest! {
-    /// Every packet is its template, but for the fields, whose values are those of the plain rule, and the checksum,
-    /// which is right whatever fields it follows.
+    /// Every packet equals its template except in the fields and the checksum. The fields' values follow a simple
+    /// reference rule, and the checksum is correct.
     #[test]
     fn packets_are_their_template_but_for_the_fields(
-        // Identification and DSCP; source; destination at an odd place; a port outside of the header.
+        // Identification and DSCP; source; destination at an odd offset; a port outside the header.
         modes in [mode(), mode(), mode(), mode()], widths in [1..=3usize, 1..=8, 1..=3, 1..=8], seed: u64,
     ) {
         let template = udp(100);
@@ -80,7 +81,7 @@ proptest! {
         let packets =
             run(Stream { templates: vec![description], vector: 64, seed, ..Stream::default() }, 2);
         prop_assert_eq!(packets.len(), 128);
-        // The next value of one that counts, the next place in a list.
+        // The next value of an incrementing field, or the next index in a list.
         let mut expected = fields.iter().map(|f| match f.mode {
             Mode::Increment { min, .. } => min,
             _ => 0,
@@ -109,7 +110,7 @@ proptest! {
         }
     }
 
-    /// Nothing that can be described makes the generator fail in another way than by refusing it.
+    /// An invalid description makes the generator return an error, never fail otherwise.
     #[test]
     fn impossible_streams_are_refused_not_run(
         offset in 0..70usize, width in 0..10usize, min: u64, max: u64, step in 0..3u64, least in 0..80usize,
@@ -252,8 +253,8 @@ fn checksums_of_transport_headers_are_computed() {
     assert!(refused.to_string().contains("field 0: it overlaps the computed checksum"), "{refused}");
 }
 
-/// Of packets of one size the checksum is made of what stays and what varies: wherever that is, also across the border of what is
-/// covered.
+/// For packets of one size, the checksum is computed from a constant part and the fields. A field may lie anywhere,
+/// even across the border of the covered bytes.
 #[test]
 fn checksums_of_transport_headers_follow_fields_anywhere() {
     let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 1, 1));
@@ -296,7 +297,7 @@ fn random_destinations_are_spread_evenly() {
     );
     let mut buckets = [0usize; 256];
     packets.iter().for_each(|p| buckets[number(p, 31, 1) as usize] += 1);
-    // 400 in each on average; 5 standard deviations off would be a defect.
+    // 400 per bucket on average; a deviation of 5 standard deviations would be a defect.
     assert!(buckets.iter().all(|n| (300..500).contains(n)), "{buckets:?}");
 }
 
@@ -344,7 +345,7 @@ fn a_rate_is_kept_without_bursts() {
     generator.add(Stream { templates, rate_pps: Some(20_000.0), vector: 32, ..Stream::default() }).unwrap();
     generator.set_enabled(None, true);
     poll(&mut device, &mut cache);
-    // Long behind: the credit is one vector, not 2,000 packets.
+    // After a long pause, the credit is one vector, not 2,000 packets.
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(poll(&mut device, &mut cache).len(), 32);
     assert!(poll(&mut device, &mut cache).len() < 32);
@@ -352,7 +353,7 @@ fn a_rate_is_kept_without_bursts() {
     let mut last = start;
     while last - start < Duration::from_millis(200) {
         n += poll(&mut device, &mut cache).len();
-        // Where the thread was kept from running for longer than a vector lasts, what was due is lost.
+        // Packets due while the thread was not scheduled for longer than a vector lasts are lost.
         let now = Instant::now();
         lost += (now - last).saturating_sub(Duration::from_micros(1500));
         last = now;

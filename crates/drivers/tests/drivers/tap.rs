@@ -1,4 +1,4 @@
-//! Taps: what the machine's own stack sends comes in, and what is sent reaches it.
+//! Tests of taps: packets of the kernel's stack are received, and sent packets reach it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use wire::builder::PacketBuilder;
 use crate::cable::Cable;
 use crate::lab::{self, attempt, sh};
 
-/// True if taps can be made here; otherwise reports that the test is skipped.
+/// True if taps can be created here; otherwise reports the test as skipped.
 fn can_tap() -> bool {
     let can = tap::open(&Config::new("probe0")).is_ok();
     if !can {
@@ -43,7 +43,7 @@ fn tcp_passes_from_tap_to_tap_with_and_without_segmentation_offload() {
             eprintln!("MEASURED tap, gso {gso}, TCP through a cable of two: {}", said.trim());
             assert_eq!(cable.passed.gso.load(std::sync::atomic::Ordering::Relaxed) > 100, gso);
             cable.end();
-            // The host's ends went with the devices.
+            // The host's interfaces were removed with the devices.
             assert!(!attempt("ip -n left link show tap0").0);
             sh("ip netns del left; ip netns del right");
         }
@@ -87,7 +87,7 @@ fn tagged_packets_pass_and_a_removed_tap_is_gone() {
         if !can_tap() {
             return;
         }
-        // A packet socket at the host's end sees and sends what the host would.
+        // A packet socket at the host's interface acts as the host.
         let mut device = tap::open(&Config { mtu: 9000, ..Config::new("tap0") }).unwrap();
         device.control.set_admin(true).unwrap();
         let mut host = drivers::af_packet::open(&drivers::af_packet::Config::new("tap0")).unwrap();
