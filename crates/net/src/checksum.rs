@@ -3,8 +3,8 @@
 use buf::{Flags, Packet};
 use wire::Sum;
 
-/// The sum of `len` bytes that begin `from` bytes behind the packet's start, over all its segments; of what there is
-/// when the packet ends before.
+/// Returns the sum of `len` bytes, from `from` bytes after the packet's start, over all segments. Stops at the end of a
+/// shorter packet.
 pub fn sum(p: &Packet<'_>, from: usize, len: usize) -> Sum {
     let (mut skip, mut left) = (from, len);
     let (mut sum, mut odd) = (Sum::ZERO, false);
@@ -20,10 +20,10 @@ pub fn sum(p: &Packet<'_>, from: usize, len: usize) -> Sum {
     sum
 }
 
-/// Completes the partial checksum of a packet whose network header begins `l3` bytes behind its start; `false` (and
-/// nothing changed) when the place of the checksum is not in the packet's first segment.
+/// Completes the partial checksum of a packet whose network header begins `l3` bytes after its start. Returns `false`,
+/// and changes nothing, if the checksum field is not in the packet's first segment.
 pub fn complete(p: &mut Packet<'_>, l3: usize) -> bool {
-    // The place counts from the link header that the packet came with, which may not be as long as the one it has now.
+    // `csum_start` counts from the link header at input, whose length may differ from the present one's.
     let place = l3 + usize::from(p.cold().csum_start);
     let Some(start) = place.checked_sub(usize::from(p.l2_len())) else { return false };
     let at = start + usize::from(p.cold().csum_offset);
@@ -51,7 +51,7 @@ mod tests {
             let mut held = Held::alloc(&mut cache).unwrap();
             let mut p = held.packet();
             prop_assert!(p.fill_chained(&bytes, &mut cache));
-            // Moves all places where segments meet, so that some begin at odd offsets.
+            // Shifts the segment boundaries, so that some segments begin at odd offsets.
             prop_assert!(p.advance(odd.min(bytes.len())));
             let (bytes, to) = (&bytes[odd.min(bytes.len())..], from.saturating_add(of));
             let part = bytes.get(from..to.min(bytes.len())).unwrap_or(&[]);

@@ -1,7 +1,7 @@
-//! Segmentation in software: cuts large TCP and UDP packets into segments, and completes partial checksums, for devices that
-//! cannot and links that are too narrow.
+//! Segmentation in software: cuts large TCP and UDP packets into segments, and completes partial checksums. For devices
+//! without these offloads, and for links with a smaller MTU.
 //!
-//! Each segment gets a buffer of its own, with a copy of its payload.
+//! Each segment gets its own buffer, with a copy of its payload.
 
 use buf::{Cache, Flags, Frame, GsoKind, Packet};
 use wire::checksum::finish_partial;
@@ -11,22 +11,22 @@ use wire::{EthernetHeader, Ipv4Header, Ipv6Header, VlanTag, ethertype};
 use crate::checksum;
 use crate::pieces::{Payload, inherit};
 
-/// Why a packet is not cut, or not summed.
+/// Why a packet cannot be segmented, or its checksum not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The headers are not what the segmentation needs.
+    /// The headers do not fit this kind of segmentation.
     Headers,
-    /// There would be more segments than fit in a frame.
+    /// The segments would not fit in one frame.
     TooMany,
-    /// A segment would be larger than a buffer.
+    /// A segment would not fit in a buffer.
     TooLarge,
-    /// Not enough buffers were free.
+    /// Too few free buffers.
     NoBuffer,
-    /// The partial checksum is not in the packet's first segment.
+    /// The checksum field is not in the packet's first segment.
     Checksum,
 }
 
-/// Bytes of the link header that a frame begins with; `None` when it is cut off.
+/// Returns the length in bytes of the link header, VLAN tags included; `None` if the frame ends within it.
 pub fn link_len(frame: &[u8]) -> Option<usize> {
     let (ethernet, mut rest) = EthernetHeader::split(frame)?;
     let (mut kind, mut len) = (ethernet.ethertype(), EthernetHeader::LEN);
@@ -43,7 +43,7 @@ pub fn complete(p: &mut Packet<'_>) -> Result<(), Fault> {
     if checksum::complete(p, l3) { Ok(()) } else { Err(Fault::Checksum) }
 }
 
-/// How long the header of either family says that the packet is.
+/// Returns the packet length according to its IPv4 or IPv6 header, in bytes.
 fn said_len(l3: &[u8]) -> Option<usize> {
     match l3.first()? >> 4 {
         6 => Ipv6Header::split(l3).map(|(ip, _)| ip.total_len()),
@@ -51,7 +51,7 @@ fn said_len(l3: &[u8]) -> Option<usize> {
     }
 }
 
-/// How the packet, whose network header is at `l3`, is to be cut.
+/// Returns the segmentation plan of a packet whose network header begins at `l3`.
 fn plan(p: &Packet<'_>, l3: usize) -> Result<Segmentation, Fault> {
     let gso = p.cold().gso().ok_or(Fault::Headers)?;
     let frame = p.bytes();
@@ -68,8 +68,8 @@ fn plan(p: &Packet<'_>, l3: usize) -> Result<Segmentation, Fault> {
     plan(end.checked_sub(headers).ok_or(Fault::Headers)?)
 }
 
-/// Cuts a packet, whose network header is at `l3`, into segments, each whole in one buffer, checksums complete. After an
-/// error `segments` holds some that are to be freed.
+/// Cuts a packet whose network header begins at `l3` into segments: one buffer each, with complete checksums. After an
+/// error the caller frees the packets left in `segments`.
 pub fn cut(p: &Packet<'_>, l3: usize, segments: &mut Frame, bufs: &mut Cache) -> Result<(), Fault> {
     let plan = plan(p, l3)?;
     if plan.count() > segments.room() {

@@ -1,9 +1,9 @@
-//! The protocols: one folder a feature. Inside each the same names recur: `mod.rs` (what it does and how, then
-//! `install`), one file a node, `table.rs` (the state, free of graph types), `config.rs` (what the operator may ask
-//! for), `show.rs` (what the operator sees), `tests.rs`.
+//! The protocols: one folder per feature. The same file names recur in each: `mod.rs` (what the feature does, then
+//! `install`), one file per node, `table.rs` (the state, without graph types), `config.rs` (the feature's
+//! configuration), `show.rs` (the output of its show commands), `tests.rs`.
 //!
-//! [`Router`](router::Router) is the control side of all of them: the main thread owns one, and everything that changes
-//! goes through it. [`Tables`] is the workers' side: read handles, cloned into every node.
+//! [`Router`](router::Router) is the control side of all of them: the main thread owns one, and every change goes
+//! through it. [`Tables`] is the workers' side: read handles, cloned into every node.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ pub mod testing;
 /// Adds the nodes that every router has.
 ///
 /// # Errors
-/// When they do not fit together.
+/// If the nodes do not fit together.
 pub fn install(
     b: &mut graph::Builder,
     t: &Tables,

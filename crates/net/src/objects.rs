@@ -1,4 +1,4 @@
-//! What objects of the configuration are to each other in a router, and what features apply theirs to.
+//! Roles and needs of configuration objects in a router, and the host that features apply their objects to.
 
 use std::net::IpAddr;
 
@@ -21,34 +21,35 @@ pub static INTERFACE: Role = Role {
     title: |id| id.get::<String>().map_or_else(|| "an interface".into(), |name| format!("interface {name}")),
 };
 
-/// That there is this VRF; nothing for the one that is always there.
+/// Returns the need for this VRF; `None` for VRF 0, which always exists.
 pub fn table(table: u16) -> Option<Need> {
     (table != 0).then(|| Need::new(&TABLE, table))
 }
 
-/// That there is this interface.
+/// Returns the need for this interface.
 pub fn interface(name: &str) -> Need {
     Need::new(&INTERFACE, name)
 }
 
-/// What a router has from its start to its end, as far as features ask when they validate, on any thread.
+/// Properties of a router that never change while it runs. Features read them during validation, on any thread.
 pub trait Ability {
-    /// Packet buffers that there were at the start. What holds with those that were added must hold at the next start, too.
+    /// Packet buffers at the start. Buffers added later do not count: a configuration must also be valid at the next
+    /// start.
     fn buffers(&self) -> usize;
 
-    /// Why packets go to the main thread: the names of the reasons.
+    /// The names of the punt reasons.
     fn punt_reasons(&self) -> &[&'static str];
 }
 
-/// What features apply their objects to: a program with a router.
+/// A program with a router, to which features apply their objects.
 pub trait Host: World<Abilities: Ability> {
     /// The router.
     fn router(&mut self) -> &mut Router;
 
-    /// Index of the interface with this name.
+    /// Returns the index of the interface with this name.
     ///
     /// # Errors
-    /// When there is none.
+    /// If no interface has this name.
     fn index(&self, name: &str) -> Result<u32, Refused>;
 }
 
@@ -58,7 +59,7 @@ impl From<RouterError> for Refused {
     }
 }
 
-/// In the order of prefixes: a network stands before what is in it.
+/// Ordered as prefixes are: a network comes before the networks inside it.
 impl Push for IpPrefix {
     fn push(&self, to: &mut Tuple) {
         (self.address(), self.len()).push(to);

@@ -1,4 +1,4 @@
-//! What it takes to cut one packet into several.
+//! Helpers to cut one packet into several.
 
 use buf::{Flags, Packet};
 
@@ -9,7 +9,7 @@ pub struct Payload<'a, I> {
 }
 
 impl<'a, I: Iterator<Item = &'a [u8]>> Payload<'a, I> {
-    /// From `skip` bytes behind the start.
+    /// Returns a reader that begins `skip` bytes after the packet's start.
     pub fn behind(mut rest: I, mut skip: usize) -> Payload<'a, I> {
         for s in &mut rest {
             match s.get(skip..) {
@@ -20,7 +20,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Payload<'a, I> {
         Payload { now: &[], rest }
     }
 
-    /// Fills `to` with the next bytes; `false` when there are not that many.
+    /// Fills `to` with the next bytes. Returns `false` if fewer are left.
     pub fn copy(&mut self, mut to: &mut [u8]) -> bool {
         while !to.is_empty() {
             if self.now.is_empty() {
@@ -39,7 +39,7 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Payload<'a, I> {
     }
 }
 
-/// Gives `to`, a piece of `from` of `len` bytes, what is known of the whole, and these flags.
+/// Gives `to`, a piece of `from`, the length `len`, these flags and a copy of the metadata of `from`.
 pub fn inherit(to: &mut Packet<'_>, from: &Packet<'_>, flags: Flags, len: usize) {
     to.set_len(len);
     to.set_flags(flags);

@@ -1,16 +1,16 @@
-//! Who takes packets: by Ethernet type, by IP protocol, by UDP port.
+//! Registries of nodes for received packets: by EtherType, IP protocol or UDP port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use graph::{Builder, EdgeId, GraphError};
 
-/// What stands for "nobody"; edges have lower numbers.
+/// Marks a number without a node. Edges have lower numbers.
 const NOBODY: u8 = u8::MAX;
-/// What stands for the registry's own node, which does not ask for such a number.
+/// Marks a number reserved for the registry's own node.
 const KEPT: u8 = u8::MAX - 1;
 
-/// An edge of one node for each of a range of numbers. Filled while the graph is built; copies share it.
+/// Maps each number of a range to an edge of one node. Filled while the graph is built; clones share the map.
 #[derive(Clone)]
 pub struct Registry {
     node: &'static str,
@@ -18,28 +18,28 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry for edges of `node`, for the numbers below `size`.
+    /// Creates a registry for edges of `node`, with the numbers below `size`.
     pub fn new(node: &'static str, size: usize) -> Registry {
         Registry { node, edges: (0..size).map(|_| AtomicU8::new(NOBODY)).collect() }
     }
 
-    /// From now on, packets with this number go to the node `to`. The registry's own node must have been added.
+    /// Sends packets with this number to the node `to`. The registry's own node must already be in the graph.
     ///
     /// # Errors
-    /// When there is no such number, or it is taken; when the registry's node is not there, or has no room for another
-    /// edge.
+    /// If the number is out of range or already taken, the registry's node does not exist, or it has no room for
+    /// another edge.
     pub fn register(&self, b: &mut Builder, number: u16, to: &str) -> Result<(), GraphError> {
         let node = self.node;
         let Some(slot) = self.edges.get(usize::from(number)) else {
             return Err(GraphError(format!(
-                "\"{to}\" is registered at \"{node}\" for {number}, which is too large"
+                "cannot register \"{to}\" at \"{node}\": {number} is too large"
             )));
         };
         match slot.load(Ordering::Relaxed) {
             NOBODY => {}
-            KEPT => return Err(GraphError(format!("\"{node}\" takes {number} itself, and \"{to}\" cannot"))),
+            KEPT => return Err(GraphError(format!("cannot register \"{to}\": \"{node}\" handles {number} itself"))),
             _ => {
-                let message = format!("\"{to}\" is the second node at \"{node}\" for {number}");
+                let message = format!("cannot register \"{to}\" at \"{node}\": {number} already has a node");
                 return Err(GraphError(message));
             }
         }
@@ -47,14 +47,14 @@ impl Registry {
         Ok(())
     }
 
-    /// Keeps a number for the registry's own node: nobody can register for it.
+    /// Reserves a number for the registry's own node; no other node can register for it.
     pub fn keep(&self, number: u16) {
         if let Some(slot) = self.edges.get(usize::from(number)) {
             slot.store(KEPT, Ordering::Relaxed);
         }
     }
 
-    /// The edge for this number.
+    /// Returns the edge for this number, if a node registered for it.
     #[inline(always)]
     pub fn get(&self, number: u16) -> Option<EdgeId> {
         let raw = self.edges.get(usize::from(number))?.load(Ordering::Relaxed);

@@ -1,8 +1,9 @@
-//! Settings that features attach to interfaces: one typed value an interface, which workers read, features of arcs that are on
-//! as the value says, and what the feature counts by interface.
+//! Per-interface settings of features: one typed value per interface, which workers read. The value also switches
+//! features of arcs on and off. The feature's counters per interface belong to the setting.
 //!
-//! A feature declares its setting while the graph is built ([`Hooks::setting`](crate::router::Hooks::setting)); from then on the
-//! router sets it, undoes what failed, clears it with its interface, and counts. Nothing else knows of it.
+//! A feature declares its setting while the graph is built ([`Hooks::setting`](crate::router::Hooks::setting)). The
+//! router then sets it, rolls back failed changes, clears it with its interface and reads its counters. No other code
+//! depends on it.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -15,37 +16,37 @@ use infra::quiesce::Domain;
 
 use crate::tables::MAX_INTERFACES;
 
-/// Whether a feature of an arc is on.
+/// The state of one feature in an arc: on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The arc.
     pub arc: &'static str,
     /// The feature.
     pub feature: &'static str,
-    /// Whether it is on.
+    /// True if the feature is on.
     pub on: bool,
 }
 
-/// What a feature wants to know of each interface. The default is what an interface has that nobody said anything of.
+/// A feature's setting for one interface. The default applies to an interface where the setting was never set.
 pub trait Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
-    /// What the feature counts by interface: a [`CounterSet`].
+    /// The feature's counters per interface: a [`CounterSet`].
     type Counts: Counts;
-    /// The name of these counters.
+    /// The name of the counters.
     const COUNTED: &'static str;
 
-    /// All features of arcs that any value switches, and whether they are on with this one.
+    /// Returns every feature that some value of this setting switches, with its state for this value.
     fn switches(&self) -> Vec<Switch>;
 }
 
-/// Counters by interface, whatever they count.
+/// Counters per interface.
 pub trait Counts: Clone + Send + Sync + 'static {
-    /// Counters for indexes below `capacity`.
+    /// Creates counters for indexes below `capacity`.
     fn new(name: &str, capacity: u32) -> Self;
-    /// Starts those of an index anew.
+    /// Clears the counters of an index.
     fn clear(&self, index: u32);
-    /// What was ever counted at an index, whatever was cleared.
+    /// Returns the totals of an index, unaffected by clears.
     fn totals(&self, index: u32) -> Vec<u64>;
-    /// What was counted at an index since that was cleared.
+    /// Returns the counts of an index since its last clear.
     fn since_clear(&self, index: u32) -> Vec<u64>;
 }
 
@@ -67,11 +68,11 @@ impl<const N: usize> Counts for CounterSet<N> {
     }
 }
 
-/// What nodes have of a setting. Cheap to clone.
+/// The workers' side of a setting. Cheap to clone.
 pub struct Attached<T: Setting> {
-    /// The values by interface. Where there is none, it is the default.
+    /// The values by interface. Without an entry, the default applies.
     pub values: SlotReader<T>,
-    /// What is counted by interface.
+    /// The counters by interface.
     pub counts: T::Counts,
 }
 
@@ -88,15 +89,15 @@ pub(crate) struct Column<T: Setting> {
 }
 
 impl<T: Setting> Column<T> {
-    /// The value of an interface.
+    /// Returns the value of an interface.
     pub(crate) fn get(&self, index: u32) -> T {
         self.writer.get(index).cloned().unwrap_or_default()
     }
 
-    /// Has workers see another value.
+    /// Sets the value of an interface, which workers see at once.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// If there is no memory for the value.
     pub(crate) fn put(&mut self, index: u32, value: T) -> Result<(), String> {
         if value == T::default() {
             self.writer.remove(index);
@@ -106,7 +107,7 @@ impl<T: Setting> Column<T> {
     }
 }
 
-/// What all settings have in common.
+/// The operations common to all settings.
 trait AnyColumn: Any {
     fn clear_counts(&self, index: u32);
     fn totals(&self, index: u32) -> Vec<u64>;
@@ -127,7 +128,7 @@ impl<T: Setting> AnyColumn for Column<T> {
     }
 }
 
-/// What settings had counted of an interface, by setting.
+/// The totals of an interface by setting, at the time when it was made.
 pub(crate) type Totals = HashMap<TypeId, Vec<u64>>;
 
 /// The settings of all features.
@@ -141,10 +142,10 @@ impl Settings {
         Settings { domain: domain.clone(), columns: HashMap::new() }
     }
 
-    /// Declares a setting, if it is not declared; gives what nodes have of it.
+    /// Declares a setting unless it is declared already. Returns the handle for nodes.
     ///
     /// # Errors
-    /// When the address space for it is not to be had.
+    /// If its address space cannot be reserved.
     pub(crate) fn declare<T: Setting>(&mut self) -> io::Result<Attached<T>> {
         if let Some(column) = self.column::<T>() {
             return Ok(column.attached.clone());
@@ -155,7 +156,7 @@ impl Settings {
         Ok(attached)
     }
 
-    /// What nodes have of a setting, if a feature declared it.
+    /// Returns the handle of a setting for nodes, if a feature declared it.
     pub(crate) fn attached<T: Setting>(&self) -> Option<&Attached<T>> {
         self.column().map(|column| &column.attached)
     }
@@ -170,17 +171,17 @@ impl Settings {
         column.downcast_mut()
     }
 
-    /// Starts the counters of an interface anew.
+    /// Clears the counters of an interface.
     pub(crate) fn clear_counts(&self, index: u32) {
         self.columns.values().for_each(|column| column.clear_counts(index));
     }
 
-    /// What was ever counted at an index.
+    /// Returns the totals of an index, unaffected by clears.
     pub(crate) fn totals(&self, index: u32) -> Totals {
         self.columns.iter().map(|(id, column)| (*id, column.totals(index))).collect()
     }
 
-    /// An interface is gone: all its settings are the defaults.
+    /// Resets all settings of a removed interface to their defaults.
     pub(crate) fn forget(&mut self, index: u32) {
         self.columns.values_mut().for_each(|column| column.forget(index));
     }
@@ -195,7 +196,7 @@ mod tests {
     use crate::router::{Hooks, Parts, Router, Sizes};
     use crate::testing;
 
-    /// Has a feature on where it is odd, and one that nobody has where it is above 9.
+    /// Switches a known feature on if the level is odd, and an unknown one if it is above 9.
     #[derive(Clone, Debug, Default, PartialEq)]
     struct Level(u32);
 
@@ -238,7 +239,7 @@ mod tests {
         for (level, on) in [(1, true), (3, true), (2, false), (0, false)] {
             r.set(0, Level(level)).unwrap();
             assert_eq!((r.setting::<Level>(0), is_on(&r)), (Level(level), on));
-            assert_eq!(seen(&r), (level > 0).then_some(Level(level)), "the default takes no room");
+            assert_eq!(seen(&r), (level > 0).then_some(Level(level)), "the default has no entry");
         }
     }
 
@@ -251,7 +252,7 @@ mod tests {
         assert!(r.set(7, Level(1)).unwrap_err().0.contains("no interface 7"));
         let (mut plain, _) = testing::router();
         plain.add_loopback("loop0", wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
-        assert!(plain.set(0, Level(1)).unwrap_err().0.contains("no feature of this router has"));
+        assert!(plain.set(0, Level(1)).unwrap_err().0.contains("no feature of this router declares the setting"));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What the nodes read: one handle a table, all of class A (one writer, the main thread) but for the fragments that wait.
+//! The tables that nodes read: one handle per table. All are class A (the main thread is the only writer), except the
+//! table of fragments awaiting reassembly.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,9 +15,9 @@ use crate::ip::{Forwarding, ForwardingWriters, UtcClock};
 use crate::neighbor::Budget;
 use crate::registry::Registry;
 
-/// Interfaces (devices, sub-interfaces, loopbacks) at most.
+/// Maximum number of interfaces (devices, sub-interfaces, loopbacks).
 pub const MAX_INTERFACES: u32 = 1 << 16;
-/// Adjacencies at most.
+/// Maximum number of adjacencies.
 pub const MAX_ADJACENCIES: u32 = 1 << 20;
 
 /// The workers' side of every table. Cheap to clone.
@@ -24,29 +25,29 @@ pub const MAX_ADJACENCIES: u32 = 1 << 20;
 pub struct Tables {
     /// Interfaces by index.
     pub interfaces: SlotReader<Interface>,
-    /// What interfaces count.
+    /// Counters of interfaces.
     pub counters: InterfaceCounters,
     /// Transmit queues by the index of the device's interface.
     pub ports: SlotReader<TxPort>,
-    /// Receive queues, and who polls them.
+    /// Receive queues, and the worker that polls each.
     pub placement: Placement,
-    /// Who takes frames of which Ethernet type; the node finds the packet behind the Ethernet header, with its VRF.
+    /// The node for each EtherType. It gets packets that begin after the Ethernet header, with their VRF set.
     pub ethertypes: Registry,
-    /// Who takes what comes in by interfaces that are not routed, by mode.
+    /// The node for frames from interfaces that are not routed, by mode.
     pub(crate) port_modes: Registry,
-    /// Who takes what leaves by interfaces of features, by kind.
+    /// The node for frames to interfaces of features, by kind.
     pub(crate) interface_kinds: Registry,
-    /// Which worker has the flows of which shard.
+    /// The worker of each shard of flows.
     pub shards: Reader<Shards>,
     /// Adjacencies by index.
     pub adjacencies: SlotReader<Adjacency>,
-    /// What adjacencies count.
+    /// Counters of adjacencies.
     pub adjacency_counters: AdjacencyCounters,
-    /// What forwards IPv4.
+    /// IPv4 forwarding tables.
     pub ip4: Forwarding<Ipv4Addr>,
-    /// What forwards IPv6.
+    /// IPv6 forwarding tables.
     pub ip6: Forwarding<Ipv6Addr>,
-    /// Universal time, for timestamp options.
+    /// UTC clock, for timestamp options.
     pub utc: UtcClock,
 }
 
@@ -66,10 +67,10 @@ pub struct Writers {
     pub shards: Writer<Shards>,
 }
 
-/// Makes the tables, all empty.
+/// Creates the tables, all empty.
 ///
 /// # Errors
-/// When the address space for them is not to be had.
+/// If the address space for them cannot be reserved.
 pub fn tables(domain: &Domain) -> io::Result<(Writers, Tables)> {
     let (interfaces_w, interfaces) = slots(domain, MAX_INTERFACES)?;
     let (ports_w, ports) = slots(domain, MAX_INTERFACES)?;

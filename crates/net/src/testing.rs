@@ -1,4 +1,4 @@
-//! What the tests of several features share.
+//! Helpers shared by the tests of several features.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ use crate::router::{Hooks, Parts, Router, Sizes};
 use crate::setting::Setting;
 use crate::tables::{Tables, Writers, tables};
 
-/// The plain form of the internet checksum (RFC 1071 section 4.1): 0 for data that carries its own.
+/// Returns the internet checksum in its plain form (RFC 1071 section 4.1): 0 for data with a valid checksum.
 pub fn checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {
@@ -28,7 +28,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The checksum of TCP or UDP over IPv4 by the plain form.
+/// Returns the TCP or UDP checksum over IPv4, in its plain form.
 pub fn transport_checksum(l3: &[u8]) -> u16 {
     let header = usize::from(l3[0] & 15) * 4;
     let l4 = &l3[header..];
@@ -41,7 +41,7 @@ pub fn transport_checksum(l3: &[u8]) -> u16 {
 
 /// Tables with the interfaces and addresses that nodes under test read.
 pub struct Bench {
-    /// Tables are read within its sections.
+    /// The domain in whose sections the tables are read.
     pub domain: Domain,
     /// The main thread's side of the tables.
     pub writers: Writers,
@@ -60,12 +60,12 @@ impl Default for Bench {
 }
 
 impl Bench {
-    /// Empty tables.
+    /// Creates empty tables.
     pub fn new() -> Bench {
         Bench::default()
     }
 
-    /// Adds an interface, with an address on a /24.
+    /// Adds an interface, with an address in a /24.
     pub fn interface(&mut self, fib: u16, ip4: Option<Ipv4Addr>) -> u32 {
         self.interface_with(fib, ip4.iter().map(|&address| Address::new(address, 24)).collect())
     }
@@ -89,54 +89,54 @@ impl Bench {
         index
     }
 
-    /// Says which addresses are the router's own.
+    /// Sets the router's own IPv4 addresses.
     pub fn own(&mut self, addresses: &[(u16, Ipv4Addr)]) {
         let all = addresses.iter().map(|(fib, address)| (*fib, Address { address: *address, len: 32 }));
         self.writers.ip4.own.set(all.fold(OwnAddresses::default(), |own, (fib, a)| own.with(fib, a, 0)));
     }
 
-    /// Says which IPv6 addresses are the router's own, on which interface.
+    /// Sets the router's own IPv6 addresses, each with its interface.
     pub fn own6(&mut self, addresses: &[(u16, Ipv6Addr, u32)]) {
         let all = addresses.iter().map(|&(fib, address, on)| (fib, Address { address, len: 64 }, on));
         self.writers.ip6.own.set(all.fold(OwnAddresses::default(), |own, (fib, a, on)| own.with(fib, a, on)));
     }
 
-    /// Gives an interface a setting that a harness has.
+    /// Sets an interface's value of a setting that the harness declares.
     pub fn set<T: Setting>(&self, index: u32, value: T) {
         self.hooks.borrow_mut().settings.column_mut().unwrap().put(index, value).unwrap();
     }
 
-    /// What a feature of the harness keeps for the main thread.
+    /// Calls `with` on the state that a feature of the harness declared.
     pub fn state<T: Any + Send, R>(&self, with: impl FnOnce(&mut T) -> R) -> R {
         with(self.hooks.borrow_mut().state(|_| panic!("no feature declared it")).unwrap())
     }
 
-    /// What a setting's feature counted.
+    /// Returns the counters of a setting.
     pub fn counts<T: Setting>(&self) -> T::Counts {
         self.hooks.borrow_mut().setting::<T>().unwrap().counts
     }
 
-    /// A harness of what `install` adds.
+    /// Creates a harness with the nodes that `install` adds.
     pub fn harness(&self, install: impl FnOnce(&mut Builder, &Tables, &mut Hooks)) -> Harness {
         Harness::in_domain(&self.domain, |b| install(b, &self.tables, &mut self.hooks.borrow_mut()))
     }
 }
 
-/// Adds the nodes that take what is for the router.
+/// Adds the nodes for packets to the router itself.
 pub fn local_nodes(b: &mut Builder, t: &Tables) {
     let (for4, for6) = (t.clone(), t.clone());
     b.frame(move |_| Ok(Ip4Local::new(&for4)));
     b.frame(move |_| Ok(Ip6Local::new(&for6)));
 }
 
-/// A router with one worker, which is turned by hand.
+/// Builds a router with one worker, which the test turns by hand.
 pub fn router() -> (Router, Worker) {
     let Parts { router, mut workers } =
         Router::build(crate::install, &Sizes { buffers: 1024, workers: 1 }).unwrap();
     (router, workers.remove(0))
 }
 
-/// One turn of a worker.
+/// Runs one turn of a worker.
 pub fn turn(router: &Router, worker: &mut Worker) {
     let mut participant = router.participant();
     let section = participant.enter();
@@ -146,19 +146,19 @@ pub fn turn(router: &Router, worker: &mut Worker) {
 #[cfg(test)]
 pub(crate) use toy::{TOY, install_toy};
 
-/// A feature for tests of what features can.
+/// A feature for tests of feature arcs.
 #[cfg(test)]
 mod toy {
     use buf::Packet;
     use graph::{Builder, Cx, PacketNode, Verdict, edges, reasons};
 
-    /// The feature, which lets no packet of the arc `ip4-unicast` pass.
+    /// The feature's name. It drops every packet of the arc `ip4-unicast`.
     pub(crate) const TOY: &str = "toy";
 
     struct Toy;
 
     edges! { pub enum Next { Continue = "next-feature" } }
-    reasons! { pub enum Reason { Kept = "toy", Info, "the toy lets no packet pass"; } }
+    reasons! { pub enum Reason { Kept = "toy", Info, "the toy feature drops every packet"; } }
 
     impl PacketNode for Toy {
         const NAME: &'static str = TOY;
@@ -170,7 +170,7 @@ mod toy {
         }
     }
 
-    /// Adds it.
+    /// Adds the node and registers the feature in its arc.
     pub(crate) fn install_toy(b: &mut Builder) {
         b.packet(|_| Ok(Toy));
         b.feature("ip4-unicast", TOY, &[], &[]);

@@ -1,4 +1,4 @@
-//! What the nodes add to a trace.
+//! Texts that nodes add to a trace.
 
 use std::fmt::Write;
 
@@ -6,22 +6,23 @@ use graph::trace::Entry;
 
 use crate::ip::Packets;
 
-/// A packet that begins with its Ethernet header where the node found it (or left it, if it wrote the header).
+/// Describes a packet that begins with its Ethernet header: as the node received it, or as it left if the node wrote
+/// the header.
 pub fn ethernet(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::line(e.bytes_before()));
 }
 
-/// A packet that begins with its IPv4 header.
+/// Describes a packet that begins with its IPv4 header.
 pub fn ip4(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::detail_ipv4(e.bytes_before()));
 }
 
-/// A packet that begins with its IPv6 header.
+/// Describes a packet that begins with its IPv6 header.
 pub fn ip6(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::detail_ipv6(e.bytes_before()));
 }
 
-/// A lookup: the table, and what it found.
+/// Describes a lookup: the VRF and the result.
 pub fn lookup<A: Packets>(e: &Entry, text: &mut String) {
     if let Some(s) = e.after {
         let _ = write!(text, "fib {} fwd-idx {}", s.fib, s.fwd);
@@ -33,7 +34,8 @@ pub fn lookup<A: Packets>(e: &Entry, text: &mut String) {
     A::TRACE(e, text);
 }
 
-/// A rewrite: the adjacency's interface, and the packet as it will be sent; as it came, if it goes elsewhere.
+/// Describes a rewrite: the adjacency's interface and the packet as it will be sent. A packet that takes another path
+/// is shown as received.
 pub fn rewrite<A: Packets>(e: &Entry, text: &mut String) {
     match (e.before, e.after) {
         (Some(before), Some(after)) if after.offset < before.offset => {

@@ -1,29 +1,30 @@
-//! Why the main thread has no use for a packet that a worker gave it.
+//! Reasons why the main thread does nothing with a packet that a worker punted.
 //!
-//! Every handler of punted packets returns one of these for a packet that changes nothing, so that none ends unseen. What is broken
-//! or found no room is dropped. What others rightly send, and this router needs not, is ignored: an event.
+//! Every punt handler returns one of these for a packet that changes nothing, so that every packet is counted. Broken
+//! packets, and those without room, are dropped. Valid messages that this router does not need are ignored, and counted
+//! as events.
 
 use graph::reasons;
 
 reasons! {
-    /// Why the main thread has no use for a packet.
+    /// Why the main thread does nothing with a packet.
     pub enum Unused {
-        Unexpected = "unexpected", Error, "a worker handed over a packet that no feature handles";
-        Malformed = "malformed", Error, "a message of ARP, Neighbor Discovery or Multicast Listener Discovery with a wrong length, address or option";
-        Gone = "interface-gone", Info, "the interface that the packet came in by went away meanwhile";
-        Busy = "worker-busy", Warn, "a worker did not take a packet from the main thread: its ring is full";
-        Full = "table-full", Warn, "the table of neighbors has no room for another entry";
-        Answers = "too-many-answers", Warn, "too many delayed answers wait to be sent";
-        OwnStation = "own-station", Info, counted, "another interface of this router on the same link sent the message";
-        OffLink = "off-link-sender", Info, counted, "the sender's address is on no network of the interface";
-        NotForUs = "not-for-us", Info, counted, "a request for an address that the router does not have on this interface";
-        NotAsked = "not-asked", Info, counted, "a station made itself known that this router did not ask for";
-        Static = "static-neighbor", Info, counted, "a message of a neighbor whose Ethernet address the operator has set";
-        NotOverriding = "not-overriding", Info, counted, "an advertisement of another Ethernet address that does not override the known one";
-        NoLinkAddress = "no-link-address", Info, counted, "a message that does not say which Ethernet address its sender has";
-        Tentative = "tentative-target", Info, counted, "a request for an address that this router does not use yet";
-        NotAdvertising = "not-advertising", Info, counted, "a host asked for routers where this router does not advertise itself";
-        NoGroup = "no-group", Info, counted, "a query for groups that the interface has not joined";
-        NoPing = "no-ping", Info, counted, "an echo reply that no ping waits for";
+        Unexpected = "unexpected", Error, "no feature handles this packet";
+        Malformed = "malformed", Error, "an ARP, Neighbor Discovery or MLD message has a wrong length, address or option";
+        Gone = "interface-gone", Info, "the packet's input interface was removed before the packet was handled";
+        Busy = "worker-busy", Warn, "the ring from the main thread to the worker is full";
+        Full = "table-full", Warn, "the neighbor table is full";
+        Answers = "too-many-answers", Warn, "too many delayed answers are pending";
+        OwnStation = "own-station", Info, counted, "the sender is another interface of this router on the same link";
+        OffLink = "off-link-sender", Info, counted, "the sender's address is not in a connected network of the interface";
+        NotForUs = "not-for-us", Info, counted, "the requested address is not an address of this router on this interface";
+        NotAsked = "not-asked", Info, counted, "an unsolicited announcement came from a neighbor that is not in the table";
+        Static = "static-neighbor", Info, counted, "the message is from a static neighbor, whose entry never changes";
+        NotOverriding = "not-overriding", Info, counted, "an advertisement with a different Ethernet address does not have the override flag";
+        NoLinkAddress = "no-link-address", Info, counted, "the message has no link-layer address option";
+        Tentative = "tentative-target", Info, counted, "the requested address is still tentative";
+        NotAdvertising = "not-advertising", Info, counted, "a router solicitation came in on an interface without router advertisements";
+        NoGroup = "no-group", Info, counted, "an MLD query is for groups that the interface has not joined";
+        NoPing = "no-ping", Info, counted, "no ping of this router waits for this echo reply";
     }
 }
