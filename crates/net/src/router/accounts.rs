@@ -1,4 +1,4 @@
-//! Where all packets came from, and where they ended.
+//! Accounting of all packets: their origins and their ends.
 
 use graph::stats::{MAIN_THREAD, NodeBooks};
 use graph::{INJECT, PuntReason};
@@ -7,35 +7,35 @@ use super::Router;
 use crate::handoff;
 use crate::interface::TX;
 
-/// Packets since the start, whatever was cleared:
+/// Packet counts since the start, unaffected by clears:
 ///
 /// received + injected + made = sent + dropped + consumed + handled + waiting
 ///
-/// Exact while no packet moves. What the main thread hands to a device past the graph is in none of the numbers.
+/// Exact while no packet moves. Excludes packets that the main thread hands to a device directly, outside the graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Packets that came in by devices.
+    /// Packets received from devices.
     pub received: u64,
     /// Packets that the main thread sent into the graph.
     pub injected: u64,
-    /// Packets that nodes made: reports, fragments, questions to the main thread.
+    /// Packets that nodes made: ICMP errors, fragments, requests to the main thread.
     pub made: u64,
     /// Packets that devices took.
     pub sent: u64,
     /// Packets that nodes dropped, each for a reason.
     pub dropped: u64,
-    /// Packets that nodes had done with: ignored, cut into others, put together with others, messages of the main thread.
+    /// Packets that ended in nodes: ignored, cut into others, merged with others, messages of the main thread.
     pub consumed: u64,
-    /// Punted packets that the main thread had done with.
+    /// Punted packets that the main thread has handled.
     pub handled: u64,
-    /// Of those, packets that the main thread dropped, each for a reason.
+    /// The part of `handled` that the main thread dropped, each for a reason.
     pub handled_dropped: u64,
-    /// Packets that wait: for next hops, for other fragments, for the main thread, on the way from worker to worker.
+    /// Packets waiting: for next hops, for other fragments, for the main thread, or between workers.
     pub waiting: i64,
 }
 
 impl Accounts {
-    /// Packets that came from somewhere and ended nowhere, or the other way round: 0 while no packet moves.
+    /// Returns the packets without an end, or, if negative, without an origin. 0 while no packet moves.
     pub fn unaccounted(&self) -> i64 {
         let came = self.received + self.injected + self.made;
         let ended = self.sent + self.dropped + self.consumed + self.handled;
@@ -48,9 +48,9 @@ impl Accounts {
             INJECT => self.injected += node.packets,
             handoff::INPUT => self.waiting -= node.packets as i64,
             _ if node.input => self.received += node.packets,
-            // What a device does with buffers is its driver's affair.
+            // Buffers inside a device are up to its driver.
             TX => self.sent += node.packets.saturating_sub(node.dropped),
-            // Dropped packets end here, and were counted by their reasons.
+            // Dropped packets end here. Their reasons counted them already.
             graph::DROPPED => {}
             _ => {
                 self.made += node.made;
@@ -61,11 +61,11 @@ impl Accounts {
     }
 }
 
-/// Packets that waited on a worker that went: they wait on another one, and were counted once.
+/// Packets that waited on a retired worker and moved to another one, so that they are counted once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rehomed {
     sent: u64,
-    /// Dropped by the main thread, since that one was busy.
+    /// Dropped by the main thread, because the other worker was busy.
     dropped: u64,
 }
 
@@ -76,7 +76,7 @@ impl Rehomed {
 }
 
 impl Router {
-    /// Where all packets came from, and where they ended.
+    /// Returns the accounting of all packets.
     pub fn accounts(&self) -> Accounts {
         let stats = self.graph().stats();
         let reasons = 0..self.graph().punt_reasons().len() as u32;

@@ -1,4 +1,4 @@
-//! Addresses of interfaces, and the routes that follow from them.
+//! Interface addresses, and the routes derived from them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,10 +11,10 @@ use crate::ip::{Address, OwnAddresses, Path, Prefix, Source};
 use crate::nd::Standing;
 
 impl Router {
-    /// Gives an interface an address, and the router the routes that follow from it.
+    /// Adds an address to an interface, and the routes derived from it to the router.
     ///
     /// # Errors
-    /// When the address is no host's, or its network overlaps another interface's in the same VRF.
+    /// If the address is not a host's, or its network overlaps another interface's in the same VRF.
     pub fn add_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
         let (fib, name) = (self.interface(index)?.fib, self.interface(index)?.name.clone());
         address.check()?;
@@ -24,7 +24,7 @@ impl Router {
         };
         if is_static {
             return Err(RouterError(format!(
-                "{} is the address of a static neighbour on {name}: forget that first",
+                "{} is the address of a static neighbour on {name}: remove the neighbour first",
                 address.address
             )));
         }
@@ -35,7 +35,7 @@ impl Router {
         if let Some(lender) = self.interface(index)?.unnumbered.and_then(|l| self.near.interfaces.get(l)) {
             let other = &lender.name;
             return Err(RouterError(format!(
-                "{name} uses the addresses of {other}: it is to have none of its own"
+                "{name} uses the addresses of {other} (unnumbered): it cannot have its own"
             )));
         }
         if !address.is_link_local() {
@@ -51,7 +51,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Connected networks of a VRF are apart, whatever interfaces they are on.
+    /// Checks that an address fits the connected networks of its VRF: they must not overlap, whatever interface they
+    /// are on.
     fn must_be_apart(&self, fib: u16, index: u32, address: Address) -> Result<(), RouterError> {
         let name = &self.interface(index)?.name;
         for other in self.near.interfaces.overlapping(fib, address.network()) {
@@ -62,7 +63,7 @@ impl Router {
                 let (mine, theirs) = (address.network(), a.network());
                 if other.index != index && (mine.covers(theirs) || theirs.covers(mine)) {
                     return Err(RouterError(format!(
-                        "{address} on {name} overlaps {a} on {}: connected networks must be apart",
+                        "{address} on {name} overlaps {a} on {}: connected networks must not overlap",
                         other.name
                     )));
                 }
@@ -71,10 +72,10 @@ impl Router {
         Ok(())
     }
 
-    /// Takes an address from an interface.
+    /// Removes an address from an interface.
     ///
     /// # Errors
-    /// When the interface has no such address.
+    /// If the interface has no such address.
     pub fn remove_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         if !info.addresses.contains(&address) {
@@ -82,7 +83,7 @@ impl Router {
         }
         let silent = !info.ip6 && info.addresses.iter().all(|a| a.address.is_ipv4() || *a == address);
         if silent {
-            // Without its last one it has nothing to say so from.
+            // Without its last address it has no source for the final advertisement.
             self.cease_advertising(&[index]);
         }
         self.near.interfaces.remove_address(index, address);
@@ -95,20 +96,20 @@ impl Router {
         })
     }
 
-    /// A change of addresses was refused half-way, and those that there were are there again: so is what follows from them.
+    /// Restores what depends on an interface's addresses, after a refused change of addresses was rolled back.
     fn goes_back(&mut self, index: u32, advertised: bool) {
         if let Err(e) = self.changed(index) {
-            tracing::error!("interface {index} after a change that was refused: {e}");
+            tracing::error!("interface {index}: rollback of a refused change failed: {e}");
         }
         if advertised {
             self.resume_advertising(&[index]);
         }
     }
 
-    /// Says whether IPv6 is spoken on an interface that has no IPv6 address but a link-local one.
+    /// Enables or disables IPv6 on an interface that has no IPv6 address except a link-local one.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// If there is no such interface.
     pub fn set_ip6(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         let (was, silent) = (info.ip6, !on && info.addresses.iter().all(|a| a.address.is_ipv4()));
@@ -123,8 +124,8 @@ impl Router {
         })
     }
 
-    /// Shows workers the router's own addresses, if they changed. Once a turn, not once an address: a set with thousands takes
-    /// about a millisecond to make.
+    /// Publishes the router's own addresses to the workers, if they changed. Once per turn, not per address: a set with
+    /// thousands of addresses takes about a millisecond to build.
     pub(super) fn publish_own(&mut self) {
         self.publish_own_of::<Ipv4Addr>();
         self.publish_own_of::<Ipv6Addr>();
@@ -135,13 +136,13 @@ impl Router {
         if std::mem::take(&mut side.own_changed) {
             side.own.set(near.interfaces.values().fold(OwnAddresses::default(), |own, i| {
                 let own = A::own(i).fold(own, |own, a| own.with(i.fib, a, i.index));
-                // What others say of those that are not used yet is for this router to hear.
+                // Workers must also punt messages of other stations about tentative addresses.
                 A::tentative(i).fold(own, |own, a| own.with_tentative(i.fib, a, i.index))
             }));
         }
     }
 
-    /// Makes the routes that follow from interface addresses what they should be.
+    /// Updates the routes derived from an interface's addresses.
     pub(super) fn sync_connected(&mut self, index: u32) -> Result<(), RouterError> {
         self.sync_connected_of::<Ipv4Addr>(index)?;
         self.sync_connected_of::<Ipv6Addr>(index)
@@ -171,8 +172,8 @@ impl Router {
     }
 }
 
-/// The routes that follow from the addresses of an interface which can be used. Two addresses may say the same of a prefix, or
-/// one that the other's network ends there: what comes first counts.
+/// Returns the routes derived from the addresses of a usable interface. If two addresses yield the same prefix (the end
+/// of one's network may be the other), the first route counts.
 fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     let mut wanted: Vec<Connected<A>> = Vec::new();
     let mut want = |prefix, path| {
@@ -185,7 +186,7 @@ fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     let host = |address| Prefix::host(scoped(address));
     let most = A::Bits::BITS;
     A::own(i).for_each(|a| want(host(a.address), Path::Local));
-    // What is not used yet is asked for by nobody else either.
+    // Drop packets to a tentative address: the router must not resolve it as a neighbour's.
     A::tentative(i).for_each(|a| want(host(a), Path::Drop));
     for a in all.iter().filter(|a| a.len < most && i.kind != Kind::Loopback) {
         want(Prefix::new(scoped(a.address), a.len), i.attached::<A>());
@@ -201,7 +202,7 @@ fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
 }
 
 impl InterfaceInfo {
-    /// The path to all that is on its link: behind one from point to point whoever is there takes it.
+    /// Returns the path to its link: to the single peer on a point-to-point interface, otherwise to attached hosts.
     pub(super) fn attached<A: Routed>(&self) -> Path {
         match self.kind.is_point_to_point() {
             true => {
@@ -211,20 +212,20 @@ impl InterfaceInfo {
         }
     }
 
-    /// Whether it speaks IPv6: the operator says so, or it has an IPv6 address.
+    /// True if IPv6 is enabled: by the operator, or by an IPv6 address.
     pub fn speaks_ip6(&self) -> bool {
         self.ip6 || self.addresses.iter().any(|a| a.address.is_ipv6())
     }
 
-    /// Its link-local IPv6 address, if it speaks IPv6: one that it was given, or that which follows from its Ethernet address (RFC
-    /// 4291 appendix A).
+    /// Returns its link-local IPv6 address, if IPv6 is enabled: the configured one, or the one derived from its
+    /// Ethernet address (RFC 4291 appendix A).
     pub fn link_local(&self) -> Option<Ipv6Addr> {
         let given = self.addresses_of::<Ipv6Addr>().find(|a| Address::from(*a).is_link_local());
         let own = || Ipv6Addr::from_bits(wire::ipv6::link_local(self.mac));
         self.speaks_ip6().then(|| given.map_or_else(own, |a| a.address))
     }
 
-    /// Its IPv6 addresses, the link-local one included, whether it was given or not.
+    /// Returns its IPv6 addresses, including the link-local one, configured or derived.
     pub fn all_ip6(&self) -> Vec<Address<Ipv6Addr>> {
         let mut all: Vec<Address<Ipv6Addr>> = self.addresses_of().collect();
         let implied = self.link_local().filter(|l| all.iter().all(|a| a.address != *l));
@@ -232,23 +233,24 @@ impl InterfaceInfo {
         all
     }
 
-    /// How one of its IPv6 addresses stands; one of an interface without neighbours is nobody else's.
+    /// Returns the duplicate address detection state of one of its IPv6 addresses. On an interface without neighbours
+    /// every address is unique.
     pub fn standing(&self, address: Ipv6Addr) -> Option<Standing> {
         let alone = (!self.kind.has_neighbors()).then_some(Standing::Unique);
         alone.or_else(|| self.standing.get(&address).copied())
     }
 
-    /// Those of [`all_ip6`](Self::all_ip6) that nobody else has, as far as is known.
+    /// Returns those of [`all_ip6`](Self::all_ip6) that passed duplicate address detection.
     pub fn own_ip6(&self) -> impl Iterator<Item = Address<Ipv6Addr>> {
         self.all_ip6().into_iter().filter(|a| self.standing(a.address) == Some(Standing::Unique))
     }
 
-    /// Its link-local address, once it is in use.
+    /// Returns its link-local address, once that is in use.
     pub(super) fn usable_link_local(&self) -> Option<Ipv6Addr> {
         self.link_local().filter(|a| self.standing(*a) == Some(Standing::Unique))
     }
 
-    /// Whether a host on one of its networks can have this address.
+    /// True if a host on one of its networks can have this address.
     pub(super) fn on_link<A: Routed>(&self, address: A) -> bool {
         A::own(self).any(|a| a.prefix().contains(address) && !a.is_end(address))
     }

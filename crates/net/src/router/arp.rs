@@ -13,17 +13,17 @@ use crate::adjacency::ethernet;
 use crate::neighbor::{Action, Event};
 
 impl Router {
-    /// An ARP packet that concerns this router.
+    /// Handles an ARP packet that concerns this router.
     ///
     /// # Errors
-    /// Why there is no use for it.
+    /// Returns why the packet changes nothing.
     pub(crate) fn punted_arp(&mut self, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let interface = p.rx_if();
         let arp = *p.head::<ArpPacket>().ok_or(Unused::Malformed)?;
         let info = self.near.interfaces.get(interface).ok_or(Unused::Gone)?;
         let op = arp.check().map_err(|_| Unused::Malformed)?;
         let sender = (arp.sender_mac(), arp.sender_ip());
-        // Two interfaces of this router on one link hear each other: nothing to learn from that.
+        // Two interfaces of this router on one link hear each other. There is nothing to learn from that.
         if self.near.interfaces.values().any(|i| i.mac == sender.0) {
             return Err(Unused::OwnStation);
         }
@@ -38,7 +38,7 @@ impl Router {
         self.neighbor_heard(now, event)
     }
 
-    /// Sends what the protocol asks for.
+    /// Sends the packet that a neighbour action asks for.
     pub(super) fn send_arp_for(&mut self, action: &Action<Ipv4Addr>) {
         match *action {
             Action::Request((interface, target), to) => {
@@ -55,7 +55,7 @@ impl Router {
         }
     }
 
-    /// Sends an ARP packet out of an interface: to one station, or to all.
+    /// Sends an ARP packet out of an interface: to one station, or broadcast.
     fn send_arp(&mut self, interface: u32, to: Option<Mac>, packet: impl FnOnce(Mac) -> ArpPacket) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let header = ethernet(to.unwrap_or(Mac::BROADCAST), info.mac, info.tags, ethertype::ARP);

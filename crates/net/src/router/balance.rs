@@ -1,4 +1,4 @@
-//! Whether a worker has too much to do while another has time, and what then moves.
+//! Automatic balancing: moves queues and flows when one worker is overloaded while another has capacity.
 
 use std::sync::Arc;
 
@@ -8,43 +8,44 @@ use super::Router;
 use crate::handoff::{Shards, share_out};
 use crate::interface::{Attention, Handoff, RxSlot};
 
-/// How often it is looked whether a worker has too much to do, in nanoseconds.
+/// Time between two checks of the load, in nanoseconds.
 const LOOK: u64 = 100_000_000;
-/// A worker that is busy for more of its time than this has too much to do.
+/// A worker with a higher load is overloaded.
 const TOO_BUSY: f64 = 0.85;
-/// One that is busy for less can take more.
+/// A worker with a lower load has capacity.
 const HAS_TIME: f64 = 0.6;
-/// Looks in a row that find one worker too busy until flows are shared out, and that find all of them together with less than
-/// half of one's work until they no longer are. Where another worker has no queue at all, one look will do: the load has begun anew.
+/// Checks in a row before balancing: with one worker overloaded, until flows are spread; with a total load under one
+/// half, until they are gathered again. If a worker has no queue at all, one check is enough to spread: the load has
+/// just begun.
 const LOOKS: [u32; 2] = [2, 30];
 
-/// What is known of how busy the workers are.
+/// The load of the workers.
 #[derive(Default)]
 pub(super) struct Balance {
-    /// When it was last looked.
+    /// Time of the last check, in nanoseconds.
     looked: u64,
-    /// Nanoseconds busy and idle of each worker then.
+    /// Busy and idle nanoseconds of each worker at that time.
     times: Vec<(u64, u64)>,
-    /// The share of its time that each was busy between the last two looks.
+    /// The load of each worker between the last two checks, 0 to 1.
     loads: Vec<f64>,
-    /// Looks in a row that found too much work, and little.
+    /// Checks in a row with an overloaded worker, and with little load.
     found: [u32; 2],
     /// See [`Router::shards_chosen`].
     pub(super) shards_chosen: bool,
 }
 
 impl Router {
-    /// The share of its time that a worker was busy in the last tenth of a second or so, 0 to 1.
+    /// Returns a worker's load over about the last tenth of a second, 0 to 1.
     pub fn load(&self, worker: usize) -> Option<f64> {
         self.balance.loads.get(worker).copied()
     }
 
-    /// Whether the operator has said whose some shards are; the others are moved no more, either.
+    /// True if the operator assigned shards to workers; the router then moves no others, either.
     pub fn shards_chosen(&self) -> bool {
         self.balance.shards_chosen
     }
 
-    /// Looks now and then how busy the workers are, and moves flows when that pays.
+    /// Checks the load of the workers at intervals, and moves queues and flows if that helps.
     pub(super) fn balance(&mut self, now: u64) {
         let passed = now.saturating_sub(self.balance.looked);
         if passed < LOOK || !self.running {
@@ -64,12 +65,16 @@ impl Router {
         self.found(&loads);
     }
 
-    /// One look has found the workers so busy. Where one has too much to do and another no queue at all, the queues are shared out
-    /// among all at once: they were gathered. Where the other has time only, again and again, half of the queues
-    /// go there. If there is but one, the flows of that are shared out, if its device has too few queues; if they are
-    /// already, some of its shards go to the other. When all is quiet, no flows are shared out, and one worker has all queues: a
-    /// packet that comes alone wakes one worker, and not two, and what comes by two devices makes one vector of work. What the
-    /// operator has placed stays where it is.
+    /// Acts on the loads of one check.
+    ///
+    /// - One worker is overloaded, and another has no queue: all queues are spread over the workers at once.
+    /// - One worker is overloaded, and another has capacity, in several checks: half of the first one's queues move to
+    ///   the other. With a single queue, the flows of that queue are spread, if its device has fewer queues than there
+    ///   are workers. If they are already, some shards move.
+    /// - Little load: flows are not spread, and one worker gets all queues. A single packet then wakes one worker, not
+    ///   two, and packets of two devices make one vector.
+    ///
+    /// Queues that the operator placed never move.
     pub(super) fn found(&mut self, loads: &[f64]) {
         if loads.len() != self.ports.len() || loads.len() < 2 {
             self.balance.found = [0, 0];
@@ -108,16 +113,16 @@ impl Router {
         if wished != now {
             let moved = wished.iter().zip(&now).any(|(wished, now)| wished.worker != now.worker);
             let what = match (spread, moved) {
-                (true, true) => "queues of the busiest worker are another's now",
-                (true, false) => "the flows of busy queues are shared out between the workers",
-                (false, true) => "there is little to do: one worker has all queues now",
-                (false, false) => "the flows of busy queues are no longer shared out between the workers",
+                (true, true) => "queues of the busiest worker moved to others",
+                (true, false) => "flows of busy queues are now spread over the workers",
+                (false, true) => "little load: all queues moved to one worker",
+                (false, false) => "flows of busy queues are no longer spread over the workers",
             };
             let shards = self.shards().clone();
             self.rearrange(&slots, wished, shards, what);
         } else if spread && wished.iter().any(|a| a.spread) && !self.balance.shards_chosen {
             let Some(shards) = self.shards().relieved(busiest, calmest) else { return };
-            self.rearrange(&slots, wished, shards, "some flows of the busiest worker are another's now");
+            self.rearrange(&slots, wished, shards, "some flows of the busiest worker moved to another");
         }
     }
 
@@ -125,26 +130,27 @@ impl Router {
         match self.arrange(slots, wished, shards) {
             Ok(()) => {
                 let time = self.stood_still().as_micros();
-                tracing::info!(event = "workers", "{what}; the queues concerned stood still for {time} µs");
+                tracing::info!(event = "workers", "{what}; queues were paused for {time} µs");
             }
-            Err(e) => tracing::warn!(event = "workers", "flows cannot be shared out anew: {e}"),
+            Err(e) => tracing::warn!(event = "workers", "balancing failed: {e}"),
         }
     }
 }
 
-/// The worker that has most to do, and the one that has most time; `loads` is not empty.
+/// Returns the workers with the highest and the lowest load; `loads` is not empty.
 fn extremes(loads: &[f64]) -> (usize, usize) {
     let by_load = |a: &usize, b: &usize| loads[*a].total_cmp(&loads[*b]);
     let all = || 0..loads.len();
     (all().max_by(by_load).unwrap_or(0), all().min_by(by_load).unwrap_or(0))
 }
 
-/// Whether a queue's worker is for the router to choose. One that is polled without end costs its worker a core wherever that is.
+/// True if the router may move a queue. A queue in polling mode costs its worker a core anyway, so it stays.
 fn movable(a: &Attention) -> bool {
     !a.chosen && a.mode != RxMode::Polling
 }
 
-/// The queues shared out among all workers; `None` unless the busiest has several that can move, and another worker none at all.
+/// Returns the queues spread over all workers; `None` unless the busiest has several movable queues, and another worker
+/// has none.
 fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<Attention>> {
     let idle = (0..workers).any(|worker| now.iter().all(|a| a.worker != worker));
     let several = now.iter().filter(|a| a.worker == busiest && movable(a)).count() > 1;
@@ -154,12 +160,12 @@ fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<At
     (idle && several).then(|| now.iter().zip(shared).map(place).collect())
 }
 
-/// The queues with every second one of the busiest worker's given to the one that has most time; `None` where it has no two, of
-/// which one can move.
+/// Returns the queues with half of the busiest worker's movable ones given to the calmest. `None` if it has no queue to
+/// give away.
 pub(super) fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
     let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
     let some: Vec<usize> = own.iter().copied().filter(|at| movable(&now[*at])).collect();
-    // One stays, so that it does not run out of them.
+    // The busiest worker keeps one queue at least.
     let stays = usize::from(some.len() == own.len());
     let some: Vec<usize> = some.into_iter().skip(stays).step_by(2).collect();
     let mut placed = now.to_vec();
@@ -167,7 +173,7 @@ pub(super) fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Optio
     (!some.is_empty()).then_some(placed)
 }
 
-/// All queues given to the worker that has most of them; `None` where it has them.
+/// Returns all movable queues given to the worker with the most queues; `None` if it has them already.
 fn gathered(now: &[Attention], workers: usize) -> Option<Vec<Attention>> {
     let has = |worker: &usize| now.iter().filter(|a| a.worker == *worker).count();
     let home = (0..workers).rev().max_by_key(has)?;

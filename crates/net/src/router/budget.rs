@@ -1,11 +1,12 @@
-//! How much memory routes may take: at the limit a new one is refused, and the router goes on with those that it has.
+//! The memory budget of routes. At the limit new routes are refused; existing routes stay.
 //!
-//! What they take is counted anew after so many additions as should not exceed the rest of the budget, so that an addition costs no
-//! more than a comparison most of the time. Tables grow by pieces, the last of which may go beyond it. What the machine and the
-//! control groups still give is looked at as often, for the kernel would promise more, and kill the router when the promise is due.
+//! Memory use is counted again only after as many additions as should still fit, so most additions cost one comparison.
+//! Tables grow in pieces, and the last piece may exceed the budget. The free memory of the machine and its control
+//! groups is checked as often: the kernel promises more than there is, and kills the router when the memory is used.
 //!
-//! Tables keep the memory of routes that went, for those that come. A budget that is used up therefore still lets in as many routes as
-//! have gone since the memory last grew by much; where it does so again, they are not like the ones that went, and no more come in.
+//! Tables keep the memory of removed routes for new ones. So a full budget still admits as many routes as were removed
+//! since memory last grew by [`MUCH`]. If memory then grows by that much again, the new routes are not like the removed
+//! ones, and no more are admitted.
 
 use infra::lpm::Address as _;
 use infra::mem::{Room, Watch};
@@ -13,41 +14,41 @@ use infra::mem::{Room, Watch};
 use super::side::Side;
 use super::{Routed, Router, RouterError};
 
-/// Without a setting, routes may take one part in so many of the memory that is free when the router is made.
+/// Without a setting, the limit is one part in this many of the memory free when the router is made.
 const SHARE: u64 = 2;
-/// The most that one route may take, in bytes: the first host route of a /24 has 256 entries of its own in the lookup table, and
-/// the maps of prefixes double their size when they are full.
+/// The most that one route may take, in bytes. The first host route of a /24 has 256 entries of its own in the lookup
+/// table, and the maps of prefixes double in size when full.
 const ROUTE: u64 = 4096;
-/// Bytes that the configuration keeps for a route: its object, its key, its share of the tree's nodes. One byte for each bit of the
-/// address comes on top. Measured by the growth of the process with 300,000 routes of each family.
+/// Bytes that the configuration keeps per route: object, key and share of the tree's nodes, without one byte per
+/// address bit. Measured as the growth of the process with 300,000 routes of each family.
 const CONFIGURED: u64 = 112;
-/// Bytes that the configuration keeps for each path of a route.
+/// Bytes that the configuration keeps per path of a route.
 const CONFIGURED_WAY: u64 = 88;
-/// Paths of a route that [`ROUTE`] bytes cover.
+/// Paths per route that [`ROUTE`] bytes cover.
 const WAYS: u64 = 8;
-/// Additions between two counts, at most.
+/// Maximum number of additions between two counts.
 const INTERVAL: u64 = 4096;
-/// The same, of those that should find the memory of others: were they larger than these, so many would take a MiB.
+/// The same for routes that should reuse memory: even if they do not, that many take one MiB at most.
 const REUSED: u64 = 256;
-/// Bytes by which memory may grow by routes that nearly find that of others.
+/// Slack in bytes for routes that almost fit into memory already allocated.
 const MUCH: u64 = REUSED * ROUTE;
 
-/// The budget.
+/// The memory budget of routes.
 pub(super) struct Budget {
     limit: u64,
-    /// What routes took when it was last counted.
+    /// Bytes in use at the last count.
     used: u64,
-    /// For how many there is memory: the most that there were since it last grew by much.
+    /// Routes that fit in the memory held: the most there were since memory last grew by [`MUCH`].
     held: u64,
-    /// What it was then.
+    /// Bytes in use at that time.
     grown: u64,
-    /// Additions until it is counted again.
+    /// Additions left until the next count.
     left: u64,
-    /// Routes that were refused at the limit.
+    /// Routes refused at the limit.
     refused: u64,
-    /// Routes and tables for which there was no memory, whatever the limit is.
+    /// Routes and tables refused for lack of memory, whatever the limit.
     no_memory: u64,
-    /// The memory that is free, whatever the limit is.
+    /// Watches the free memory.
     watch: Watch,
 }
 
@@ -68,8 +69,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Admits one more route with `ways` paths, if the limit and the free memory allow it. `count` gives the bytes and the number of all
-    /// routes, `room` the free memory.
+    /// Admits one more route with `ways` paths, if the limit and the free memory allow it. `count` returns the bytes
+    /// and the number of all routes, `room` the free memory.
     fn admit(
         &mut self,
         ways: usize,
@@ -84,7 +85,7 @@ impl Budget {
             (self.used, self.held) = (used, self.held.max(routes));
             let more = match self.limit.saturating_sub(used) / ROUTE {
                 0 => {
-                    // The limit is what refuses now.
+                    // The limit is now the reason to refuse.
                     self.watch.forget();
                     0
                 }
@@ -103,13 +104,13 @@ impl Budget {
         admitted
     }
 
-    /// Counts a route or a table that was admitted, and for which the memory then lacked.
+    /// Counts a route or table that was admitted, but whose memory allocation failed.
     pub fn count_no_memory(&mut self) {
         self.no_memory += 1;
     }
 }
 
-/// The memory that the routes of a family take, in bytes, with what the configuration keeps of them, and how many prefixes have some.
+/// Returns the memory of a family's routes in bytes, including their configuration, and the number of routes.
 fn usage_of<A: Routed>(side: &Side<A>) -> (u64, u64) {
     let routes = &side.routes;
     let (count, ways) = (routes.count_total() as u64, routes.ways_total() as u64);
@@ -121,7 +122,7 @@ fn usage_of<A: Routed>(side: &Side<A>) -> (u64, u64) {
     )
 }
 
-/// The same of both families.
+/// Returns the sums over both families.
 fn usage(of: [(u64, u64); 2]) -> (u64, u64) {
     (of[0].0 + of[1].0, of[0].1 + of[1].1)
 }
@@ -130,7 +131,7 @@ impl Router {
     /// Admits one more route with `ways` paths.
     ///
     /// # Errors
-    /// When the budget is used up.
+    /// If the budget is used up, or free memory is low.
     pub(super) fn admit_route(&mut self, ways: usize) -> Result<(), RouterError> {
         let Router { ip4, ip6, budget, .. } = self;
         let count = || usage([usage_of(ip4), usage_of(ip6)]);
@@ -142,19 +143,19 @@ impl Router {
         }
         let mib = |bytes: u64| bytes >> 20;
         Err(RouterError(format!(
-            "no room for another route: the routes take {} MiB, and may take {}: remove some, or raise the limit",
+            "no room for another route: the routes take {} MiB of {} MiB allowed: remove some, or raise the limit",
             mib(budget.used),
             mib(budget.limit)
         )))
     }
 
-    /// Sets how much memory routes may take, in bytes. What is there already stays.
+    /// Sets the memory limit of routes, in bytes. Existing routes stay.
     pub fn set_route_memory(&mut self, limit: u64) {
         self.budget.limit = limit;
         self.budget.left = 0;
     }
 
-    /// How much memory routes may take and take now, in bytes, and how many were refused.
+    /// Returns the memory limit and use of routes, in bytes, and the number of routes refused.
     pub fn route_memory(&self) -> RouteMemory {
         let (used, _) = usage([usage_of(&self.ip4), usage_of(&self.ip6)]);
         RouteMemory {
@@ -166,16 +167,16 @@ impl Router {
     }
 }
 
-/// The memory of routes.
+/// The memory use of routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteMemory {
-    /// The most that they may take, in bytes.
+    /// The limit, in bytes.
     pub limit: u64,
-    /// What they take, in bytes: lookup tables, routes, and about what the configuration keeps of them.
+    /// Bytes in use: lookup tables, routes, and an estimate of their configuration.
     pub used: u64,
-    /// Routes that were refused since the start, since all together may take no more.
+    /// Routes refused since the start because of the limit.
     pub refused: u64,
-    /// Routes and tables for which the machine or a control group had no memory.
+    /// Routes and tables refused because the machine or a control group had no memory.
     pub no_memory: u64,
 }
 
@@ -211,13 +212,13 @@ mod tests {
         assert!(counted < 200, "{counted}");
         assert_eq!(budget.refused, 1);
         used -= 1 << 20;
-        assert!(budget.admit(1, || (used, routes), plenty), "what was freed is there for others");
+        assert!(budget.admit(1, || (used, routes), plenty), "freed memory admits other routes");
     }
 
     #[test]
     fn the_memory_of_routes_that_went_is_there_for_others() {
         let mut budget = Budget { limit: 8 << 20, ..Budget::default() };
-        // Tables that never give memory back, and have it for so many routes.
+        // Tables that never free memory, and reuse it for as many routes.
         let (mut held, mut routes) = (0u64, 0u64);
         let mut add = |routes: &mut u64, bytes: u64| {
             let admitted = budget.admit(1, || (held * 512, *routes), plenty);
@@ -235,13 +236,13 @@ mod tests {
             while add(&mut routes, 512) {}
             assert_eq!(routes, full, "with {left} left");
         }
-        // Others that take eight times as much come in until their growth is seen.
+        // Routes eight times as large are admitted until their growth is counted.
         routes = 0;
         while add(&mut routes, 4096) {}
         assert!(routes < full && routes * 4096 <= (8 << 20) + MUCH + (REUSED + 1) * ROUTE, "{routes}");
     }
 
-    /// Whatever the limit is: else the kernel kills the router.
+    /// Independent of the limit: otherwise the kernel kills the router.
     #[test]
     fn without_memory_no_route_comes_in_until_there_is_some_again() {
         const SPARE: u64 = 32 << 20;
@@ -259,7 +260,7 @@ mod tests {
         let all = 256 << 20;
         while add(all, &mut used) {}
         assert!((all - SPARE - ROUTE..=all - SPARE).contains(&used), "{used}");
-        // Of those that come at once only the first looks.
+        // Of many attempts at once, only the first checks the memory.
         for _ in 0..1000 {
             assert!(!add(all, &mut used));
         }
@@ -268,7 +269,7 @@ mod tests {
         assert!(looked < 100, "{looked}");
     }
 
-    /// Else the operator looks for memory where the limit is too low.
+    /// Otherwise the operator looks for memory although the limit is too low.
     #[test]
     fn a_refusal_at_the_limit_is_none_for_want_of_memory() {
         let mut budget = Budget { limit: u64::MAX, ..Budget::default() };

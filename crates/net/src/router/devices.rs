@@ -1,4 +1,4 @@
-//! Devices: queues that come and go, with interfaces that stay.
+//! Devices: queues come and go, while their interfaces stay.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ impl Router {
     /// Adds an interface for a device, down and without addresses. Its queues are spread over the workers.
     ///
     /// # Errors
-    /// When the name is taken, or there is no room.
+    /// If the name is taken, the device has no transmit queue, or there is no room.
     pub fn add_device(&mut self, name: &str, device: Device) -> Result<u32, RouterError> {
         let initial = (Mac(device.mac), device.mtu);
         let index = self.new_interface(name, Kind::Device, initial, None)?;
@@ -29,21 +29,22 @@ impl Router {
         Ok(index)
     }
 
-    /// Adds an interface for a device that is absent, with the device's own address and MTU. The device can be
-    /// [attached](Router::attach_device) when it is there.
+    /// Adds an interface for an absent device, with the device's own address and MTU. The device can be
+    /// [attached](Router::attach_device) when it appears.
     ///
     /// # Errors
-    /// When the name is taken, or there is no room.
+    /// If the name is taken, or there is no room.
     pub fn add_absent_device(&mut self, name: &str, mac: Mac, mtu: u16) -> Result<u32, RouterError> {
         let index = self.new_interface(name, Kind::Device, (mac, mtu), None)?;
         self.near.publish(index)?;
         Ok(index)
     }
 
-    /// Says what the own address and MTU are of the device that an interface waits for, where nobody knew when it was added.
+    /// Sets the device's own address and MTU for an interface that waits for its device, if they were unknown when it
+    /// was added.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// If there is no such interface.
     pub fn set_initial(&mut self, index: u32, mac: Mac, mtu: u16) -> Result<(), RouterError> {
         self.info_mut(index)?.initial = (mac, mtu);
         Ok(())
@@ -74,29 +75,29 @@ impl Router {
         Ok(())
     }
 
-    /// Lets go of a device that vanished, so that it can be opened again when it is back. The interface stays, without
-    /// a device and its routes.
+    /// Releases a device that vanished, so that it can be opened again when it is back. The interface stays, without
+    /// its device and routes.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// If there is no such interface.
     pub fn detach_device(&mut self, index: u32) -> Result<(), RouterError> {
         self.release_device(index)?;
         self.changed(index)
     }
 
-    /// Lets go of a device whose place another one takes at once. The interface keeps its routes and neighbours meanwhile, and packets
-    /// that would leave by it are dropped; if there is no other device after all, it has to be [detached](Router::detach_device).
+    /// Releases a device that another one replaces at once. The interface keeps its routes and neighbours meanwhile;
+    /// packets to it are dropped. If no other device follows, [detach](Router::detach_device) the interface.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// If there is no such interface.
     pub fn release_device(&mut self, index: u32) -> Result<(), RouterError> {
         self.info_mut(index)?.device = None;
         self.disconnect(index);
         Ok(())
     }
 
-    /// Takes the queues of a device from the workers, and closes them when none can be using them any more. To close one can take
-    /// the kernel tens of milliseconds, which are this thread's: workers go on with the queues of other devices.
+    /// Takes the queues of a device from the workers, and closes them once no worker can use them. Closing a queue can
+    /// take the kernel tens of milliseconds. Only the main thread waits; workers go on with other devices.
     pub(super) fn disconnect(&mut self, index: u32) {
         let until = Instant::now() + GRACE;
         let mut closing = Vec::new();
@@ -105,19 +106,20 @@ impl Router {
         self.tx_ports.remove(index);
         self.domain.synchronize(GRACE);
         self.domain.collect();
-        // A worker that sleeps keeps its queues until its next turn, and nobody else waits for that one.
+        // A sleeping worker keeps its queues until its next turn. The main thread need not wait for it longer than
+        // this.
         while self.running && closing.iter().any(|s| Arc::strong_count(s) > 1) && Instant::now() < until {
             std::thread::yield_now();
         }
     }
 
-    /// Gives an interface without a device one, and sets it as the interface is.
+    /// Attaches a device to an interface without one, and applies the interface's configuration to it.
     ///
     /// # Errors
-    /// When the device cannot be set so; the interface then stays without a device.
+    /// If the device refuses a setting; the interface then stays without a device.
     pub fn attach_device(&mut self, index: u32, mut device: Device) -> Result<(), RouterError> {
         let info = self.interface(index)?;
-        // An address that the operator did not set is the device's own, which may be another one now.
+        // An address not set by the operator is the device's own. The new device may have a different one.
         let own_mac = Mac(device.mac);
         let mac = info.own_mac.unwrap_or(own_mac);
         device.control.set_mac(mac.0).map_err(|e| refuses_mac(info, mac, &e))?;
@@ -131,8 +133,8 @@ impl Router {
         self.changed(index)
     }
 
-    /// Asks every device about its link. Gives the interfaces whose link changed, each with what it was and is;
-    /// those whose link came or went change their routes.
+    /// Reads the link of every device. Returns each interface whose link changed, with the old and the new link. If the
+    /// carrier came or went, the interface's routes follow.
     pub fn poll_links(&mut self) -> Vec<(u32, Link, Link)> {
         let mut changed = Vec::new();
         for i in self.near.interfaces.values_mut() {
@@ -145,20 +147,20 @@ impl Router {
             }
         }
         if !changed.is_empty() {
-            // Whoever is at the other end now may have rings of another depth.
+            // The new peer may have rings of another depth.
             self.tables.placement.ask_again();
         }
         for (index, was, is) in &changed {
             if was.is_up() != is.is_up()
                 && let Err(e) = self.changed(*index)
             {
-                tracing::error!("interface {index} after a change of its link: {e}");
+                tracing::error!("interface {index}: update after a link change failed: {e}");
             }
         }
         changed
     }
 
-    /// Wakes workers that sleep: something that they poll has changed.
+    /// Wakes sleeping workers after a change to the queues that they poll.
     pub fn wake_workers(&self) {
         self.ports.iter().for_each(graph::WorkerPort::wake);
     }

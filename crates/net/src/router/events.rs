@@ -1,41 +1,43 @@
-//! What features do on the main thread when something happens to the router.
+//! Feature callbacks on the main thread for events of the router.
 //!
-//! A feature says so while the graph is built. What commands ask of it is declared elsewhere ([`crate::feature`]).
+//! A feature registers them while the graph is built. Objects and commands of features are declared elsewhere
+//! ([`crate::feature`]).
 
 use std::os::fd::OwnedFd;
 
 use super::{Hooks, Router};
 
-/// What a feature does for an interface that was made. It is there with its name and its parent, and down; nothing is set of it yet.
+/// A feature's callback for a new interface. The interface has its name and its parent, is down, and has no settings
+/// yet.
 pub type Made = fn(&mut Router, index: u32);
 
-/// What a feature does in each turn of the main thread, at `now`. Returns when it needs the next turn at the latest, if it needs one;
-/// both in nanoseconds of the monotonic clock. It takes a millisecond at most.
+/// A feature's callback in each turn of the main thread, at `now`. Returns the latest time of the next turn that it
+/// needs, if any. Both are in nanoseconds of the monotonic clock. It may take at most a millisecond.
 pub type Turn = fn(&mut Router, now: u64) -> Option<u64>;
 
-/// What a feature does at `now`, nanoseconds of the monotonic clock, when something has happened to a file that it watches. It looks at
-/// all that there is: the next call is for what happens after this one.
+/// A feature's callback at `now`, in nanoseconds of the monotonic clock, when there is something new to read from a file that it watches.
+/// It reads everything: the next call is for later events.
 pub type Stirred = fn(&mut Router, now: u64);
 
-/// What features asked for.
+/// The callbacks of all features.
 #[derive(Default)]
 pub(super) struct Events {
     made: Vec<Made>,
     turns: Vec<Turn>,
     watched: Vec<(OwnedFd, Stirred)>,
-    /// A feature has reason to think that a link has changed.
+    /// True if a feature has seen a sign of a changed link.
     links: bool,
-    /// When the first of the features needs a turn.
+    /// The earliest turn that a feature needs.
     next_turn: Option<u64>,
 }
 
 impl Hooks {
-    /// Calls `made` for each interface that is made from now on: by a command, by a file, or by a change that is taken back.
+    /// Registers `made` for each interface made from now on: by a command, by a file, or by a rollback.
     pub fn on_interface(&mut self, made: Made) {
         self.events.made.push(made);
     }
 
-    /// Calls `turn` in each [`Router::poll`].
+    /// Registers `turn` for each [`Router::poll`].
     pub fn on_turn(&mut self, turn: Turn) {
         self.events.turns.push(turn);
     }
@@ -62,22 +64,22 @@ impl Router {
         self.hooks.events.next_turn = next;
     }
 
-    /// Takes the files that features watch. Whoever gives the router its turns takes them once, and does what is said of each.
+    /// Takes the files that features watch, with their callbacks. The daemon calls it once.
     pub fn take_watched(&mut self) -> Vec<(OwnedFd, Stirred)> {
         std::mem::take(&mut self.hooks.events.watched)
     }
 
-    /// Asks whoever gives the router its turns to look at all links soon: a driver without word from the kernel has seen one change.
+    /// Requests a look at all links soon, for drivers whose changes the kernel does not report.
     pub fn suspect_links(&mut self) {
         self.hooks.events.links = true;
     }
 
-    /// Takes the answer to whether links are to be looked at.
+    /// Returns true once after [`suspect_links`](Self::suspect_links).
     pub fn take_links_suspected(&mut self) -> bool {
         std::mem::take(&mut self.hooks.events.links)
     }
 
-    /// When a feature needs the next turn, nanoseconds of the monotonic clock.
+    /// Returns the time of the next turn that a feature needs, in nanoseconds of the monotonic clock.
     pub(super) fn features_timeout(&self) -> Option<u64> {
         self.hooks.events.next_turn
     }
@@ -95,7 +97,7 @@ mod tests {
     use crate::router::{Parts, Sizes};
     use crate::testing;
 
-    /// The interfaces that were made, and when there were turns.
+    /// The names of interfaces made, and the times of turns.
     #[derive(Default)]
     struct Seen(Vec<String>, Vec<u64>);
 
@@ -109,7 +111,7 @@ mod tests {
             router.arcs().enable("ip4-unicast", testing::TOY, index, true).unwrap();
         });
         for patience in [7, 5, 9] {
-            // One function a patience: they are no closures.
+            // One function per interval: function pointers capture nothing.
             hooks.on_turn(match patience {
                 5 => |_, now| Some(now + 5),
                 7 => |_, now| (now < 100).then_some(now + 7),
@@ -144,7 +146,7 @@ mod tests {
         let device = r.add_absent_device("d0", mac, 1500).unwrap();
         let tags = crate::ethernet::Tags { outer_service: false, outer: 7, inner: None };
         let sub = r.add_subinterface("d0.7", device, tags).unwrap();
-        assert!(r.add_loopback("loop0", mac).is_err(), "it is there already");
+        assert!(r.add_loopback("loop0", mac).is_err(), "the name is taken");
         assert_eq!(r.state::<Seen>().unwrap().0, ["loop0", "d0", "d0.7"]);
         assert!([loopback, device, sub].into_iter().all(|index| counts(&r, index)));
     }

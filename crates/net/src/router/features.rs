@@ -1,4 +1,4 @@
-//! Settings of interfaces that features have attached.
+//! Interface settings that features declare.
 
 use std::any::TypeId;
 
@@ -6,23 +6,23 @@ use super::{InterfaceInfo, Router, RouterError};
 use crate::setting::{Attached, Counts, Setting};
 
 impl Router {
-    /// What nodes have of a setting.
+    /// Returns the handle of a setting for nodes.
     ///
     /// # Errors
-    /// When no feature of this router has declared it.
+    /// If no feature of this router has declared it.
     pub fn attached<T: Setting>(&self) -> Result<&Attached<T>, RouterError> {
         self.hooks.settings.attached().ok_or_else(undeclared::<T>)
     }
 
-    /// The setting of an interface; the default, if nobody said anything of it.
+    /// Returns the setting of an interface, or the default if it was never set.
     pub fn setting<T: Setting>(&self, index: u32) -> T {
         self.hooks.settings.column::<T>().map_or_else(T::default, |column| column.get(index))
     }
 
-    /// Changes a setting of an interface, and switches features of arcs as it says.
+    /// Changes a setting of an interface, and switches the features of arcs accordingly.
     ///
     /// # Errors
-    /// When there is no such interface, setting or feature.
+    /// If the interface, the setting or a feature does not exist.
     pub fn set<T: Setting>(&mut self, index: u32, value: T) -> Result<(), RouterError> {
         self.interface(index)?;
         let before = self.setting::<T>(index);
@@ -40,7 +40,7 @@ impl Router {
         let column = self.hooks.settings.column_mut::<T>().ok_or_else(undeclared::<T>)?;
         column.put(index, value.clone()).map_err(RouterError)?;
         let mut switches = value.switches();
-        // What comes on first: nothing passes unseen in between.
+        // Features come on before others go off, so that no packet passes unseen in between.
         switches.sort_by_key(|switch| !switch.on);
         for switch in switches {
             let done = self.arcs.enable(switch.arc, switch.feature, index, switch.on);
@@ -49,12 +49,12 @@ impl Router {
         Ok(())
     }
 
-    /// What a setting's feature has counted at an interface since that was cleared: for shows.
+    /// Returns the counts of a setting at an interface since the last clear, for show commands.
     pub fn counted_since_clear<T: Setting>(&self, index: u32) -> Vec<u64> {
         self.attached::<T>().map(|of| of.counts.since_clear(index)).unwrap_or_default()
     }
 
-    /// What a setting's feature has counted at an interface since that was made, whatever was cleared: for metrics.
+    /// Returns the counts of a setting since the interface was made, unaffected by clears, for metrics.
     pub fn counted<T: Setting>(&self, i: &InterfaceInfo) -> Vec<u64> {
         let now = self.attached::<T>().map(|of| of.counts.totals(i.index)).unwrap_or_default();
         let before = i.settings_before.get(&TypeId::of::<T>()).into_iter().flatten();
@@ -63,5 +63,5 @@ impl Router {
 }
 
 fn undeclared<T>() -> RouterError {
-    RouterError(format!("no feature of this router has {}", std::any::type_name::<T>()))
+    RouterError(format!("no feature of this router declares the setting {}", std::any::type_name::<T>()))
 }

@@ -1,4 +1,4 @@
-//! The main thread's table of interfaces, with what finds them: by name, by what carries them, by network.
+//! The main thread's table of interfaces, indexed by name, by parent and tags, and by connected network.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,67 +12,68 @@ use crate::ip::{Address, Ip, IpPrefix};
 use crate::nd::{Advertisement, Standing};
 use crate::setting::Totals;
 
-/// An interface: what the operator asked for, and the device behind it.
+/// An interface: its configuration and its device.
 pub struct InterfaceInfo {
-    /// Its index, which another one may have when this one is gone.
+    /// The index. A later interface may reuse it.
     pub index: u32,
-    /// The how-manieth interface it is that this router made: no other ever has this number.
+    /// The serial number: counts the interfaces this router ever made, and is never reused.
     pub serial: u64,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Whether the operator wants it up.
+    /// True if the operator wants it up.
     pub admin_up: bool,
-    /// Its index was another's, to whom packets may still be on their way: until none can be, it is not used.
+    /// True while the interface has the index of a removed one and packets to that may still be on their way. It is not
+    /// used until then.
     pub(super) heir: bool,
-    /// Its Ethernet address.
+    /// The Ethernet address.
     pub mac: Mac,
-    /// The largest network packet, bytes.
+    /// The MTU: the largest network packet, in bytes.
     pub mtu: u16,
-    /// Its VRF.
+    /// The VRF.
     pub fib: u16,
-    /// Its addresses, the primary one of each family before the others of that family.
+    /// The addresses. The primary one of each family comes before the others of that family.
     pub addresses: Vec<Address>,
-    /// Whether the operator wants IPv6 on it, whatever addresses it has.
+    /// True if the operator wants IPv6 on it, whatever addresses it has.
     pub ip6: bool,
-    /// The interface whose addresses it uses in place of its own.
+    /// The interface whose addresses it uses instead of its own.
     pub unnumbered: Option<u32>,
-    /// Whether it answers for hosts that are behind other interfaces.
+    /// True if it answers for hosts behind other interfaces (proxy ARP and ND).
     pub proxy: bool,
-    /// How its IPv6 addresses stand while it is up.
+    /// The duplicate address detection state of its IPv6 addresses while it is up.
     pub(super) standing: BTreeMap<Ipv6Addr, Standing>,
-    /// What hosts on its link are told of the router, if they are.
+    /// The router advertisement configuration, if the router advertises itself here.
     pub advertisement: Option<Advertisement>,
-    /// What they were told before they were told no more.
+    /// The last advertisement before advertising was turned off.
     pub(super) last_advertisement: Option<Advertisement>,
-    /// Index of the interface that carries it (its own for devices and loopbacks).
+    /// Index of the parent interface (its own for devices and loopbacks).
     pub parent: u32,
     /// The VLAN tags of a sub-interface.
     pub tags: Option<Tags>,
-    /// The device, for interfaces that have one.
+    /// The device, if present.
     pub device: Option<DeviceState>,
-    /// What becomes of frames that come in, if they are not routed.
+    /// The treatment of received frames, if they are not routed.
     pub mode: Option<PortMode>,
-    /// The Ethernet address that the operator asked for.
+    /// The Ethernet address set by the operator.
     pub own_mac: Option<Mac>,
-    /// What the operator wants of its receive queues.
+    /// The operator's configuration of its receive queues.
     pub receive: super::Receive,
-    /// Address and MTU that it began with.
+    /// Initial Ethernet address and MTU.
     pub initial: (Mac, u16),
-    /// What had been counted at its index before it was there.
+    /// The totals at its index before it was made.
     pub(super) before: InterfaceTotals,
-    /// The same of what features count.
+    /// The totals of features at its index before it was made.
     pub(super) settings_before: Totals,
 }
 
 impl InterfaceInfo {
-    /// Its addresses of one family, the primary one first.
+    /// Returns its addresses of one family, the primary one first.
     pub fn addresses_of<A: Ip>(&self) -> impl Iterator<Item = Address<A>> {
         self.addresses.iter().filter_map(|a| a.of())
     }
 
-    /// Whether it is without its device, and waits for it.
+    /// True if it waits for its device.
     pub fn is_absent(&self) -> bool {
         self.kind == Kind::Device && self.device.is_none()
     }
@@ -83,32 +84,32 @@ pub struct DeviceState {
     /// The driver's name.
     pub driver: &'static str,
     pub(super) control: Box<dyn DeviceControl>,
-    /// What the driver last said of the link.
+    /// The last link state from the driver.
     pub link: Link,
 }
 
 impl DeviceState {
-    /// What the driver has to say, for `show hardware-interfaces`.
+    /// Returns the driver's details, for `show hardware-interfaces`.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         self.control.describe()
     }
 
-    /// What whoever takes the device has to know, in a sentence.
+    /// Returns the driver's warning for operators of this device, in one sentence.
     pub fn warning(&self) -> Option<String> {
         self.control.warning()
     }
 }
 
-/// Interfaces by index. Finding one takes about as long whether there are ten or thousands.
+/// Interfaces by index. Lookups take about as long for ten interfaces as for thousands.
 #[derive(Default)]
 pub(crate) struct InterfaceTable {
     interfaces: BTreeMap<u32, InterfaceInfo>,
     names: HashMap<String, u32>,
-    /// Sub-interfaces by the interface that carries them and their tags.
+    /// Sub-interfaces by parent and tags.
     carried: BTreeMap<(u32, Tags), u32>,
-    /// Connected networks by VRF. Those of different interfaces are apart; link-local ones are not among them.
+    /// Connected networks by VRF. Networks of different interfaces do not overlap. Link-local ones are not included.
     networks: BTreeMap<(u16, IpPrefix), u32>,
-    /// How many interfaces there ever were.
+    /// Number of interfaces ever made.
     made: u64,
 }
 
@@ -117,8 +118,8 @@ impl InterfaceTable {
         self.interfaces.get(&index)
     }
 
-    /// An interface, to be changed: not by what it is found by (name, parent, tags, addresses, the VRF of one that has
-    /// addresses).
+    /// Returns an interface, mutable. Callers must not change its index keys: name, parent, tags, addresses, and the
+    /// VRF while it has addresses.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut InterfaceInfo> {
         self.interfaces.get_mut(&index)
     }
@@ -127,12 +128,12 @@ impl InterfaceTable {
         self.interfaces.values()
     }
 
-    /// Those whose index is not below `first`, in order.
+    /// Returns the interfaces with an index of at least `first`, in order.
     pub fn from(&self, first: u32) -> impl Iterator<Item = &InterfaceInfo> {
         self.interfaces.range(first..).map(|(_, info)| info)
     }
 
-    /// All of them, to be changed as by [`get_mut`](Self::get_mut).
+    /// Returns all interfaces, mutable; the limits of [`get_mut`](Self::get_mut) apply.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut InterfaceInfo> {
         self.interfaces.values_mut()
     }
@@ -141,7 +142,7 @@ impl InterfaceTable {
         self.get(*self.names.get(name)?)
     }
 
-    /// Adds an interface without addresses, whose name and tags no other has. It gets its serial number here.
+    /// Adds an interface without addresses, with a unique name and unique tags. Sets its serial number.
     pub fn insert(&mut self, mut info: InterfaceInfo) {
         self.made += 1;
         info.serial = self.made;
@@ -162,18 +163,18 @@ impl InterfaceTable {
         Some(info)
     }
 
-    /// The sub-interfaces on an interface, in order of their tags.
+    /// Returns the sub-interfaces of an interface, in order of their tags.
     pub fn carried_by(&self, parent: u32) -> impl Iterator<Item = (Tags, u32)> {
         let first = Tags { outer_service: false, outer: 0, inner: None };
         self.carried.range((parent, first)..(parent + 1, first)).map(|((_, tags), index)| (*tags, *index))
     }
 
-    /// The sub-interface on `parent` with these tags.
+    /// Returns the sub-interface of `parent` with these tags.
     pub fn tagged(&self, parent: u32, tags: Tags) -> Option<&InterfaceInfo> {
         self.get(*self.carried.get(&(parent, tags))?)
     }
 
-    /// Gives an interface an address, whose network overlaps no other interface's.
+    /// Adds an address to an interface. Its network must not overlap another interface's.
     pub fn add_address(&mut self, index: u32, address: Address) {
         if let Some(info) = self.interfaces.get_mut(&index) {
             info.addresses.push(address);
@@ -183,7 +184,7 @@ impl InterfaceTable {
         }
     }
 
-    /// Takes an address from an interface.
+    /// Removes an address from an interface.
     pub fn remove_address(&mut self, index: u32, address: Address) {
         let Some(info) = self.interfaces.get_mut(&index) else { return };
         info.addresses.retain(|a| *a != address);
@@ -192,9 +193,9 @@ impl InterfaceTable {
         }
     }
 
-    /// The interface of a VRF, up or down, with a network that `address` is on.
+    /// Returns the interface of a VRF, up or down, with a connected network that contains `address`.
     pub fn with_network_of(&self, fib: u16, address: IpAddr) -> Option<&InterfaceInfo> {
-        // The last network that begins before the address is the one that contains it, or in that one.
+        // The last network that begins at or before the address either contains it, or is inside the network that does.
         let host = IpPrefix::host(address);
         let ((_, network), index) = self.networks.range((fib, host.whole())..=(fib, host)).last()?;
         let info = self.get(*index)?;
@@ -202,7 +203,7 @@ impl InterfaceTable {
         (network.contains(address) || networks().any(|n| n.contains(address))).then_some(info)
     }
 
-    /// The interfaces of a VRF, up or down, with a network that overlaps this one.
+    /// Returns the interfaces of a VRF, up or down, with a network that overlaps this one.
     pub fn overlapping(&self, fib: u16, network: IpPrefix) -> impl Iterator<Item = &InterfaceInfo> {
         let inside = self.networks.range((fib, network)..=(fib, IpPrefix::host(network.last())));
         let around = self.with_network_of(fib, network.address());

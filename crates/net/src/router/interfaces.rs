@@ -1,4 +1,4 @@
-//! Interfaces as the main thread knows them: what was asked for, and what follows from it.
+//! The main thread's interfaces: configuration, and everything that follows from it.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,19 +13,19 @@ use crate::ip::{Affected, IpPrefix, Network};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
-/// Adjacencies that follow their interface at once: about a tenth of a millisecond's worth.
+/// Adjacencies that follow an interface change at once: about a tenth of a millisecond of work.
 const ADJACENCIES: usize = 256;
-/// How long the closing of a device waits for workers to let go of it.
+/// The longest that closing a device waits for workers to release its queues.
 pub(super) const GRACE: Duration = Duration::from_millis(200);
 
 impl Neighborhood {
-    /// Whether packets can leave by this interface: it and its parent are up, and so is the device's link.
+    /// True if packets can leave by this interface: it and its parent are up, and so is the device's link.
     pub(crate) fn usable(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(index) else { return false };
         i.admin_up && !i.heir && self.link_up(index) && (i.parent == index || self.usable(i.parent))
     }
 
-    /// Whether the device that carries an interface is there and has a carrier; a loopback needs none.
+    /// True if the interface's device is present and has a carrier. A loopback needs no device.
     fn link_up(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(index) else { return false };
         match &i.device {
@@ -34,7 +34,7 @@ impl Neighborhood {
         }
     }
 
-    /// Writes what workers see of an interface.
+    /// Publishes the workers' record of an interface.
     pub(crate) fn publish(&mut self, index: u32) -> Result<(), RouterError> {
         let Some(i) = self.interfaces.get(index) else { return Ok(()) };
         let addresses = &self.lender(i).unwrap_or(i).addresses;
@@ -53,11 +53,11 @@ impl Neighborhood {
         let before = self.records.get(index);
         let stale = before.is_none_or(|before| (before.mac, before.mtu) != (record.mac, record.mtu));
         self.records.set(index, record)?;
-        // There may be very many, and most changes are about something else.
+        // There may be many adjacencies, and most changes do not concern them.
         if stale {
             let busy = self.adjacencies.is_stale();
             self.adjacencies.refresh(index);
-            // Of several changes in a row only the first one takes its time at once.
+            // Of several changes in a row, only the first one does its work at once.
             if !busy {
                 self.follow_interfaces();
             }
@@ -65,7 +65,7 @@ impl Neighborhood {
         Ok(())
     }
 
-    /// Lets some adjacencies follow their interfaces, which changed. Returns whether there are more.
+    /// Updates some adjacencies whose interfaces changed. Returns true if more are left.
     pub(super) fn follow_interfaces(&mut self) -> bool {
         let Neighborhood { records, interfaces, adjacencies, .. } = self;
         adjacencies.follow(ADJACENCIES, |index| Some((records.get(index)?, interfaces.get(index)?.tags)))
@@ -73,37 +73,37 @@ impl Neighborhood {
 }
 
 impl Router {
-    /// Every interface by index.
+    /// Returns all interfaces, in order of their indexes.
     pub fn interfaces(&self) -> impl Iterator<Item = &InterfaceInfo> {
         self.near.interfaces.values()
     }
 
-    /// The interfaces whose index is not below `first`, in order.
+    /// Returns the interfaces with an index of at least `first`, in order.
     pub fn interfaces_from(&self, first: u32) -> impl Iterator<Item = &InterfaceInfo> {
         self.near.interfaces.from(first)
     }
 
-    /// The interface at `index`.
+    /// Returns the interface at `index`.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is no such interface.
     pub fn interface(&self, index: u32) -> Result<&InterfaceInfo, RouterError> {
         self.near.interfaces.get(index).ok_or_else(|| RouterError(format!("there is no interface {index}")))
     }
 
-    /// The interface with this name.
+    /// Returns the interface with this name.
     pub fn interface_named(&self, name: &str) -> Option<&InterfaceInfo> {
         self.near.interfaces.named(name)
     }
 
-    /// Starts the counters of an interface anew.
+    /// Clears the counters of an interface.
     pub fn clear_interface(&mut self, index: u32) {
         self.tables.counters.clear(index);
         self.hooks.settings.clear_counts(index);
         self.blueprint.stats().clear_drops_of(index);
     }
 
-    /// What an interface has counted since it was made, whatever was cleared.
+    /// Returns the totals of an interface since it was made, unaffected by clears.
     pub fn interface_totals(&self, i: &InterfaceInfo) -> InterfaceTotals {
         self.counted_at(i.index).since(&i.before)
     }
@@ -112,12 +112,12 @@ impl Router {
         self.tables.counters.totals(index, self.blueprint.stats().drops_total(index))
     }
 
-    /// Whether the device that carries this interface is there and has a carrier; a loopback needs none.
+    /// True if the interface's device is present and has a carrier. A loopback needs no device.
     pub fn link_up(&self, index: u32) -> bool {
         self.near.link_up(index)
     }
 
-    /// Whether packets can leave by this interface.
+    /// True if packets can leave by this interface.
     pub fn usable(&self, index: u32) -> bool {
         self.near.usable(index)
     }
@@ -127,13 +127,14 @@ impl Router {
         self.near.interfaces.get_mut(index).ok_or_else(missing)
     }
 
-    /// The next interface that is added gets this index, if it is free; `None`: any.
+    /// Sets the index for the next interface, used if it is free. `None`: any.
     pub fn prefer_index(&mut self, index: Option<u32>) {
         self.next_index = index;
     }
 
-    /// Takes an index for an interface: the preferred one, if it can be had. One that is leaving is had at once, but paths may still lead
-    /// to the interface that has gone: they are asked in slices, and until then this one is not [used](Neighborhood::usable).
+    /// Allocates an index for an interface: the preferred one if possible. The index of a removed interface can be
+    /// reused at once. But paths may still lead to the former interface: until all are resolved again, in slices, the
+    /// new one is not [usable](Neighborhood::usable).
     fn free_index(&mut self) -> Result<u32, RouterError> {
         if let Some(wanted) = self.next_index.take() {
             if self.near.records.claim(wanted)? {
@@ -143,7 +144,7 @@ impl Router {
             if free && self.leaving.contains(&wanted) {
                 return Ok(wanted);
             }
-            // Workers may look at the one that has gone.
+            // Workers may still read the record of the removed interface.
             if free && self.domain.synchronize(GRACE) && self.near.records.claim(wanted)? {
                 return Ok(wanted);
             }
@@ -151,7 +152,7 @@ impl Router {
         Ok(self.near.records.reserve()?)
     }
 
-    /// Adds an interface, down, with this address and MTU; a sub-interface with its parent and tags.
+    /// Adds an interface, down, with this Ethernet address and MTU. A sub-interface has a parent and tags in `on`.
     pub(super) fn new_interface(
         &mut self,
         name: &str,
@@ -193,7 +194,7 @@ impl Router {
             settings_before: self.hooks.settings.totals(index),
         };
         self.near.interfaces.insert(info);
-        // Before the first packet comes.
+        // Callbacks run before the first packet arrives.
         self.interface_made(index);
         Ok(index)
     }
@@ -201,7 +202,7 @@ impl Router {
     /// Adds a loopback interface.
     ///
     /// # Errors
-    /// When the name is taken, or there is no room.
+    /// If the name is taken, or there is no room.
     pub fn add_loopback(&mut self, name: &str, mac: Mac) -> Result<u32, RouterError> {
         self.add_without_device(name, Kind::Loopback, mac, LOOPBACK_MTU)
     }
@@ -219,40 +220,40 @@ impl Router {
         Ok(index)
     }
 
-    /// Adds a sub-interface for packets with these tags.
+    /// Adds a sub-interface for frames with these VLAN tags.
     ///
     /// # Errors
-    /// When the parent is no device, another sub-interface takes these tags, or the name is taken.
+    /// If the parent is not a device, another sub-interface has these tags, or the name is taken.
     pub fn add_subinterface(&mut self, name: &str, parent: u32, tags: Tags) -> Result<u32, RouterError> {
         let p = self.interface(parent)?;
         if p.kind != Kind::Device {
-            return Err(RouterError(format!("{} cannot have sub-interfaces: it is no device", p.name)));
+            return Err(RouterError(format!("{} cannot have sub-interfaces: it is not a device", p.name)));
         }
         let (mac, mtu) = (p.mac, p.mtu);
         if let Some(taken) = self.near.interfaces.tagged(parent, tags) {
             return Err(RouterError(format!("{} takes packets with these tags already", taken.name)));
         }
         let index = self.new_interface(name, Kind::SubInterface, (mac, mtu), Some((parent, tags)))?;
-        // Whoever finds it by its tags finds a record.
+        // First the sub-interface: a worker that finds it by its tags needs its record.
         self.near.publish(index)?;
         self.near.publish(parent)?;
-        // Each version of the parent has a list of all that are on it.
+        // Free old versions of the parent's record: each has a full list of sub-interfaces.
         self.domain.collect();
         Ok(index)
     }
 
-    /// Removes an interface with its addresses, the interfaces on it, and the routes that name it; a device goes back to
-    /// whoever had it.
+    /// Removes an interface with its addresses, its sub-interfaces and the routes that name it. A device returns to its
+    /// previous owner.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is no such interface.
     pub fn remove_interface(&mut self, index: u32) -> Result<(), RouterError> {
         self.interface(index)?;
         self.cease_advertising(&self.with_carried(index));
         for child in self.carried_by(index) {
             self.remove_interface(child)?;
         }
-        // The device goes first: one that vanished could not be set down any more.
+        // The device goes first: a vanished device cannot be set down.
         self.info_mut(index)?.device = None;
         self.set_admin(index, false)?;
         for address in self.interface(index)?.addresses.clone() {
@@ -272,7 +273,7 @@ impl Router {
         if info.parent != index {
             self.near.publish(info.parent)?;
         }
-        // Paths that lead to it until they are asked find a record that is down, and nobody else's.
+        // Until they are resolved again, paths to it find its record, which is down, and not another interface's.
         self.leave(index);
         self.resolve_again(Affected { interfaces: vec![index], networks: Vec::new() });
         self.free_indices();
@@ -280,52 +281,52 @@ impl Router {
         Ok(())
     }
 
-    /// The index of an interface that is gone is to be nobody's, once no path leads there.
+    /// Marks the index of a removed interface as leaving: free once no path leads to it.
     pub(super) fn leave(&mut self, index: u32) {
         if !self.leaving.contains(&index) {
             self.leaving.push(index);
         }
     }
 
-    /// An interface goes: so do the routes that name it.
+    /// Removes the routes that name an interface.
     fn forget_routes<A: Routed>(&mut self, index: u32) {
         let (side, near) = A::side_mut(self);
         side.routes.forget_interface(index, near);
         side.connected.remove(&index);
     }
 
-    /// Sets an interface up or down. Its routes come and go with it.
+    /// Sets an interface up or down. Its routes follow.
     ///
     /// # Errors
-    /// When there is none, or the device refuses.
+    /// If there is no such interface, or the device refuses.
     pub fn set_admin(&mut self, index: u32, up: bool) -> Result<(), RouterError> {
         if self.interface(index)?.admin_up == up {
             return Ok(());
         }
         let all = self.with_carried(index);
         if !up {
-            // As long as anything can be sent.
+            // Now, while packets can still be sent.
             self.cease_advertising(&all);
         }
         self.info_mut(index)?.admin_up = up;
-        // Packets may come as soon as the device is up, if it has a carrier by then.
+        // Publish first: packets may arrive as soon as the device is up with a carrier.
         let shown = if up { self.publish_with_carried(index) } else { Ok(()) };
         if let Err(refused) = shown.and_then(|()| self.set_device(index, up)) {
             self.info_mut(index)?.admin_up = !up;
             if let Err(e) = self.publish_with_carried(index) {
-                tracing::error!("interface {index} after a change that was refused: {e}");
+                tracing::error!("interface {index}: rollback of a refused change failed: {e}");
             }
             self.resume_advertising(&all);
             return Err(refused);
         }
         if up {
-            // A device without a file descriptor that begins to have packets cannot do so itself.
+            // A device without a file descriptor cannot wake its worker when packets arrive.
             self.wake_workers();
         }
         self.changed(index)
     }
 
-    /// Sets the device of an interface up or down, if it has one.
+    /// Sets an interface's device up or down, if it has one.
     fn set_device(&mut self, index: u32, up: bool) -> Result<(), RouterError> {
         let info = self.info_mut(index)?;
         let Some(device) = &mut info.device else { return Ok(()) };
@@ -338,17 +339,17 @@ impl Router {
         self.with_carried(index).into_iter().try_for_each(|i| self.near.publish(i))
     }
 
-    /// Sets the largest network packet, in bytes.
+    /// Sets the MTU: the largest network packet, in bytes.
     ///
     /// # Errors
-    /// When it is out of range, larger than the parent's, or the device refuses it.
+    /// If the MTU is out of range, larger than the parent's, or refused by the device.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> Result<(), RouterError> {
         check_mtu(mtu)?;
         let parent = self.interface(index)?.parent;
         let of_parent = self.interface(parent)?.mtu;
         if parent != index && mtu > of_parent {
             return Err(RouterError(format!(
-                "an MTU of {mtu} is more than {of_parent}, the MTU of its device"
+                "MTU {mtu} is more than {of_parent}, the MTU of the device"
             )));
         }
         let info = self.info_mut(index)?;
@@ -364,10 +365,10 @@ impl Router {
         self.changed(index)
     }
 
-    /// Sets the Ethernet address; `None` is the device's own. Sub-interfaces that have none of their own follow.
+    /// Sets the Ethernet address; `None` restores the inherited one. Sub-interfaces without their own follow.
     ///
     /// # Errors
-    /// When it is a group's or zero, or the device refuses it.
+    /// If the address is a group address or zero, or the device refuses it.
     pub fn set_mac(&mut self, index: u32, wanted: Option<Mac>) -> Result<(), RouterError> {
         wanted.map_or(Ok(()), check_mac)?;
         let info = self.interface(index)?;
@@ -383,7 +384,7 @@ impl Router {
         self.changed(index)
     }
 
-    /// An interface has this address now, and so have those of its sub-interfaces that have none of their own.
+    /// Stores an interface's new Ethernet address, also for its sub-interfaces without their own.
     pub(super) fn note_mac(&mut self, index: u32, mac: Mac) -> Result<(), RouterError> {
         self.info_mut(index)?.mac = mac;
         for child in self.carried_by(index) {
@@ -396,7 +397,7 @@ impl Router {
     /// Binds an interface to a VRF.
     ///
     /// # Errors
-    /// When there is no such VRF, or the interface has addresses.
+    /// If the VRF does not exist, or the interface has addresses.
     pub fn set_table(&mut self, index: u32, fib: u16) -> Result<(), RouterError> {
         if !self.ip4.routes.tables().any(|t| t == fib) {
             return Err(RouterError(format!("there is no table {fib}")));
@@ -414,12 +415,12 @@ impl Router {
         self.changed(index)
     }
 
-    /// An interface changed: workers and routes follow, also those of the interfaces on it.
+    /// Updates workers, routes and neighbours after a change of an interface and its sub-interfaces.
     pub(super) fn changed(&mut self, index: u32) -> Result<(), RouterError> {
         self.changed_with(index, None)
     }
 
-    /// The same where the interface `left` a network.
+    /// Like [`changed`](Self::changed), after the interface `left` a network.
     pub(super) fn changed_with(&mut self, index: u32, left: Option<IpPrefix>) -> Result<(), RouterError> {
         let mut all = self.carried_by(index);
         all.insert(0, index);
@@ -428,7 +429,7 @@ impl Router {
             self.ip6_follows(i);
             self.sync_connected(i)?;
         }
-        // Those that use its addresses have them in their records.
+        // Records of unnumbered interfaces contain the lender's addresses.
         for borrower in all.iter().flat_map(|i| self.borrowers(*i)).collect::<Vec<_>>() {
             self.near.publish(borrower)?;
         }
@@ -443,17 +444,17 @@ impl Router {
             self.neighbors_follow::<Ipv4Addr>(i);
             self.neighbors_follow::<Ipv6Addr>(i);
         }
-        // Lists of addresses and sub-interfaces may be long, and have many versions by the next turn.
+        // Records with many addresses or sub-interfaces are large: free old versions before the next turn.
         self.domain.collect();
         Ok(())
     }
 
-    /// An interface and the sub-interfaces on it.
+    /// Returns an interface and its sub-interfaces.
     fn with_carried(&self, index: u32) -> Vec<u32> {
         [index].into_iter().chain(self.carried_by(index)).collect()
     }
 
-    /// The sub-interfaces on an interface.
+    /// Returns the sub-interfaces of an interface.
     fn carried_by(&self, index: u32) -> Vec<u32> {
         self.near.interfaces.carried_by(index).map(|(_, child)| child).collect()
     }
@@ -471,27 +472,27 @@ pub(super) fn refuses_mac(info: &InterfaceInfo, mac: Mac, why: &io::Error) -> Ro
     RouterError(format!("{}: the device refuses the address {mac}: {why}", info.name))
 }
 
-/// Whether an interface can have this MTU, in bytes.
+/// Checks that an interface can have this MTU, in bytes.
 ///
 /// # Errors
-/// When it is less than IPv4 needs.
+/// If it is less than the minimum MTU of IPv4.
 pub fn check_mtu(mtu: u16) -> Result<(), RouterError> {
     let least = wire::ipv4::MIN_MTU;
     match mtu < least {
-        true => Err(RouterError(format!("an MTU of {mtu} is less than {least}, the least of IPv4"))),
+        true => Err(RouterError(format!("MTU {mtu} is less than {least}, the minimum for IPv4"))),
         false => Ok(()),
     }
 }
 
-/// Whether an interface can have this Ethernet address.
+/// Checks that an interface can have this Ethernet address.
 ///
 /// # Errors
-/// When it is a group's or zero.
+/// If it is a group address or zero.
 pub fn check_mac(mac: Mac) -> Result<(), RouterError> {
     match mac.is_unicast() {
         true => Ok(()),
         false => {
-            Err(RouterError(format!("{mac} cannot be an interface's address: it is a group's, or zero")))
+            Err(RouterError(format!("{mac} cannot be an interface's address: it is a group address or zero")))
         }
     }
 }

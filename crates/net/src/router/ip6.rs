@@ -1,5 +1,5 @@
-//! What IPv6 wants of an interface beyond its neighbours: that its addresses are nobody else's, that its groups are known, and
-//! that hosts hear of the router. Carries out what the protocols in [`crate::nd`] ask for.
+//! IPv6 tasks of an interface other than neighbour resolution: duplicate address detection, multicast listening and
+//! router advertisements. Carries out the actions of the protocols in [`crate::nd`].
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -17,13 +17,13 @@ use crate::nd::listener::{self, Listener, Report};
 use crate::nd::{Advertisement, PrefixInformation, Standing};
 use crate::neighbor::Key;
 
-/// The protocols of all interfaces.
+/// The IPv6 protocols of all interfaces.
 #[derive(Default)]
 pub(super) struct Ip6 {
     dad: Dad,
     advertiser: Advertiser,
     listener: Listener,
-    /// Addresses to be asked for once workers know that they may become the router's.
+    /// Tentative addresses to probe once workers know them.
     probes: Vec<Key<Ipv6Addr>>,
 }
 
@@ -35,12 +35,12 @@ impl Ip6 {
 }
 
 impl Router {
-    /// When something is to be done about IPv6, nanoseconds of the monotonic clock.
+    /// Returns the next IPv6 timer, in nanoseconds of the monotonic clock.
     pub(super) fn ip6_timeout(&self) -> Option<u64> {
         self.nd.next_timeout()
     }
 
-    /// Does what is due at `now`.
+    /// Handles timers that expire by `now`.
     pub(super) fn handle_ip6_timeouts(&mut self, now: u64) {
         let (mut addresses, mut routers, mut reports) = (Vec::new(), Vec::new(), Vec::new());
         self.nd.dad.timeout(now, &mut addresses);
@@ -51,16 +51,16 @@ impl Router {
         self.report_groups(reports);
     }
 
-    /// Sets how often an IPv6 address is asked for before it is used (DupAddrDetectTransmits, RFC 4862 section 5.1); 0: it is
-    /// used at once.
+    /// Sets the number of probes before an IPv6 address is used (DupAddrDetectTransmits, RFC 4862 section 5.1). With 0,
+    /// addresses are used at once.
     pub fn set_dad_transmits(&mut self, transmits: u8) {
         self.nd.dad.transmits = transmits;
     }
 
-    /// Says whether the router advertises itself to the hosts on an interface, and what.
+    /// Sets an interface's router advertisement; `None` stops advertising.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// If there is no such interface.
     pub fn set_advertisement(
         &mut self,
         index: u32,
@@ -73,7 +73,7 @@ impl Router {
                 Some(wanted) => advertiser::Event::Start(index, wanted.interval),
                 None => advertiser::Event::Stop(index),
             };
-            // The last words are what was said before.
+            // The final advertisements repeat the previous content.
             if info.advertisement.is_none() {
                 self.info_mut(index)?.last_advertisement = before;
             }
@@ -82,9 +82,9 @@ impl Router {
         Ok(())
     }
 
-    /// Tells hosts on the links of these interfaces, which are about to go down, that the router is no default router of theirs
-    /// any more (RFC 4861 section 6.2.5), as far as it advertises itself there. It is told once; what is lost then hosts find out by
-    /// themselves. This thread hands it to the devices itself: workers may be busy, and the interfaces go down at once.
+    /// Tells hosts on these interfaces, which are about to go down, that the router is no longer a default router (RFC
+    /// 4861 section 6.2.5). Only where it advertises itself, and only once: hosts that miss it find out by themselves.
+    /// The main thread sends directly to the devices: workers may be busy, and the interfaces go down at once.
     pub fn cease_advertising(&mut self, interfaces: &[u32]) {
         let (mut frame, mut device, mut all_sent) = (Frame::new(), None, true);
         for &index in interfaces {
@@ -110,11 +110,12 @@ impl Router {
         }
         all_sent &= self.hand_over(device, &mut frame);
         if !all_sent {
-            tracing::warn!("a device is busy: hosts may not have heard that this router is none any more");
+            tracing::warn!("a device is busy: hosts may have missed the final router advertisement");
         }
     }
 
-    /// Gives packets to a device, past the graph. Says whether it has taken all; none is left.
+    /// Hands packets to a device directly, outside the graph. Returns true if the device took them all; frees the
+    /// others.
     fn hand_over(&mut self, device: Option<u32>, frame: &mut Frame) -> bool {
         if frame.is_empty() {
             return true;
@@ -126,7 +127,7 @@ impl Router {
         all
     }
 
-    /// Goes on to advertise the router on interfaces that did not go down after all.
+    /// Resumes advertising on interfaces that stayed up after all.
     pub(super) fn resume_advertising(&mut self, interfaces: &[u32]) {
         for &index in interfaces {
             let info = self.near.interfaces.get(index).filter(|i| !i.standing.is_empty());
@@ -136,20 +137,20 @@ impl Router {
         }
     }
 
-    /// What hosts on the link of an interface are told of prefixes; nothing if the router does not advertise itself there.
+    /// Returns the prefixes advertised on an interface; empty if the router does not advertise itself there.
     pub fn advertised_prefixes(&self, index: u32) -> Vec<PrefixInformation> {
         let info = self.near.interfaces.get(index);
         let says = info.and_then(|i| Some((i, i.advertisement.as_ref()?)));
         says.map_or_else(Vec::new, |(info, says)| says.prefixes(networks(info)))
     }
 
-    /// The groups that an interface has joined.
+    /// Returns the multicast groups that an interface has joined.
     pub fn groups(&self, index: u32) -> impl Iterator<Item = Ipv6Addr> {
         self.nd.listener.groups(index)
     }
 
-    /// An interface changed: addresses are asked for that it did not have before, and those left alone that it has no more.
-    /// What is found out comes as further changes.
+    /// Follows an interface change: starts duplicate address detection for new addresses, and stops it for removed
+    /// ones. The results arrive as later changes.
     pub(super) fn ip6_follows(&mut self, index: u32) {
         let usable = self.near.usable(index);
         let Some(info) = self.near.interfaces.get_mut(index) else { return };
@@ -182,7 +183,7 @@ impl Router {
         }
         self.join_groups(index);
         for address in new {
-            // Many may come up with the link, but few are given an address at the same moment (RFC 4862 section 5.4.2).
+            // Many nodes may come up with the link, but few get an address at the same moment (RFC 4862 section 5.4.2).
             let event = dad::Event::Start { key: (index, address), delay: !was_up };
             self.nd.dad.handle(now, event, &mut actions);
         }
@@ -195,27 +196,27 @@ impl Router {
         self.act_on_addresses(actions);
     }
 
-    /// An interface is about to be removed.
+    /// Stops all IPv6 protocols of an interface that is about to be removed.
     pub(super) fn ip6_gone(&mut self, index: u32) {
         self.nd.dad.handle(self.now, dad::Event::Down(index), &mut Vec::new());
         self.nd.advertiser.handle(self.now, advertiser::Event::Down(index));
         self.nd.listener.handle(self.now, listener::Event::Down(index), &mut Vec::new());
     }
 
-    /// Somebody asked for an address that is not used yet, or said that it has it.
+    /// Handles another station's claim to, or probe for, a tentative address.
     pub(super) fn claimed(&mut self, event: dad::Event) {
         let mut actions = Vec::new();
         self.nd.dad.handle(self.now, event, &mut actions);
         self.act_on_addresses(actions);
     }
 
-    /// A host asks for routers. Returns whether it will hear of this one.
+    /// Handles a router solicitation. Returns true if the router will answer it.
     pub(super) fn router_solicited(&mut self, interface: u32) -> bool {
         self.nd.advertiser.handle(self.now, advertiser::Event::Solicited(interface));
         self.nd.advertiser.serves(interface)
     }
 
-    /// A router asks for listeners. Returns whether it will hear of this one.
+    /// Handles a listener query. Returns true if the router will report a group.
     pub(super) fn listener_queried(&mut self, interface: u32, query: mld::Query) -> bool {
         self.nd.listener.handle(self.now, listener::Event::Query(interface, query), &mut Vec::new());
         self.nd.listener.groups(interface).any(|g| query.group.is_none_or(|asked| asked == g))
@@ -229,7 +230,7 @@ impl Router {
                 dad::Action::Unique(key) => {
                     known.extend(self.stands(key, Standing::Unique));
                     if ipv6::is_link_local(key.1.to_bits()) {
-                        // What was to be advertised before had no address to come from.
+                        // Advertisements due before had no source address.
                         self.nd.advertiser.handle(self.now, advertiser::Event::Changed(key.0));
                     }
                 }
@@ -237,7 +238,7 @@ impl Router {
                     let name = self.near.interfaces.get(key.0).map_or("?", |i| &i.name);
                     tracing::warn!(
                         event = "neighbor",
-                        "{name}: another station has the address {}, which is not used: take it away or give another one",
+                        "{name}: another station has the address {}: the router does not use it; remove it or configure another",
                         key.1
                     );
                     known.extend(self.stands(key, Standing::Duplicate));
@@ -250,13 +251,13 @@ impl Router {
             self.neighbors_follow::<Ipv6Addr>(interface);
             if let Err(e) = done {
                 let name = self.near.interfaces.get(interface).map_or("?", |i| &i.name);
-                tracing::error!("the routes of the addresses of {name}: {e}");
+                tracing::error!("{name}: connected routes could not be updated: {e}");
             }
         }
     }
 
-    /// Asks for addresses that may be somebody else's. Called when workers know these, so that they hear of others who ask, too
-    /// (RFC 4862 section 5.4.3).
+    /// Sends probes for tentative addresses. Called once workers know these addresses, so that probes of other stations
+    /// are punted, too (RFC 4862 section 5.4.3).
     pub(super) fn send_probes(&mut self) {
         for (interface, target) in std::mem::take(&mut self.nd.probes) {
             let info = self.near.interfaces.get(interface);
@@ -274,19 +275,19 @@ impl Router {
         }
     }
 
-    /// It is known how an address stands. Returns the interface, which is to follow.
+    /// Stores the duplicate address detection state of an address. Returns the interface, which must follow.
     fn stands(&mut self, (interface, address): Key<Ipv6Addr>, standing: Standing) -> Option<u32> {
         self.near.interfaces.get_mut(interface)?.standing.insert(address, standing);
         self.ip6.own_changed = true;
         Some(interface)
     }
 
-    /// Joins the groups that an interface is to be in, and leaves others.
+    /// Sets the multicast groups of an interface: joins new ones, leaves others.
     fn join_groups(&mut self, interface: u32) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let asked = info.standing.iter().filter(|(_, s)| **s != Standing::Duplicate);
         let nodes = asked.map(|(a, _)| ipv6::solicited_node(a.to_bits()));
-        // Those of anycast addresses, too (RFC 4291 section 2.8).
+        // Also the groups of anycast addresses (RFC 4291 section 2.8).
         let anycast = info.own_ip6().filter_map(Address::anycast);
         let anycast = anycast.map(|a| ipv6::solicited_node(a.to_bits()));
         let groups = nodes.chain(anycast).chain([ipv6::ALL_ROUTERS]).map(Ipv6Addr::from_bits).collect();
@@ -297,7 +298,7 @@ impl Router {
 
     fn report_groups(&mut self, reports: Vec<Report>) {
         for Report(interface, records) in reports {
-            // RFC 3810 section 5.2.13: from no address, as long as there is no link-local one.
+            // RFC 3810 section 5.2.13: the source is unspecified until a link-local address is usable.
             let from = self.near.interfaces.get(interface).and_then(|i| i.usable_link_local());
             for packet in mld::reports(from.unwrap_or(Ipv6Addr::UNSPECIFIED), &records) {
                 self.send_to_group(interface, ipv6::ALL_MLDV2_ROUTERS, &packet);
@@ -315,8 +316,8 @@ impl Router {
         }
     }
 
-    /// The frames that say of the router on an interface what is to be said, or that it is none any more; none without a usable
-    /// address to say so from.
+    /// Returns the frames of a router advertisement, or, if `last`, of the final one. Empty without a usable link-local
+    /// address.
     fn advertisements(&self, index: u32, last: bool) -> Vec<Vec<u8>> {
         let Some(info) = self.near.interfaces.get(index) else { return Vec::new() };
         let says = info.advertisement.as_ref().or(info.last_advertisement.as_ref());
@@ -328,7 +329,7 @@ impl Router {
         packets.iter().map(|packet| [&header[..], packet].concat()).collect()
     }
 
-    /// Sends a packet to a group on the link of an interface.
+    /// Sends a packet to a multicast group on an interface's link.
     fn send_to_group(&mut self, interface: u32, group: u128, packet: &[u8]) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let header = ethernet(ipv6::multicast_mac(group), info.mac, info.tags, ethertype::IPV6);
@@ -336,7 +337,7 @@ impl Router {
     }
 }
 
-/// The networks of an interface that hosts on its link are to hear of.
+/// Returns an interface's prefixes to advertise to hosts.
 fn networks(info: &InterfaceInfo) -> impl Iterator<Item = Prefix6> {
     let given = info.addresses_of::<Ipv6Addr>().filter(|a| !Address::from(*a).is_link_local());
     given.map(|a| a.prefix())

@@ -1,4 +1,4 @@
-//! A router whose links end at the test: on virtual time, with workers that are turned by hand.
+//! A router for tests: its links end at the test, time is virtual, and the test turns the workers.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -13,12 +13,12 @@ use super::{Install, Parts, Router, Sizes};
 use crate::install;
 use crate::ip::Address;
 
-/// Nanoseconds of a millisecond.
+/// Nanoseconds per millisecond.
 pub const MS: u64 = 1_000_000;
-/// Workers; each has a queue of every link.
+/// Number of workers; each polls one queue of every link.
 pub const WORKERS: usize = 2;
 
-/// What is on a link: frames to the router by queue, and from it.
+/// The frames on a link: to the router by queue, and from it.
 #[derive(Default)]
 struct OnLink {
     to_router: VecDeque<(usize, Vec<u8>)>,
@@ -91,12 +91,12 @@ pub fn own_mac(interface: u32) -> Mac {
 }
 
 impl Lab {
-    /// A router with two links, on which it has addresses, and nothing said of them any more.
+    /// Creates a router with two links, each with an address. Initial announcements are over.
     pub fn new(address: impl Fn(u32) -> Address) -> Lab {
         Lab::with(install, address)
     }
 
-    /// The same with nodes of features.
+    /// The same, with nodes of features.
     pub fn with(install: impl Install, address: impl Fn(u32) -> Address) -> Lab {
         let sizes = Sizes { buffers: 2048, workers: WORKERS };
         let Parts { router, workers } = Router::build(install, &sizes).unwrap();
@@ -132,7 +132,7 @@ impl Lab {
         }
     }
 
-    /// Lets everybody work until all is done.
+    /// Runs workers and main thread until all work is done.
     pub fn run(&mut self) {
         for _ in 0..6 {
             self.turn_workers();
@@ -147,18 +147,18 @@ impl Lab {
         }
     }
 
-    /// A frame is there to come in by a queue of an interface.
+    /// Puts a frame into a queue of an interface, without running anything.
     pub fn put(&mut self, interface: u32, queue: usize, frame: Vec<u8>) {
         self.far[interface as usize].0.lock().unwrap().to_router.push_back((queue, frame));
     }
 
-    /// A frame comes in by a queue of an interface, and what follows from it happens.
+    /// Puts a frame into a queue of an interface, and runs the router.
     pub fn receive(&mut self, interface: u32, queue: usize, frame: Vec<u8>) {
         self.put(interface, queue, frame);
         self.run();
     }
 
-    /// Frames sent out of an interface since the last look.
+    /// Takes the frames sent out of an interface since the last call.
     pub fn sent(&mut self, interface: u32) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.far[interface as usize].0.lock().unwrap().from_router)
     }

@@ -1,37 +1,38 @@
-//! Interfaces without addresses of their own, which use another one's (unnumbered), and interfaces that answer for hosts behind
-//! others (proxy ARP, RFC 1027, and its like of Neighbor Discovery, RFC 4389 section 4.1). Both are off unless asked for.
+//! Unnumbered interfaces, which use another interface's addresses, and proxy ARP and Neighbor Discovery (RFC 1027, RFC
+//! 4389 section 4.1): answers for hosts behind other interfaces. Both are off by default.
 
 use super::{InterfaceInfo, Neighborhood, Routed, Router, RouterError};
 use crate::ip::{Address, Object};
 
 impl Neighborhood {
-    /// The interface whose addresses an interface without any uses.
+    /// Returns the interface whose addresses an unnumbered interface uses.
     pub(super) fn lender(&self, info: &InterfaceInfo) -> Option<&InterfaceInfo> {
         self.interfaces.get(info.unnumbered?).filter(|lender| lender.fib == info.fib)
     }
 
-    /// The addresses that the router speaks from on an interface: its own, and those that it uses.
+    /// Returns the addresses that the router may send from on an interface: the interface's own, and those it borrows.
     pub(super) fn speaks_from<A: Routed>(&self, info: &InterfaceInfo) -> Vec<Address<A>> {
         A::own(info).chain(self.lender(info).into_iter().flat_map(A::own)).collect()
     }
 
-    /// Whether an address is the anycast address of the routers on a network of this interface.
+    /// True if an address is the anycast address of the routers on a network of this interface.
     pub(super) fn is_anycast<A: Routed>(&self, info: &InterfaceInfo, address: A) -> bool {
         self.speaks_from::<A>(info).iter().any(|a| a.anycast() == Some(address))
     }
 }
 
 impl Router {
-    /// Lets an interface use the addresses of another one in its VRF, or no more.
+    /// Makes an interface use the addresses of another one in its VRF; `None` turns this off.
     ///
     /// # Errors
-    /// When there is no such interface, it would use its own, it has addresses, or the other one uses somebody else's.
+    /// If the interface or the lender does not exist, they are the same, the interface has addresses, or the lender is
+    /// unnumbered itself.
     pub fn set_unnumbered(&mut self, index: u32, lender: Option<u32>) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         if let Some(lender) = lender {
             let other = self.interface(lender)?;
             if lender == index {
-                return Err(RouterError(format!("{} cannot use its own addresses", info.name)));
+                return Err(RouterError(format!("{} cannot be unnumbered to itself: name another interface", info.name)));
             }
             if !info.addresses.is_empty() {
                 let name = &info.name;
@@ -40,7 +41,7 @@ impl Router {
             if let Some(third) = self.near.lender(other) {
                 let (name, third) = (&other.name, &third.name);
                 return Err(RouterError(format!(
-                    "{name} uses the addresses of {third} itself: name that one"
+                    "{name} is itself unnumbered to {third}: use {third} instead"
                 )));
             }
         }
@@ -48,16 +49,17 @@ impl Router {
         self.changed(index)
     }
 
-    /// Lets an interface answer whoever asks for hosts that the router reaches by another interface, or no more.
+    /// Turns proxy ARP and Neighbor Discovery on or off: answers on this interface for hosts reached by other
+    /// interfaces.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// If there is no such interface.
     pub fn set_proxy(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
         self.info_mut(index)?.proxy = on;
         self.changed(index)
     }
 
-    /// Whether the router answers for an address on an interface: it is its own there, or it stands in for who has it.
+    /// True if the router answers for an address on an interface: the address is its own there, or proxied.
     pub(super) fn answers_for<A: Routed>(&self, interface: u32, address: A) -> bool {
         let Some(info) = self.near.interfaces.get(interface) else { return false };
         let own = self.near.speaks_from::<A>(info);
@@ -65,7 +67,7 @@ impl Router {
             || info.proxy && self.is_behind_another(info, address)
     }
 
-    /// Whether packets to an address leave by another interface.
+    /// True if packets to an address leave by another interface.
     fn is_behind_another<A: Routed>(&self, info: &InterfaceInfo, address: A) -> bool {
         let found = A::side(self).routes.lookup(info.fib, address);
         match found.and_then(|(_, _, path)| path.resolved) {
@@ -78,7 +80,7 @@ impl Router {
         }
     }
 
-    /// Those that use an interface's addresses.
+    /// Returns the interfaces that use this interface's addresses.
     pub(super) fn borrowers(&self, lender: u32) -> Vec<u32> {
         self.interfaces().filter(|i| i.unnumbered == Some(lender)).map(|i| i.index).collect()
     }

@@ -1,8 +1,9 @@
-//! The control side: one [`Router`], owned by the main thread, through which everything changes.
+//! The control side: one [`Router`], owned by the main thread, through which every change goes.
 //!
-//! [`Router::poll`] is its turn: packets that workers punted, and timers. Between turns the owner calls the methods that
-//! change things, each of which is complete when it returns: workers see the change at once, or not at all when it
-//! was refused. Only of the next hops and routes behind an interface that comes or goes many may follow in the next turns.
+//! [`Router::poll`] is one turn of the main thread: it handles punted packets and timers. Between turns the owner calls
+//! the methods that change things. Each change is complete when its method returns: workers see it at once, or not at
+//! all if it was refused. The exception: when an interface comes or goes, many of its next hops and routes may follow
+//! in later turns.
 
 mod accounts;
 mod addresses;
@@ -62,12 +63,12 @@ pub use poll::{Hooks, PuntHandler};
 pub use side::{Routed, Side};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
-/// Why the router did not do what was asked; nothing has changed then.
+/// Why the router refused a change. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterError(pub String);
 
 impl RouterError {
-    /// A worker cannot have its core.
+    /// A worker cannot be pinned to its core.
     fn not_pinned(worker: usize, core: Option<usize>, why: &io::Error) -> RouterError {
         let where_to = core.map_or("any core".into(), |core| format!("core {core}"));
         RouterError(format!("worker {worker} cannot be pinned to {where_to}: {why}"))
@@ -103,16 +104,16 @@ impl From<io::Error> for RouterError {
     }
 }
 
-/// Adds the nodes of what a router can do: the list of features lives with the binary.
+/// Adds the nodes of the router's features. The binary has the list of features.
 pub trait Install: FnOnce(&mut Builder, &Tables, &mut Hooks) -> Result<(), graph::GraphError> {}
 impl<F: FnOnce(&mut Builder, &Tables, &mut Hooks) -> Result<(), graph::GraphError>> Install for F {}
 
-/// How big a router is made.
+/// The size of a router.
 #[derive(Clone, Debug)]
 pub struct Sizes {
-    /// Buffers.
+    /// Number of packet buffers.
     pub buffers: usize,
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
 }
 
@@ -132,29 +133,29 @@ pub struct Router {
     wake: Arc<Doorbell>,
     ports: Vec<WorkerPort>,
     runners: Vec<Runner>,
-    /// How the kernel schedules them, if not as the main thread.
+    /// How the kernel schedules the workers, if not as it schedules the main thread.
     schedule: Option<Schedule>,
     /// The cores of the workers.
     cores: Vec<Option<usize>>,
-    /// Whether the workers are on threads.
+    /// True if the workers run on threads.
     running: bool,
     rehomed: accounts::Rehomed,
     balance: balance::Balance,
-    /// How long queues stood still for the last change of who does what.
+    /// How long queues were paused for the last change of workers, receive queues or shards.
     stood_still: Duration,
-    /// When the last turn was, nanoseconds of the monotonic clock.
+    /// Time of the last turn, in nanoseconds of the monotonic clock.
     now: u64,
-    /// Turns of each worker when somebody last asked whether it turns.
+    /// Turns of each worker at the last call of [`Router::still_worker`].
     turns: Vec<u64>,
     tx_ports: infra::class_a::SlotWriter<TxPort>,
     shards: infra::class_a::Writer<Shards>,
-    /// Interfaces that are gone, and whose indices no other is to have yet.
+    /// Indexes of removed interfaces, not free yet.
     leaving: Vec<u32>,
-    /// Interfaces that have the index of one that is gone, until no worker can be on a path to that.
+    /// New interfaces with the index of a removed one, each until no worker can be on a path to the removed one.
     heirs: VecDeque<(Mark, u32)>,
-    /// The index that the next interface is to have.
+    /// The index for the next interface.
     next_index: Option<u32>,
-    /// Interfaces, adjacencies and neighbours: what resolves paths.
+    /// Interfaces, adjacencies and neighbours, which resolve paths.
     pub(crate) near: Neighborhood,
     ip4: Side<Ipv4Addr>,
     ip6: Side<Ipv6Addr>,
@@ -162,14 +163,14 @@ pub struct Router {
     usage: usage::Usage,
     budget: budget::Budget,
     pings: ping::Pings,
-    /// Counts what became of punted packets.
+    /// Counts the outcomes of punted packets.
     outcomes: MainThread,
-    // Last, and so dropped last: what still lies in the rings of `ports` finds its pool, whose memory is used again.
+    // Last, and so dropped last: packets left in the rings of `ports` still need their pool, whose memory is reused.
     bufs: Cache,
     pool: Pool,
 }
 
-/// What resolves paths: interfaces, adjacencies and neighbours.
+/// The state that resolves paths: interfaces, adjacencies and neighbours.
 pub struct Neighborhood {
     pub(crate) records: infra::class_a::SlotWriter<Interface>,
     pub(crate) interfaces: InterfaceTable,
@@ -178,7 +179,7 @@ pub struct Neighborhood {
     pub(crate) neighbors6: Neighbors<Ipv6Addr>,
 }
 
-/// A router with its workers not yet on threads: for tests and benchmarks, which turn them by hand.
+/// A router whose workers are not on threads yet: for tests and benchmarks, which turn them by hand.
 pub struct Parts {
     /// The control side.
     pub router: Router,
@@ -190,12 +191,12 @@ impl Router {
     /// Builds the graph, the tables and the workers.
     ///
     /// # Errors
-    /// When the graph does not fit together, or memory is not to be had.
+    /// If the graph does not fit together, or there is not enough memory.
     pub fn build(install: impl Install, sizes: &Sizes) -> Result<Parts, RouterError> {
         Router::with_pool(install, Pool::new(sizes.buffers)?, sizes.workers)
     }
 
-    /// Builds the graph, the tables, and so many workers, with buffers that are there.
+    /// Builds the graph, the tables and the workers on an existing buffer pool.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -210,7 +211,7 @@ impl Router {
         let wake = Arc::new(Doorbell::new()?);
         let built = (0..workers.max(1)).map(|number| blueprint.worker(number, &pool, &wake));
         let (workers, ports): (Vec<_>, Vec<_>) = built.collect::<Result<_, _>>()?;
-        // The first buffers are the main thread's, so that it has its reserve whatever the workers take.
+        // The main thread takes the first buffers, so that it has its reserve even if workers take all others.
         let mut bufs = pool.cache();
         bufs.has(1 + workers.len());
         let Writers { interfaces, ports: tx_ports, adjacencies, ip4, ip6, shards } = writers;
@@ -257,16 +258,16 @@ impl Router {
         Ok(Parts { router, workers })
     }
 
-    /// Says how the kernel is to schedule the workers that are started from now on.
+    /// Sets how the kernel schedules workers started from now on.
     pub fn schedule_workers(&mut self, schedule: Schedule) {
         self.schedule = Some(schedule);
     }
 
-    /// Puts the workers on threads, each pinned to its core if `cores` has one for it. One that cannot have its core runs on
-    /// any: that is said, and packets are forwarded.
+    /// Starts the workers on threads, each pinned to its core if `cores` has one for it. A worker that cannot be pinned
+    /// runs on any core: the router logs a warning, and packets are still forwarded.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn start(&mut self, workers: Vec<graph::Worker>, cores: &[Option<usize>]) -> Result<(), RouterError> {
         for (i, (worker, port)) in workers.into_iter().zip(&self.ports).enumerate() {
             let runner = Runner::start(worker, port, self.schedule)?;
@@ -281,8 +282,8 @@ impl Router {
         Ok(())
     }
 
-    /// A worker that has not turned since this was last asked, and the node that it is in. One that sleeps turns ten times
-    /// a second; one that has not for longer than that hangs, and forwards nothing.
+    /// Returns a worker that has not turned since the last call, and the node that it is in. A sleeping worker turns
+    /// ten times a second. A worker without a turn for longer hangs, and forwards nothing.
     pub fn still_worker(&mut self) -> Option<(usize, Option<&'static str>)> {
         let stats = self.graph().stats();
         let now: Vec<u64> = (0..self.runners.len()).map(|w| stats.worker_totals(w).turns).collect();
@@ -291,58 +292,59 @@ impl Router {
         Some((still, self.graph().stats().running(still)))
     }
 
-    /// Rings when a worker has something for [`poll`](Self::poll).
+    /// Returns the doorbell that workers ring when they have work for [`poll`](Self::poll).
     pub fn doorbell(&self) -> &Arc<Doorbell> {
         &self.wake
     }
 
-    /// Read handles on every table.
+    /// Returns read handles for all tables.
     pub fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// The graph: statistics, traces, node names.
+    /// Returns the graph: statistics, traces, node names.
     pub fn graph(&self) -> &Blueprint {
         &self.blueprint
     }
 
-    /// Every arc with its features in order, and whether they are on for this interface.
+    /// Returns every arc with its features in order, each with its state on this interface: on or off.
     pub fn features(&self, index: u32) -> Vec<(&'static str, Vec<(&'static str, bool)>)> {
         self.arcs.show(index)
     }
 
-    /// Feature arcs.
+    /// Returns the feature arcs.
     pub fn arcs(&mut self) -> &mut ArcControl {
         &mut self.arcs
     }
 
-    /// The buffer pool.
+    /// Returns the buffer pool.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// Routes and VRFs, to be looked at.
+    /// Returns routes and VRFs, read-only.
     pub fn routes<A: Routed>(&self) -> &Routes<A> {
         &A::side(self).routes
     }
 
-    /// Adjacencies, to be looked at.
+    /// Returns the adjacencies, read-only.
     pub fn adjacencies(&self) -> &Adjacencies {
         &self.near.adjacencies
     }
 
-    /// A part in the quiescence of this router's tables, for those who turn its workers by hand.
+    /// Registers a participant in the quiescence domain of this router's tables, for code that turns the workers by
+    /// hand.
     pub fn participant(&self) -> Participant {
         self.domain.register()
     }
 
-    /// Frees what no worker can see any more. Called now and then.
+    /// Frees memory that no worker can see any more. Called now and then.
     pub fn collect(&self) -> usize {
         self.domain.collect()
     }
 }
 
-/// The longest that [`Router::poll`] may be put off.
+/// Maximum time between two calls of [`Router::poll`].
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

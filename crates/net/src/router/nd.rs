@@ -13,10 +13,10 @@ use crate::nd::{Standing, dad};
 use crate::neighbor::{Action, Event, Key};
 
 impl Router {
-    /// A message of Neighbor Discovery that came in by an interface.
+    /// Handles a Neighbor Discovery message from an interface.
     ///
     /// # Errors
-    /// Why there is no use for it.
+    /// Returns why the message changes nothing.
     pub(crate) fn punted_nd(&mut self, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let (interface, l4) = (p.rx_if(), usize::from(p.l4_offset()));
         let l3 = p.bytes().to_vec();
@@ -28,7 +28,7 @@ impl Router {
         self.nd_message(now, (interface, ip.src()), from, message, &options)
     }
 
-    /// A message from an address, and from the station `from`.
+    /// Handles a message with its source address, from the station `from`.
     fn nd_message(
         &mut self,
         now: u64,
@@ -37,7 +37,7 @@ impl Router {
         message: Message,
         options: &NdOptions<'_>,
     ) -> Result<(), Unused> {
-        // Two interfaces of this router on one link hear each other: nothing to learn from that.
+        // Two interfaces of this router on one link hear each other. There is nothing to learn from that.
         if self.near.interfaces.values().any(|i| i.mac == from) {
             return Err(Unused::OwnStation);
         }
@@ -53,7 +53,8 @@ impl Router {
         };
         if let Some(target) = target.filter(|t| info.standing(*t) == Some(Standing::Tentative)) {
             match message {
-                // RFC 4862 section 5.4.3: another one is about to use it; who asks from an address only wants to know.
+                // RFC 4862 section 5.4.3: another station probes the same address. A solicitation with a source address
+                // is only a query.
                 Message::NeighborSolicitation { .. } if src.is_unspecified() => {
                     self.claimed(dad::Event::Solicited((interface, target)));
                 }
@@ -100,22 +101,22 @@ impl Router {
                     learned => learned,
                 };
             }
-            // A router follows no redirects (section 8.2), and workers hand none over.
+            // A router ignores redirects (section 8.2), and workers punt none.
             Message::Redirect { .. } => return Err(Unused::Unexpected),
         };
         self.neighbor_heard(now, event)
     }
 
-    /// A query of Multicast Listener Discovery that came in by an interface.
+    /// Handles a Multicast Listener Discovery query from an interface.
     ///
     /// # Errors
-    /// Why there is no use for it.
+    /// Returns why the query changes nothing.
     pub(crate) fn punted_mld(&mut self, _: u64, _: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let query = mld::parse_query(p.bytes()).map_err(|_| Unused::Malformed)?;
         if self.listener_queried(p.rx_if(), query) { Ok(()) } else { Err(Unused::NoGroup) }
     }
 
-    /// Sends what the protocol asks for.
+    /// Sends the message that a neighbour action asks for.
     pub(super) fn send_nd_for(&mut self, action: &Action<Ipv6Addr>) {
         match *action {
             Action::Request((interface, target), to) => {
@@ -136,15 +137,15 @@ impl Router {
         }
     }
 
-    /// Says that an address is this router's.
+    /// Sends a neighbour advertisement for an address that this router answers for.
     fn advertise_address(&mut self, (interface, own): Key<Ipv6Addr>, mac: Mac, to: Ipv6Addr) {
         let solicited = !to.is_multicast();
-        // For another's address only as long as nobody else says that it is his (RFC 4389 section 4.1.3.3), and for an anycast
-        // address never (RFC 4861 section 7.2.7).
+        // Set the override flag only for an own unicast address. A proxy leaves it to the owner (RFC 4389 section
+        // 4.1.3.3), and an anycast address never overrides (RFC 4861 section 7.2.7).
         let info = self.near.interfaces.get(interface);
         let overrides = info.is_some_and(|i| i.standing(own) == Some(Standing::Unique));
         let message = Message::NeighborAdvertisement { target: own, router: true, solicited, overrides };
-        // An anycast address is many routers', so that nobody sends from it.
+        // Many routers share an anycast address, so none sends from it.
         let anycast = info.is_some_and(|i| self.near.is_anycast(i, own));
         let from = if anycast { self.near.source_for(interface, to) } else { Some(own) };
         if let Some(from) = from {
@@ -152,7 +153,7 @@ impl Router {
         }
     }
 
-    /// Sends a message out of an interface, with the router's Ethernet address.
+    /// Sends a message out of an interface, from the router's Ethernet address.
     fn send_nd(&mut self, interface: u32, to: Mac, (src, dst): (Ipv6Addr, Ipv6Addr), message: &Message) {
         let Some(info) = self.near.interfaces.get(interface) else { return };
         let header = ethernet(to, info.mac, info.tags, ethertype::IPV6);

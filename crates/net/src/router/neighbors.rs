@@ -1,5 +1,5 @@
-//! Neighbours: carries out what the protocol asks for. Adjacencies, the routes to neighbours, and the packets that wait on the
-//! workers; what goes over the link is in `arp.rs` and `nd.rs`.
+//! Neighbours: carries out the actions of the neighbour protocols on adjacencies, host routes and the packets waiting
+//! on workers. The packets on the link are in `arp.rs` and `nd.rs`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,25 +13,26 @@ use crate::neighbor::{
     self, Action, Config, Counters, Entry, Event, Key, NeighborView, Outcome, Release, State,
 };
 
-/// Time after the last question of a worker until the workers look for packets that nobody released, nanoseconds: such
-/// whose question was lost on the way.
+/// Time from the last resolution request of a worker until workers release forgotten packets, in nanoseconds. A packet
+/// is forgotten if its request was lost.
 const SWEEP_AFTER: u64 = neighbor::HOLD_LIFE + 1_000_000_000;
-/// Time until the workers are told to look if they could not be told, nanoseconds.
+/// Time until the next try, if a worker could not be told to release them, in nanoseconds.
 const SWEEP_RETRY: u64 = 100_000_000;
 
 impl Neighborhood {
-    /// The neighbour's Ethernet address, if it is known.
+    /// Returns the neighbour's Ethernet address, if known.
     pub(crate) fn mac_of<A: Routed>(&self, interface: u32, address: A) -> Option<Mac> {
         A::neighbors(self).mac_of((interface, address))
     }
 
-    /// Whether the operator says who has this address.
+    /// True if this is a static neighbour.
     pub(super) fn is_static<A: Routed>(&self, interface: u32, address: A) -> bool {
         let entry = A::neighbors(self).entries().get((interface, address));
         matches!(entry.map(|e| e.state), Some(State::Static(_)))
     }
 
-    /// The address that this router asks for neighbours from: the one on the same network, or any.
+    /// Returns the source address for requests to a neighbour: one in the same network, otherwise any of the interface,
+    /// otherwise any of the VRF.
     pub(super) fn source_for<A: Routed>(&self, interface: u32, target: A) -> Option<A> {
         let info = self.interfaces.get(interface)?;
         let own = self.speaks_from::<A>(info);
@@ -40,7 +41,7 @@ impl Neighborhood {
         Some(same_network.or(own.first().copied()).or_else(of_vrf)?.address)
     }
 
-    /// Tells the adjacency to a neighbour what is known of it now.
+    /// Updates the adjacency of a neighbour from its current entry.
     fn complete<A: Routed>(&mut self, (interface, address): Key<A>) {
         let mac = self.mac_of(interface, address);
         let (Some(record), Some(info)) = (self.records.get(interface), self.interfaces.get(interface)) else {
@@ -54,17 +55,17 @@ impl Neighborhood {
     }
 }
 
-/// The route that a neighbour has for itself.
+/// Returns the host route of a neighbour.
 fn host_route<A: Routed>(interface: u32, address: A) -> (Prefix<A>, PathList) {
     let path = Path::Via { next_hop: address.into(), interface: Some(interface) };
     (Prefix::host(A::from_bits(A::scoped(address.to_bits(), interface))), path.into())
 }
 
 impl Router {
-    /// A worker asks for the Ethernet address of a next hop.
+    /// Handles a worker's request for a next hop's Ethernet address.
     ///
     /// # Errors
-    /// When it asks for none.
+    /// If the packet is not such a request.
     pub(crate) fn punted_ask<A: Routed>(
         &mut self,
         now: u64,
@@ -82,16 +83,16 @@ impl Router {
         Ok(())
     }
 
-    /// Something happened that the table of neighbours is to follow.
+    /// Passes an event to the neighbour table.
     pub(super) fn neighbor_event<A: Routed>(&mut self, now: u64, event: Event<A>) {
-        // What a station sends is heard below; nobody asks for the use of other events.
+        // Events from stations use `neighbor_heard`; for others, the result does not matter.
         let _ = self.neighbor_heard(now, event);
     }
 
-    /// As [`neighbor_event`](Self::neighbor_event), of what a station sent.
+    /// Like [`neighbor_event`](Self::neighbor_event), for a message from a station.
     ///
     /// # Errors
-    /// Why there is no use for it.
+    /// Returns why the message changes nothing.
     pub(super) fn neighbor_heard<A: Routed>(&mut self, now: u64, event: Event<A>) -> Result<(), Unused> {
         let mut actions = Vec::new();
         let used = A::neighbors_mut(&mut self.near).handle(now, event, &mut actions);
@@ -106,7 +107,7 @@ impl Router {
                 Action::Request(..) | Action::Reply(..) | Action::Announce(_) => A::send(self, &action),
                 Action::Defend((interface, own), mac) => {
                     let name = self.near.name(interface);
-                    tracing::warn!(event = "neighbor", "{name}: {mac} claims this router's address {own}");
+                    tracing::warn!(event = "neighbor", "{name}: address conflict: {mac} uses this router's address {own}");
                     A::send(self, &action);
                 }
                 Action::Resolved(key, _) => {
@@ -128,7 +129,7 @@ impl Router {
         }
     }
 
-    /// Tells every worker what became of a next hop.
+    /// Tells every worker the outcome of a resolution.
     fn release<A: Routed>(&mut self, (interface, address): Key<A>, outcome: Outcome) {
         let message = Release::Hop(address.into(), outcome).to_bytes();
         for worker in 0..self.workers() {
@@ -136,16 +137,16 @@ impl Router {
         }
     }
 
-    /// Sends a packet for `interface` into a worker's graph. One for that there is no buffer or no room in the ring is
-    /// lost (`false`), as it might be on the link: it is asked for, or released, again.
+    /// Sends a packet for `interface` into a worker's graph. Returns `false` if it is lost for lack of a buffer or of
+    /// room in the ring. Like a loss on the link, that is repaired later: the request or release is repeated.
     pub(super) fn send_to(&mut self, worker: usize, interface: u32, node: &str, bytes: &[u8]) -> bool {
         let Some(mut packet) = self.packet(bytes) else { return false };
         packet.packet().set_tx_if(interface);
         self.send(worker, node, packet)
     }
 
-    /// A neighbour on a connected network, or where an attached route says that hosts are on the link, has a route of
-    /// its own while its address is known.
+    /// Adds or removes a neighbour's host route. The route exists while the neighbour's Ethernet address is known, and
+    /// its address is in a connected network or under an attached route.
     pub(super) fn sync_host_route<A: Routed>(&mut self, (interface, address): Key<A>) {
         A::side_mut(self).0.off_link.remove(&(address, interface));
         let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };
@@ -170,12 +171,13 @@ impl Router {
             _ => Ok(()),
         };
         if let Err(e) = done {
-            tracing::warn!("the route to neighbour {address}: {e}");
+            tracing::warn!("cannot update the host route of neighbour {address}: {e}");
         }
         self.follow_first::<A>();
     }
 
-    /// Routes within a prefix changed: neighbours that only an attached route gives a route of their own get or lose it.
+    /// Updates host routes within a changed prefix, for neighbours outside connected networks: they depend on attached
+    /// routes.
     pub(super) fn sync_off_link<A: Routed>(&mut self, within: Prefix<A>) {
         let range = (within.address(), 0)..=(within.last(), u32::MAX);
         let off_link = &A::side(self).off_link;
@@ -183,7 +185,7 @@ impl Router {
         keys.into_iter().for_each(|key| self.sync_host_route(key));
     }
 
-    /// An interface is about to leave its VRF: the routes to its neighbours do not stay behind.
+    /// Removes the host routes of an interface's neighbours, before the interface leaves its VRF.
     pub(super) fn forget_host_routes<A: Routed>(&mut self, interface: u32) {
         let Some(fib) = self.near.interfaces.get(interface).map(|i| i.fib) else { return };
         let keys: Vec<Key<A>> = A::neighbors(&self.near).entries().of(interface).map(|e| e.0).collect();
@@ -194,12 +196,12 @@ impl Router {
             if there.any(|(source, to)| source == Source::NEIGHBOR && to.list == path)
                 && let Err(e) = side.routes.remove(fib, prefix, Source::NEIGHBOR, near)
             {
-                tracing::warn!("the route to neighbour {address}: {e}");
+                tracing::warn!("cannot remove the host route of neighbour {address}: {e}");
             }
         }
     }
 
-    /// Follows a change of an interface: what is told to others, and what is known of them.
+    /// Follows an interface change: announces new addresses, and updates the neighbour table.
     pub(super) fn neighbors_follow<A: Routed>(&mut self, index: u32) {
         let now = self.now;
         let before = A::side_mut(self).0.announced.remove(&index);
@@ -226,13 +228,13 @@ impl Router {
         keys.into_iter().for_each(|key| self.sync_host_route(key));
     }
 
-    /// An interface is about to be removed: everything about its neighbours goes.
+    /// Removes all neighbour state of an interface that is about to be removed.
     pub(super) fn neighbors_gone<A: Routed>(&mut self, index: u32) {
         A::side_mut(self).0.announced.remove(&index);
         self.neighbor_event(self.now, Event::<A>::Gone(index));
     }
 
-    /// Does what is due at `now`.
+    /// Handles timers that expire by `now`.
     pub(crate) fn handle_timeouts(&mut self, now: u64) {
         self.now = now;
         self.neighbor_timeouts::<Ipv4Addr>(now);
@@ -249,15 +251,15 @@ impl Router {
             let message = Release::Sweep.to_bytes();
             let mut told = true;
             for worker in 0..self.workers() {
-                // From the reserve: it may be the waiting packets that have all buffers.
+                // From the reserve: waiting packets may hold all other buffers.
                 told &= self.last_packet(&message).is_some_and(|p| self.send(worker, A::NODES.release, p));
             }
-            // Nothing else would release what waits, so a worker that was not told is told later.
+            // Nothing else releases waiting packets, so workers that could not be told are told later.
             A::side_mut(self).0.sweep_at = (!told).then_some(now + SWEEP_RETRY);
         }
     }
 
-    /// When [`poll`](Router::poll) has something to do at the latest: nanoseconds of the monotonic clock.
+    /// Returns the latest time for the next [`poll`](Router::poll), in nanoseconds of the monotonic clock.
     pub fn next_timeout(&self) -> Option<u64> {
         let neighbors = [self.near.neighbors4.poll_timeout(), self.near.neighbors6.poll_timeout()];
         neighbors
@@ -267,10 +269,10 @@ impl Router {
             .min()
     }
 
-    /// Says which Ethernet address a neighbour has: for good (`fixed`), or as if it had been learned now.
+    /// Adds a neighbour: static (`fixed`), or as if just learned.
     ///
     /// # Errors
-    /// When there is no such interface, no neighbour can have these addresses, or the table is full.
+    /// If the interface does not exist, no neighbour can have these addresses, or the table is full.
     pub fn add_neighbor(
         &mut self,
         interface: u32,
@@ -303,7 +305,7 @@ impl Router {
         if let Some(a) = A::all(info).find(|a| a.is_end(address)) {
             let (network, name) = (a.prefix(), &info.name);
             return Err(RouterError(format!(
-                "{address} is the first or last address of {network} on {name}, not a host's"
+                "{address} is the first or last address of {network} on {name}, not a host address"
             )));
         }
         let neighbors = A::neighbors(&self.near);
@@ -311,17 +313,17 @@ impl Router {
         let stays = |e: Entry| !fixed || matches!(e.state, State::Static(_));
         if !entries.get((interface, address)).is_some_and(stays) && entries.fixed() >= most {
             return Err(RouterError(format!(
-                "there are {most} static neighbours already: raise the limit first"
+                "the limit of {most} static neighbours is reached: raise it first"
             )));
         }
         self.neighbor_event(self.now, Event::Set { key: (interface, address), mac, fixed });
         Ok(())
     }
 
-    /// Forgets a neighbour, static or not.
+    /// Removes a neighbour, static or not.
     ///
     /// # Errors
-    /// When it is not known.
+    /// If there is no such neighbour.
     pub fn remove_neighbor(&mut self, interface: u32, address: impl Into<IpAddr>) -> Result<(), RouterError> {
         match address.into() {
             IpAddr::V4(address) => self.remove_neighbor_of(interface, address),
@@ -332,48 +334,48 @@ impl Router {
     fn remove_neighbor_of<A: Routed>(&mut self, interface: u32, address: A) -> Result<(), RouterError> {
         let name = &self.interface(interface)?.name;
         if A::neighbors(&self.near).entries().get((interface, address)).is_none() {
-            return Err(RouterError(format!("{address} is no neighbour on {name}")));
+            return Err(RouterError(format!("no such neighbour: {address} on {name}")));
         }
         self.neighbor_event(self.now, Event::Remove((interface, address)));
         Ok(())
     }
 
-    /// Forgets every neighbour of a family on an interface that is not static.
+    /// Removes an interface's neighbours of one family, except static ones.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// If there is no such interface.
     pub fn flush_neighbors<A: Routed>(&mut self, interface: u32) -> Result<(), RouterError> {
         self.interface(interface)?;
         self.neighbor_event(self.now, Event::<A>::Flush(interface));
         Ok(())
     }
 
-    /// Bounds of a family's table of neighbours.
+    /// Returns the limits of a family's neighbour table.
     pub fn neighbor_config<A: Routed>(&self) -> Config {
         A::neighbors(&self.near).config
     }
 
-    /// Sets the bounds of a family's table of neighbours; they take effect with the next new entry.
+    /// Sets the limits of a family's neighbour table. They apply from the next new entry on.
     pub fn set_neighbor_config<A: Routed>(&mut self, config: Config) {
         A::neighbors_mut(&mut self.near).config = config;
     }
 
-    /// What neighbours of a family made the router do.
+    /// Returns the neighbour counters of a family.
     pub fn neighbor_counters<A: Routed>(&self) -> &Counters {
         A::neighbors(&self.near).counters()
     }
 
-    /// How many neighbours of a family are in each state.
+    /// Returns the number of a family's neighbours in each state.
     pub fn neighbors_by_state<A: Routed>(&self) -> impl Iterator<Item = (&'static str, usize)> {
         A::neighbors(&self.near).entries().by_state()
     }
 
-    /// Every neighbour of a family in order of interface and address, for `show ip neighbors`.
+    /// Returns all neighbours of a family, in order of interface and address, for `show ip neighbors`.
     pub fn neighbors<A: Routed>(&self) -> impl Iterator<Item = NeighborView> {
         self.neighbors_behind::<A>(None).map(|(_, view)| view)
     }
 
-    /// Those behind one (interface, address), which need not be there any more; `None`: all.
+    /// Returns the neighbours after one (interface, address) key, whether that exists or not; `None`: all.
     pub fn neighbors_behind<A: Routed>(
         &self,
         key: Option<Key<A>>,
@@ -386,20 +388,20 @@ impl Router {
 }
 
 impl Neighborhood {
-    /// Whether the address is on a network of this interface.
+    /// True if the address is in a connected network of this interface.
     fn is_on_link<A: Routed>(&self, fib: u16, interface: u32, address: A) -> bool {
         let link_local = A::scoped(address.to_bits(), u32::MAX) != address.to_bits();
         link_local || self.connected(fib, address.into()) == Some(interface)
     }
 }
 
-/// Whether a neighbour can have these addresses.
+/// Checks that a neighbour can have these addresses.
 ///
 /// # Errors
-/// Why it cannot.
+/// If one of the addresses cannot be a neighbour's.
 pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
     if !mac.is_unicast() {
-        return Err(RouterError(format!("{mac} cannot be a neighbour's address: it is a group's, or zero")));
+        return Err(RouterError(format!("{mac} cannot be a neighbour's address: it is a group address or zero")));
     }
     let no_host = match address {
         IpAddr::V4(a) => a.is_unspecified() || ipv4::is_martian_source(a.to_bits()),
@@ -409,7 +411,7 @@ pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
         }
     };
     if no_host {
-        return Err(RouterError(format!("{address} cannot be a neighbour's address")));
+        return Err(RouterError(format!("{address} cannot be a neighbour's address: it is not a host address")));
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ fn ping<A: OnLink>(lab: &mut Lab, to: A, from: A) -> (bool, Vec<&'static str>) {
     (answers.iter().any(|frame| frame.len() == A::ping(to, from).len()), reasons)
 }
 
-/// Whether workers take an address for the router's own in a VRF, and which they send from if they have no better one.
+/// True if workers take an address for the router's own in a VRF, and which they send from if they have no better one.
 fn own<A: OnLink>(lab: &Lab, fib: u16, address: A) -> (bool, Option<A>) {
     let mut participant = lab.router.participant();
     let section = participant.enter();

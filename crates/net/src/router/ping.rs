@@ -1,4 +1,4 @@
-//! The router's own pings: echo requests from the main thread, and the replies that workers punt.
+//! The router's own pings: the main thread sends echo requests, and workers punt the replies.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,14 +13,15 @@ use super::{Routed, Router, RouterError};
 use crate::Unused;
 use crate::ip::{Address, Packets, Path};
 
-/// Pings under way at once, at most.
+/// Maximum number of pings at once.
 const SESSIONS: usize = 64;
-/// Requests of one ping that wait for their reply, and replies that wait to be taken, at most.
+/// Per ping, the maximum number of requests without a reply, and of replies not taken yet.
 const WAITING: usize = 256;
-/// Lookups from VRF to VRF on the way to an interface.
+/// Maximum number of lookups from VRF to VRF on the way to an interface.
 const MAX_HOPS: usize = 8;
 
-/// Bytes of data that an echo request to `destination` can have: those that the length in its header counts, less headers.
+/// Returns the most data bytes in an echo request to `destination`: the maximum of the header's length field, minus
+/// headers.
 fn most(destination: IpAddr) -> usize {
     let counted = match destination {
         IpAddr::V4(_) => Ipv4Header::LEN + IcmpHeader::LEN,
@@ -29,18 +30,19 @@ fn most(destination: IpAddr) -> usize {
     usize::from(u16::MAX) - counted
 }
 
-/// Bytes of data of an IPv4 echo request that a link with this MTU takes in as many fragments as are made of one packet.
+/// Returns the most data bytes in an IPv4 echo request over a link with this MTU. A packet is cut into one frame of
+/// fragments at most.
 fn most_in_fragments(mtu: u16) -> usize {
     let each = usize::from(mtu).saturating_sub(Ipv4Header::LEN) & !7;
     (each * FRAME_SIZE).saturating_sub(IcmpHeader::LEN)
 }
 
-/// Whom to ping.
+/// The destination of a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PingTarget {
     /// The destination.
     pub address: IpAddr,
-    /// The interface whose link it is on, for a link-local one.
+    /// The interface of its link, for a link-local address.
     pub interface: Option<u32>,
 }
 
@@ -55,22 +57,22 @@ impl<A: Into<IpAddr>> From<A> for PingTarget {
 pub struct PingReply {
     /// Sequence number of the request.
     pub seq: u16,
-    /// Who answered.
+    /// The source address of the reply.
     pub from: IpAddr,
-    /// Bytes of ICMP header and data.
+    /// Length of ICMP header and data, in bytes.
     pub bytes: usize,
-    /// Time to live that the reply had left.
+    /// Time to live of the reply on arrival.
     pub ttl: u8,
-    /// Time from request to reply.
+    /// Round-trip time.
     pub rtt: Duration,
 }
 
-/// The pings under way, by identifier.
+/// The active pings, by identifier.
 #[derive(Default)]
 pub(crate) struct Pings {
     sessions: BTreeMap<u16, Session>,
     last: u16,
-    /// The identification of the last request over IPv4: fragments of two are not to be mixed up, whichever ping they are of.
+    /// Identification of the last IPv4 request, shared by all pings: fragments of two requests must not be mixed up.
     datagram: u16,
 }
 
@@ -79,18 +81,18 @@ struct Session {
     source: IpAddr,
     to: PingTarget,
     size: usize,
-    /// Sequence number and time of requests without a reply, the oldest first.
+    /// Sequence number and time of each request without a reply, the oldest first.
     sent: VecDeque<(u16, u64)>,
     replies: VecDeque<PingReply>,
 }
 
 impl Router {
-    /// Begins to ping `destination` in a VRF with requests of `size` bytes of data; without `source`, from the address of
-    /// the interface that they leave by. Gives the identifier, by which the ping goes on until [`Router::ping_stop`].
+    /// Starts a ping of `to` in a VRF, with `size` bytes of data per request. Without `source`, requests use an address
+    /// of their output interface. Returns the identifier of the ping, valid until [`Router::ping_stop`].
     ///
     /// # Errors
-    /// When no route leads there, the router has no such address (or none at all), a request would be larger than a packet can be,
-    /// or too many pings are under way.
+    /// If no route covers the destination, the router does not have the source address (or none at all), a request
+    /// would be too large, or too many pings are active.
     pub fn ping_start(
         &mut self,
         fib: u16,
@@ -99,14 +101,14 @@ impl Router {
         size: usize,
     ) -> Result<u16, RouterError> {
         let to = to.into();
-        // Of addresses that were given or taken within this turn, too.
+        // Include addresses added or removed in this turn.
         self.publish_own();
         let source = match to.address {
             IpAddr::V4(a) => self.ping_source(fib, (a, to.interface), source, size)?.into(),
             IpAddr::V6(a) => self.ping_source(fib, (a, to.interface), source, size)?.into(),
         };
         if self.pings.sessions.len() >= SESSIONS {
-            return Err(RouterError(format!("there are {SESSIONS} pings under way: stop one first")));
+            return Err(RouterError(format!("{SESSIONS} pings are active already: stop one first")));
         }
         let mut id = self.pings.last.wrapping_add(1);
         while self.pings.sessions.contains_key(&id) {
@@ -118,7 +120,7 @@ impl Router {
         Ok(id)
     }
 
-    /// The address that requests of `size` bytes come from.
+    /// Returns the source address for requests of `size` bytes.
     fn ping_source<A: Routed>(
         &self,
         fib: u16,
@@ -128,7 +130,7 @@ impl Router {
     ) -> Result<A, RouterError> {
         let most = most(destination.into());
         if size > most {
-            return Err(RouterError(format!("a ping of {size} bytes is too large: {most} at most")));
+            return Err(RouterError(format!("a ping of {size} bytes is too large: the maximum is {most}")));
         }
         let scoped = |address: A, on| A::scoped(address.to_bits(), on);
         let link = by.filter(|on| scoped(destination, *on) != destination.to_bits());
@@ -141,7 +143,7 @@ impl Router {
             && size > most_in_fragments(i.mtu)
         {
             return Err(RouterError(format!(
-                "a ping of {size} bytes would be too many fragments for the MTU of {}: {} at most",
+                "a ping of {size} bytes needs too many fragments at the MTU of {}: the maximum is {}",
                 i.name,
                 most_in_fragments(i.mtu)
             )));
@@ -154,7 +156,7 @@ impl Router {
         let found = match source {
             Some(own) => A::of(own)
                 .filter(is_own)
-                .ok_or_else(|| RouterError(format!("{own} is no address of this router in table {fib}"))),
+                .ok_or_else(|| RouterError(format!("{own} is not an address of this router in table {fib}"))),
             None => self.source_towards(fib, interface, near),
         };
         found.map_err(|why| tentative().unwrap_or(why))
@@ -182,7 +184,7 @@ impl Router {
     /// Sends request number `seq` of a ping at `now` (nanoseconds of the monotonic clock).
     ///
     /// # Errors
-    /// When there is no such ping, no buffer is free, or the worker is too busy.
+    /// If there is no such ping, no buffer is free, or the worker's ring is full.
     pub fn ping_send(&mut self, id: u16, seq: u16, now: u64) -> Result<(), RouterError> {
         let missing = || RouterError(format!("there is no ping {id}"));
         let datagram = self.pings.datagram.wrapping_add(1);
@@ -203,7 +205,7 @@ impl Router {
             s.sent.pop_front();
         }
         s.sent.push_back((seq, now));
-        let no_buffer = || RouterError("no buffer is free for the echo request".into());
+        let no_buffer = || RouterError("no free buffer for the echo request".into());
         let mut held = self.packet(&request.build()).ok_or_else(no_buffer)?;
         let mut p = held.packet();
         p.set_fib(fib);
@@ -211,21 +213,21 @@ impl Router {
         if self.send(0, node, held) {
             Ok(())
         } else {
-            Err(RouterError("the worker does not take packets from the main thread: it is too busy".into()))
+            Err(RouterError("the worker is too busy: its ring from the main thread is full".into()))
         }
     }
 
-    /// Takes the replies that have come since the last call, the oldest first.
+    /// Takes the replies received since the last call, the oldest first.
     pub fn ping_take_replies(&mut self, id: u16) -> Vec<PingReply> {
         self.pings.sessions.get_mut(&id).map_or_else(Vec::new, |s| s.replies.drain(..).collect())
     }
 
-    /// Ends a ping; replies that are still on their way are dropped. One that has ended stays so.
+    /// Ends a ping; later replies are dropped. No effect on a ping that has ended.
     pub fn ping_stop(&mut self, id: u16) {
         self.pings.sessions.remove(&id);
     }
 
-    /// The interface that packets to `destination` leave by (`None`: they stay here), and the neighbour they go to.
+    /// Returns the output interface to `destination` (`None`: the router itself), and the neighbour on it.
     fn egress<A: Routed>(&self, fib: u16, destination: A) -> Result<(Option<u32>, A), RouterError> {
         let refused = |why: &str| RouterError(format!("{destination} cannot be pinged: {why}"));
         let mut table = fib;
@@ -233,7 +235,7 @@ impl Router {
             let Some((prefix, _, to)) = A::side(self).routes.lookup(table, destination) else {
                 return Err(refused(&format!("no route in table {table} covers it")));
             };
-            // What is looked up has an end, if it is recursive. Of several ways any will do.
+            // The ends of a recursive path, if any. Any of several paths will do.
             let end = to.trail.as_ref().and_then(|t| t.ends.first()).map(|end| end.0);
             let Some(path) = end.or_else(|| to.list.paths().next()) else { continue };
             return match path {
@@ -246,26 +248,26 @@ impl Router {
                 Path::Attached(interface) => Ok((Some(interface), destination)),
                 Path::Local => Ok((None, destination)),
                 Path::Drop => Err(refused(&format!("the route {prefix} drops packets"))),
-                Path::Unreachable => Err(refused(&format!("the route {prefix} says unreachable"))),
-                Path::Prohibit => Err(refused(&format!("the route {prefix} says prohibit"))),
+                Path::Unreachable => Err(refused(&format!("the route {prefix} is unreachable"))),
+                Path::Prohibit => Err(refused(&format!("the route {prefix} is prohibited"))),
                 Path::Feature(kind, index) => {
                     let what = self.forwarding_text(kind, index);
                     Err(refused(&format!(
-                        "the route {prefix} leads to {what}, not to an interface: name one"
+                        "the route {prefix} leads to {what}, not to an interface: give an interface"
                     )))
                 }
-                Path::LinkLocal => Err(refused("it is on one link only, and the interface is not said")),
+                Path::LinkLocal => Err(refused("it is link-local: give an interface")),
                 Path::Table(next) => {
                     table = next;
                     continue;
                 }
             };
         }
-        Err(refused("its routes lead from table to table without an end"))
+        Err(refused("its routes form a loop between tables"))
     }
 
-    /// The address to send from: on the network of the next hop, else the first one of the interface, else the first one in
-    /// the VRF.
+    /// Returns the source address: one in the network of the next hop, otherwise the first of the interface, otherwise
+    /// the first in the VRF.
     fn source_towards<A: Routed>(&self, fib: u16, interface: Option<u32>, near: A) -> Result<A, RouterError> {
         let own = A::side(self).own.get();
         if interface.is_none() && own.contains(fib, near.to_bits()) {
@@ -282,12 +284,12 @@ impl Router {
 /// Handles an echo reply that a worker punted.
 ///
 /// # Errors
-/// When nobody waits for it.
+/// If no ping waits for it.
 pub(crate) fn reply(router: &mut Router, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
     note(&mut router.pings, now, p.bytes(), p.total_len()).ok_or(Unused::NoPing)
 }
 
-/// What a reply says of itself.
+/// The header fields of a reply.
 struct Header {
     src: IpAddr,
     dst: IpAddr,
@@ -305,10 +307,11 @@ fn header(l3: &[u8]) -> Option<Header> {
     Some(Header { src: ip.src().into(), dst: ip.dst().into(), hops: ip.ttl(), icmp_at: ip.header_len() })
 }
 
-/// Notes the reply `l3`, `total` bytes long of which these are the first, if anybody waits for it.
+/// Stores the reply in its ping; `None` if no ping waits for it. `l3` is its first segment, `total` its length in
+/// bytes.
 fn note(pings: &mut Pings, now: u64, l3: &[u8], total: usize) -> Option<()> {
     let ip = header(l3)?;
-    // The fields of an echo are at the same places in both families.
+    // Echo fields are at the same offsets in ICMP and ICMPv6.
     let (icmp, _) = IcmpHeader::split(l3.get(ip.icmp_at..)?)?;
     let s = pings.sessions.get_mut(&icmp.echo_id())?;
     if ip.dst != s.source || ip.src != s.to.address {

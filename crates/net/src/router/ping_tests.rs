@@ -218,10 +218,10 @@ fn what_cannot_be_pinged_is_refused_with_the_reason() {
         ("192.0.2.0/25 drops", 0, "192.0.2.1", None, 56),
         ("unreachable", 0, "192.0.2.129", None, 56),
         ("prohibit", 0, "198.51.100.1", None, 56),
-        ("without an end", 0, "203.0.113.1", None, 56),
-        ("10.0.0.3 is no address", 0, "10.0.0.2", Some("10.0.0.3"), 56),
+        ("form a loop", 0, "203.0.113.1", None, 56),
+        ("10.0.0.3 is not an address", 0, "10.0.0.2", Some("10.0.0.3"), 56),
         ("no address in table 1", 1, "10.0.0.2", None, 56),
-        ("65507 at most", 0, "10.0.0.2", None, 65_508),
+        ("the maximum is 65507", 0, "10.0.0.2", None, 65_508),
     ] {
         let said = refused(fib, to, source, size);
         assert!(said.contains(text), "\"{said}\" does not say \"{text}\"");
@@ -230,7 +230,7 @@ fn what_cannot_be_pinged_is_refused_with_the_reason() {
     // 256 fragments with 48 bytes of data each.
     router.set_mtu(pg0, 68).unwrap();
     let said = router.ping_start(0, addr("10.0.0.2"), None, 12_281).unwrap_err().0;
-    assert!(said.contains("the MTU of pg0: 12280 at most"), "{said}");
+    assert!(said.contains("the MTU of pg0: the maximum is 12280"), "{said}");
     assert!(router.ping_start(0, addr("10.0.0.2"), None, 12_280).is_ok());
     assert!(router.ping_send(999, 1, 0).unwrap_err().0.contains("no ping 999"));
 }

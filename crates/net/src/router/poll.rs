@@ -1,4 +1,4 @@
-//! The router's turn: what workers punted, what is due.
+//! The main thread's turn: punted packets, expired timers, and work left over from changes.
 
 use std::collections::HashMap;
 
@@ -14,16 +14,16 @@ use crate::Unused;
 use crate::ip::{KindInfo, Source, SourceNames};
 use crate::setting::{Attached, Setting, Settings};
 
-/// Punted packets handled in one turn, so that commands are not kept waiting.
+/// Maximum number of punted packets per turn, so that commands do not wait long.
 const TURN: usize = 256;
 
-/// What a feature does with a packet that was punted for its reason.
+/// A feature's handler for packets punted for one reason.
 ///
 /// # Errors
-/// Why there is no use for the packet.
+/// Returns why the packet changes nothing.
 pub type PuntHandler = fn(&mut Router, now: u64, worker: usize, &mut Packet<'_>) -> Result<(), Unused>;
 
-/// How features and the main thread meet: filled while the graph is built.
+/// Connections between features and the main thread, filled while the graph is built.
 pub struct Hooks {
     handlers: HashMap<PuntReason, PuntHandler>,
     inject: HashMap<&'static str, EdgeId>,
@@ -39,7 +39,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Nothing yet; tables are read within sections of `domain`, and there are so many packet buffers.
+    /// Creates empty hooks. Tables are read within sections of `domain`; `buffers` is the number of packet buffers.
     pub fn new(domain: &Domain, buffers: usize) -> Hooks {
         Hooks {
             handlers: HashMap::new(),
@@ -56,20 +56,20 @@ impl Hooks {
         }
     }
 
-    /// Packet buffers that there are at the start.
+    /// Returns the number of packet buffers at the start.
     pub fn buffers(&self) -> usize {
         self.buffers
     }
 
-    /// Declares a setting of interfaces, or gives what was declared.
+    /// Declares a setting of interfaces, unless declared already. Returns the handle for nodes.
     ///
     /// # Errors
-    /// When the address space for it is not to be had.
+    /// If its address space cannot be reserved.
     pub fn setting<T: Setting>(&mut self) -> Result<Attached<T>, GraphError> {
         self.settings.declare().map_err(|e| GraphError(format!("{}: {e}", T::COUNTED)))
     }
 
-    /// Declares why packets are punted, how many a second one worker lets through, and who handles them.
+    /// Declares a punt reason, with its limit in packets per second and worker, and its handler.
     pub fn punt(
         &mut self,
         b: &mut Builder,
@@ -82,11 +82,11 @@ impl Hooks {
         reason
     }
 
-    /// Declares a source of routes, with its distance (1 to 253): see [`Source`]. Who keeps it adds routes with
+    /// Declares a source of routes, with its distance (1 to 253): see [`Source`]. The feature then adds routes with
     /// [`Router::add_route_from`].
     ///
     /// # Errors
-    /// When the name is taken, the distance is the router's own, or there are too many.
+    /// If the name is taken, the distance is one of the router's own sources', or there are too many sources.
     pub fn source(&mut self, name: &'static str, distance: u8) -> Result<Source, GraphError> {
         self.sources.register(name, distance)
     }
@@ -94,7 +94,7 @@ impl Hooks {
     /// Lets the main thread send packets to `node` (see [`Router::send`]).
     ///
     /// # Errors
-    /// When there are too many such nodes.
+    /// If too many nodes are declared this way.
     pub fn inject(&mut self, b: &mut Builder, node: &'static str) -> Result<(), GraphError> {
         self.inject.insert(node, b.inject_to(node)?);
         Ok(())
@@ -102,8 +102,8 @@ impl Hooks {
 }
 
 impl Router {
-    /// Handles what workers punted, what is due at `now` (nanoseconds of the monotonic clock), what features do in each turn, and
-    /// routes that follow a change of an interface. Returns whether there may be more to do at once.
+    /// Handles punted packets, timers that expire by `now` (nanoseconds of the monotonic clock), the turns of features,
+    /// and routes that follow interface changes. Returns true if there may be more to do at once.
     pub fn poll(&mut self, now: u64) -> bool {
         self.wake.clear();
         self.now = now;
@@ -127,13 +127,13 @@ impl Router {
         more |= self.ip6.routes.collect(&mut self.near);
         more |= self.near.adjacencies.collect();
         self.domain.collect();
-        // Except the reserve: messages from it free buffers that lie in no cache.
+        // Except the reserve: messages sent from it free buffers that no cache holds.
         self.bufs.share(self.workers());
         self.bufs.publish();
         more || handled >= TURN
     }
 
-    /// Gives a punted packet to whoever handles its reason, and counts what became of it.
+    /// Gives a punted packet to the handler of its reason, and counts the outcome.
     pub(super) fn punted(&mut self, now: u64, worker: usize, reason: PuntReason, mut held: Held) {
         let mut packet = held.packet();
         let interface = packet.rx_if();
@@ -145,8 +145,8 @@ impl Router {
         self.outcomes.done(reason, interface, unused);
     }
 
-    /// Sends a packet into a worker's graph, at a node that some feature named in [`Hooks::inject`]; one that cannot go
-    /// is dropped, and `false` returned.
+    /// Sends a packet into a worker's graph, at a node that a feature declared with [`Hooks::inject`]. Returns `false`
+    /// if it cannot be sent; it is then dropped.
     pub fn send(&mut self, worker: usize, node: &str, packet: Held) -> bool {
         let (edge, port) = (self.hooks.inject.get(node), self.ports.get_mut(worker));
         let refused = match edge.zip(port) {
@@ -159,14 +159,15 @@ impl Router {
         false
     }
 
-    /// A packet of the router's own with these bytes, in as many buffers as it takes; `None` when too few are free.
+    /// Returns a packet of the router's own with these bytes, in as many buffers as needed; `None` if too few are free.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Held> {
         let reserve = self.workers();
         let needed = bytes.len().div_ceil(DATA_ROOM).max(1);
         if self.bufs.has(needed + reserve) { self.last_packet(bytes) } else { None }
     }
 
-    /// As [`packet`](Self::packet), from the last buffers, one a worker, which are kept for what makes buffers free.
+    /// Like [`packet`](Self::packet), but may use the reserve of one buffer per worker, kept for messages that free
+    /// buffers.
     pub fn last_packet(&mut self, bytes: &[u8]) -> Option<Held> {
         let mut held = Held::alloc(&mut self.bufs)?;
         let mut p = held.packet();
@@ -178,12 +179,12 @@ impl Router {
         None
     }
 
-    /// When the last turn was, nanoseconds of the monotonic clock, which is the workers' clock.
+    /// Returns the time of the last turn, in nanoseconds of the monotonic clock, which is also the workers' clock.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Number of workers.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.ports.len()
     }

@@ -1,4 +1,4 @@
-//! Routes, and what resolves them.
+//! Routes, and how their paths resolve.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,15 +12,15 @@ use crate::ip::{
     Affected, ForwardingKind, IpPrefix, Object, Path, PathList, Prefix, Resolver, RouteError, Source, Track,
 };
 
-/// Routes that follow an interface's change before the change is complete: a few hundred microseconds' worth.
+/// Routes that follow an interface change before the change returns: a few hundred microseconds of work.
 const VISITS_AT_ONCE: usize = 1024;
-/// Routes between two looks at the clock.
+/// Routes between two checks of the clock.
 const VISITS: usize = 64;
-/// How long routes may be followed up in one turn, so that packets and commands need not wait.
+/// The longest that routes are followed up in one turn, so that packets and commands do not wait.
 const SLICE: Duration = Duration::from_micros(500);
 
 impl Neighborhood {
-    /// The interface that can be used now and whose connected network `address` is on, in this VRF.
+    /// Returns the usable interface of this VRF whose connected network contains `address`.
     pub(crate) fn connected(&self, fib: u16, address: IpAddr) -> Option<u32> {
         self.interfaces.with_network_of(fib, address).map(|i| i.index).filter(|i| self.usable(*i))
     }
@@ -46,7 +46,7 @@ impl Resolver for Neighborhood {
                 let info = self.interfaces.get(interface)?;
                 let tags = info.tags;
                 let mac = match next_hop {
-                    // Whoever is behind it: nobody asks, and nobody reads it.
+                    // Point-to-point: the peer's Ethernet address is neither needed nor read.
                     _ if info.kind.is_point_to_point() => Some(Mac::default()),
                     IpAddr::V4(a) => self.mac_of(interface, a),
                     IpAddr::V6(a) => self.mac_of(interface, a),
@@ -55,7 +55,7 @@ impl Resolver for Neighborhood {
                 match index {
                     Ok(index) => Some(Object::Adjacency(index)),
                     Err(e) => {
-                        tracing::error!("no adjacency for {next_hop}: {e}");
+                        tracing::error!("cannot create an adjacency for {next_hop}: {e}");
                         None
                     }
                 }
@@ -72,10 +72,10 @@ impl Resolver for Neighborhood {
 }
 
 impl Router {
-    /// Adds a VRF, for both families; one that exists stays as it is.
+    /// Adds a VRF for both families. An existing VRF stays unchanged.
     ///
     /// # Errors
-    /// When memory for its lookup tables is not to be had.
+    /// If there is no memory for its lookup tables.
     pub fn add_table(&mut self, fib: u16) -> Result<(), RouterError> {
         let there = self.ip4.routes.tables().any(|t| t == fib);
         let added = self.ip4.routes.add_table(fib).and_then(|()| self.ip6.routes.add_table(fib));
@@ -91,23 +91,24 @@ impl Router {
         Ok(())
     }
 
-    /// Removes a VRF that nothing uses; its memory is given back once no worker can look into it.
+    /// Removes an unused VRF. Its memory is freed once no worker can read it.
     ///
     /// # Errors
-    /// When there is no such VRF, an interface or a route uses it, or it is VRF 0, which is always there.
+    /// If the VRF does not exist, an interface or a route uses it, or it is VRF 0, which always exists.
     pub fn remove_table(&mut self, fib: u16) -> Result<(), RouterError> {
         if let Some(i) = self.interfaces().find(|i| i.fib == fib && fib != 0) {
-            return Err(RouterError(format!("table {fib} cannot be removed: {} is bound to it", i.name)));
+            return Err(RouterError(format!("table {fib} cannot be removed: interface {} uses it", i.name)));
         }
         self.ip6.routes.may_go(fib)?;
         self.ip4.routes.remove_table(fib)?;
         Ok(self.ip6.routes.remove_table(fib)?)
     }
 
-    /// Adds the operator's route, or changes its paths.
+    /// Adds the operator's route, or replaces its paths.
     ///
     /// # Errors
-    /// When there is no such VRF, a next hop is of the other family, or there is no more room or [memory](Self::route_memory).
+    /// If the VRF does not exist, a next hop is not of the prefix's family, or there is no room or
+    /// [memory](Self::route_memory).
     pub fn add_route(
         &mut self,
         fib: u16,
@@ -117,7 +118,7 @@ impl Router {
         self.add_route_from(Source::STATIC, fib, prefix, list)
     }
 
-    /// Adds a route of a source, or changes its paths.
+    /// Adds a route of a source, or replaces its paths.
     ///
     /// # Errors
     /// As [`add_route`](Self::add_route).
@@ -134,12 +135,12 @@ impl Router {
         }
     }
 
-    /// What `show ip fib` calls a source of routes.
+    /// Returns the name of a route source in `show ip fib`.
     pub fn source_name(&self, source: Source) -> &'static str {
         self.hooks.sources.name(source)
     }
 
-    /// What `show ip fib` says of an entry of a feature's kind of forwarding.
+    /// Returns the text of a feature's forwarding entry in `show ip fib`.
     pub fn forwarding_text(&self, kind: ForwardingKind, index: u32) -> String {
         self.hooks.kind(kind).map_or_else(String::new, |info| (info.show)(self, index))
     }
@@ -156,19 +157,19 @@ impl Router {
                 && !kind.takes::<A>(&self.tables)
             {
                 let what = self.forwarding_text(kind, index);
-                return Err(RouterError(format!("{prefix} cannot lead to {what}: it takes no {}", A::NAME)));
+                return Err(RouterError(format!("{prefix} cannot lead to {what}: that does not forward {}", A::NAME)));
             }
             if let Path::Via { next_hop, .. } = path
                 && A::of(next_hop).is_none()
             {
                 return Err(RouterError(format!(
-                    "{next_hop} cannot be the next hop of {prefix}: it is not {}",
+                    "{next_hop} cannot be the next hop of {prefix}: it is not an {} address",
                     A::NAME
                 )));
             }
         }
         let list = list.map(|path| match path {
-            // Of a host that is on the link the next hop is known: itself.
+            // A host on the link is its own next hop.
             Path::Attached(on) if prefix.len() == A::Bits::BITS => {
                 Path::Via { next_hop: prefix.address().into(), interface: Some(on) }
             }
@@ -191,18 +192,18 @@ impl Router {
         Ok(())
     }
 
-    /// Removes the operator's route; returns the paths that it had.
+    /// Removes the operator's route, and returns its paths.
     ///
     /// # Errors
-    /// When there is none.
+    /// If the operator has no such route.
     pub fn remove_route(&mut self, fib: u16, prefix: impl Into<IpPrefix>) -> Result<PathList, RouterError> {
         self.remove_route_from(Source::STATIC, fib, prefix)
     }
 
-    /// Removes a source's route; returns the paths that it had.
+    /// Removes a source's route, and returns its paths.
     ///
     /// # Errors
-    /// When there is none.
+    /// If the source has no such route.
     pub fn remove_route_from(
         &mut self,
         source: Source,
@@ -228,10 +229,10 @@ impl Router {
         Ok(list)
     }
 
-    /// Follows the route to a destination from now on, as a tunnel does that its packets go to.
+    /// Tracks the route to a destination from now on, as a tunnel does for its remote end.
     ///
     /// # Errors
-    /// When there is no such VRF, or no more room.
+    /// If the VRF does not exist, or there is no room.
     pub fn track(&mut self, fib: u16, to: IpAddr) -> Result<Track, RouterError> {
         match to {
             IpAddr::V4(to) => self.track_of(fib, to),
@@ -244,7 +245,7 @@ impl Router {
         Ok(side.routes.track(fib, to, near)?)
     }
 
-    /// Follows a destination no longer. Workers may use its object until they have passed.
+    /// Stops tracking a destination. Workers may still use its object until they have passed.
     pub fn untrack(&mut self, track: Track) {
         match track.is_of::<Ipv4Addr>() {
             true => self.ip4.routes.untrack(track, &mut self.near),
@@ -252,7 +253,7 @@ impl Router {
         }
     }
 
-    /// Whether packets to a destination that is followed can leave.
+    /// True if packets to a tracked destination can leave.
     pub fn leads(&self, track: &Track) -> bool {
         match track.is_of::<Ipv4Addr>() {
             true => self.ip4.routes.leads(track),
@@ -260,8 +261,8 @@ impl Router {
         }
     }
 
-    /// Interfaces or networks came, went, or changed: what depends on them is asked again what it means, and routes follow. Many do so
-    /// in later turns.
+    /// Resolves again every path that depends on these interfaces or networks, after they changed. Routes follow, many
+    /// of them in later turns.
     pub(crate) fn resolve_again(&mut self, what: Affected) {
         self.resolve_again_of::<Ipv4Addr>(what.clone());
         self.resolve_again_of::<Ipv6Addr>(what);
@@ -269,7 +270,7 @@ impl Router {
 
     fn resolve_again_of<A: Routed>(&mut self, what: Affected) {
         let (side, near) = A::side_mut(self);
-        // Of several changes in a row only the first ones take their time at once.
+        // Of several changes in a row, only the first ones do their work at once.
         let busy = side.routes.is_busy();
         side.routes.resolve_again(what);
         if busy || side.routes.settle(VISITS_AT_ONCE, near) || near.adjacencies.is_stale() {
@@ -278,8 +279,8 @@ impl Router {
         self.sync_off_link(Prefix::<A>::DEFAULT);
     }
 
-    /// Gives back the indices of interfaces that are gone, if no path can lead to them any more. Who has one already is used once no
-    /// worker can be on such a path.
+    /// Frees the indexes of removed interfaces, once no path leads to them. An interface that reuses such an index is
+    /// queued, until no worker can be on such a path.
     pub(super) fn free_indices(&mut self) {
         if self.ip4.routes.asks() || self.ip6.routes.asks() {
             return;
@@ -292,23 +293,24 @@ impl Router {
         }
     }
 
-    /// Lets interfaces be used whose index was another's, to whom no packet is on its way any more. Returns whether some still wait.
+    /// Makes interfaces with a reused index usable, once no packet for the former interface is on its way. Returns true
+    /// if some still wait.
     fn admit_heirs(&mut self) -> bool {
         while let Some((_, index)) = self.heirs.pop_front_if(|(mark, _)| self.domain.passed(*mark)) {
-            // It may have gone in turn, and left the index to somebody else.
+            // It may be removed itself by now, with its index reused again.
             if self.leaving.contains(&index) || self.heirs.iter().any(|(_, other)| *other == index) {
                 continue;
             }
             let Some(info) = self.near.interfaces.get_mut(index) else { continue };
             info.heir = false;
             if let Err(e) = self.changed(index) {
-                tracing::error!("interface {index}, whose index was another's: {e}");
+                tracing::error!("interface {index}: cannot be used after its index was reused: {e}");
             }
         }
         !self.heirs.is_empty()
     }
 
-    /// Lets recursive paths follow a route that has just changed; for most routers all of them.
+    /// Updates recursive paths after a route change. In most routers this finishes at once.
     pub(super) fn follow_first<A: Routed>(&mut self) {
         let (side, near) = A::side_mut(self);
         if side.routes.follows() && side.routes.settle(VISITS_AT_ONCE, near) {
@@ -316,17 +318,17 @@ impl Router {
         }
     }
 
-    /// Whether paths hold adjacencies until workers have passed that may be about to use them.
+    /// True if paths hold adjacencies until workers that may be about to use them have passed.
     pub fn waits_for_workers(&self) -> bool {
         self.ip4.routes.waits_for_workers() || self.ip6.routes.waits_for_workers()
     }
 
-    /// Lets routes follow what their paths mean now, and adjacencies what their interfaces are, for a slice of time. Returns
-    /// whether there is more to do. Part of every [`poll`](Self::poll).
+    /// Updates routes after path changes, and adjacencies after interface changes, for one slice of time. Returns true
+    /// if work is left. Part of every [`poll`](Self::poll).
     pub fn settle_routes(&mut self) -> bool {
         let start = Instant::now();
         let Router { ip4, ip6, near, .. } = self;
-        // By turns, so that neither family waits for the other.
+        // The families take turns, so that neither waits for the other.
         let mut more = true;
         while more && start.elapsed() < SLICE {
             more =

@@ -1,4 +1,4 @@
-//! What the router has once for each family of addresses.
+//! Router state that exists once per address family.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,30 +13,32 @@ use crate::ip::{Address, ForwardingWriters, OwnAddresses, Path, Prefix, Routes};
 use crate::nd::Standing;
 use crate::neighbor::{Action, Family, Neighbors};
 
-/// What the router has of one family.
+/// Router state of one address family.
 pub struct Side<A: Family> {
     pub(super) routes: Routes<A>,
     pub(super) own: Writer<OwnAddresses<A>>,
-    /// Whether interfaces have other addresses than `own` says, which [follows](Router::publish_own) within this turn.
+    /// True if interface addresses differ from `own`, until the router [publishes](Router::publish_own) them later in
+    /// the turn.
     pub(super) own_changed: bool,
-    /// Routes that follow from interface addresses, by interface.
+    /// Routes derived from interface addresses, by interface.
     pub(super) connected: BTreeMap<u32, Vec<Connected<A>>>,
-    /// What was told of interfaces that are up.
+    /// The MAC and addresses already announced, by interface that is up.
     pub(super) announced: BTreeMap<u32, (Mac, Vec<Address<A>>)>,
-    /// Neighbours with an address that is on no network of their interface. Whether they have a route depends on others.
+    /// Neighbours whose address is outside their interface's networks. Whether they have a host route depends on other
+    /// routes.
     pub(super) off_link: BTreeSet<(A, u32)>,
-    /// When workers are told to look for packets that nobody released.
+    /// When workers will be told to release packets whose next hop was never resolved.
     pub(super) sweep_at: Option<u64>,
 }
 
-/// A route that follows from an interface's address: its VRF, its prefix, and where it leads.
+/// A route derived from an interface address: VRF, prefix and path.
 pub(super) type Connected<A> = (u16, Prefix<A>, Path);
 
 impl<A: Family> Side<A> {
-    /// Nothing yet, and the VRF 0.
+    /// Creates the state, empty except for VRF 0.
     ///
     /// # Errors
-    /// When memory for the tables is not to be had.
+    /// If there is no memory for the tables.
     pub(super) fn new(domain: &Domain, writers: ForwardingWriters<A>) -> io::Result<Side<A>> {
         let ForwardingWriters { fibs, objects, balances, own } = writers;
         Ok(Side {
@@ -51,23 +53,23 @@ impl<A: Family> Side<A> {
     }
 }
 
-/// A family that a router routes.
+/// An address family that a router routes.
 pub trait Routed: Family {
-    /// What the router has of it.
+    /// Returns the router's state of this family.
     fn side(router: &Router) -> &Side<Self>;
-    /// The same to be changed, and what resolves its paths.
+    /// Returns that state, mutable, and the state that resolves its paths.
     fn side_mut(router: &mut Router) -> (&mut Side<Self>, &mut Neighborhood);
-    /// Its neighbours.
+    /// Returns its neighbours.
     fn neighbors(near: &Neighborhood) -> &Neighbors<Self>;
-    /// Its neighbours, to be changed.
+    /// Returns its neighbours, mutable.
     fn neighbors_mut(near: &mut Neighborhood) -> &mut Neighbors<Self>;
-    /// The addresses of an interface.
+    /// Returns all addresses of an interface.
     fn all(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Self>>;
-    /// Those that may turn out to be another's, and are not used yet.
+    /// Returns the tentative addresses of an interface: not in use until duplicate address detection ends.
     fn tentative(interface: &InterfaceInfo) -> impl Iterator<Item = Self>;
-    /// The addresses of an interface that the router answers at.
+    /// Returns the addresses that the router answers for on an interface.
     fn own(interface: &InterfaceInfo) -> impl Iterator<Item = Address<Self>>;
-    /// Sends the packets that the protocol of neighbours asks for.
+    /// Sends the packets for a neighbour action.
     fn send(router: &mut Router, action: &Action<Self>);
 }
 

@@ -1,7 +1,7 @@
-//! State that features keep with the router: one value a type, which the main thread owns.
+//! Feature state kept in the router: one value per type, owned by the main thread.
 //!
-//! A feature declares it while the graph is built ([`Hooks::state`]), and takes what its nodes read out of it. Commands reach it by
-//! [`Router::state`] and [`Router::state_mut`].
+//! A feature declares its state while the graph is built ([`Hooks::state`]), and takes the tables for its nodes out of
+//! it. Commands use [`Router::state`] and [`Router::state_mut`].
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -34,11 +34,11 @@ fn undeclared<T>() -> String {
 }
 
 impl Hooks {
-    /// Declares the state of a feature, or gives what was declared. `make` is called once, with the domain in whose sections workers
-    /// read tables.
+    /// Returns the state of a feature, and declares it on the first call. `make` runs once, with the domain in whose
+    /// sections workers read tables.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If `make` fails.
     pub fn state<T: Any + Send>(
         &mut self,
         make: impl FnOnce(&Domain) -> io::Result<T>,
@@ -52,18 +52,18 @@ impl Hooks {
 }
 
 impl Router {
-    /// The state of a feature.
+    /// Returns the state of a feature.
     ///
     /// # Errors
-    /// When no feature of this router has declared it.
+    /// If no feature of this router has declared it.
     pub fn state<T: Any + Send>(&self) -> Result<&T, RouterError> {
         self.hooks.states.get().ok_or_else(|| RouterError(undeclared::<T>()))
     }
 
-    /// The state of a feature, to be changed.
+    /// Returns the state of a feature, mutable.
     ///
     /// # Errors
-    /// When no feature of this router has declared it.
+    /// If no feature of this router has declared it.
     pub fn state_mut<T: Any + Send>(&mut self) -> Result<&mut T, RouterError> {
         self.hooks.states.get_mut().ok_or_else(|| RouterError(undeclared::<T>()))
     }
@@ -84,7 +84,7 @@ mod tests {
     fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
         crate::install(b, t, hooks)?;
         hooks.state(|_| Ok(Books(vec![1])))?.0.push(2);
-        // It is there already.
+        // Declared already: this returns the first value.
         hooks.state(|_| Ok(Books(vec![9])))?.0.push(3);
         Ok(())
     }

@@ -325,7 +325,7 @@ fn a_vrf_goes_when_nothing_uses_it() {
     r.add_table(6).unwrap();
     let at = r.add_loopback("loop0", HOST).unwrap();
     r.set_table(at, 5).unwrap();
-    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: loop0 is bound to it");
+    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: interface loop0 uses it");
     r.set_table(at, 0).unwrap();
     r.add_route(5, prefix("10.7.0.0/16"), Path::Drop).unwrap();
     assert_eq!(why(&mut r, 5), "table 5 cannot be removed: the route 10.7.0.0/16 is in it");
@@ -462,7 +462,7 @@ fn what_is_refused_changes_nothing() {
         ("cannot be an interface's address", |r| r.add_address(0, address("224.0.0.5/24"))),
         ("a static neighbour on d0", |r| r.add_address(0, address("10.0.0.2/24"))),
         ("has no address", |r| r.remove_address(0, address("10.0.0.1/25"))),
-        ("no device", |r| {
+        ("not a device", |r| {
             r.add_subinterface("x", 2, Tags { outer_service: false, outer: 5, inner: None }).map(drop)
         }),
         ("these tags already", |r| {

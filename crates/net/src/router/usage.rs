@@ -1,34 +1,34 @@
-//! Which neighbours that were not heard of for a while are used (RFC 4861 section 7.3.3): workers count what they send over each
-//! adjacency, and the main thread looks at this count when an entry becomes stale, and then now and then, at some entries at a time. So
-//! a single packet is noticed, however long the next look is away.
+//! Finds stale neighbours that are still in use (RFC 4861 section 7.3.3). Workers count packets per adjacency. The main
+//! thread reads the count when an entry becomes stale, and later at intervals, some entries at a time. So even a single
+//! packet is noticed, however late the next check.
 
 use std::net::Ipv6Addr;
 
 use super::{Routed, Router};
 use crate::neighbor::{Event, Key, State};
 
-/// Time between two looks, nanoseconds.
+/// Time between two checks, in nanoseconds.
 const INTERVAL: u64 = 100_000_000;
-/// Entries that are looked at each time.
+/// Entries per check.
 const SLICE: usize = 512;
 
-/// How far the main thread has looked.
+/// The position of the main thread in its checks.
 #[derive(Default)]
 pub(super) struct Usage {
-    /// The last one that was looked at.
+    /// The last entry checked.
     at: Option<Key<Ipv6Addr>>,
     next: u64,
 }
 
 impl Router {
-    /// What was sent to neighbours before they became stale does not count as use.
+    /// Resets the use of neighbours that just became stale: packets sent before do not count.
     pub(super) fn note_staled<A: Routed>(&mut self) {
         for (interface, address) in A::neighbors_mut(&mut self.near).take_staled() {
             self.near.adjacencies.was_used(interface, address.into());
         }
     }
 
-    /// Looks for stale neighbours that packets were sent to since the last look.
+    /// Finds stale neighbours that packets were sent to since the last check.
     pub(super) fn watch_usage(&mut self, now: u64) {
         if now < self.usage.next {
             return;

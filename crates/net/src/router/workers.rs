@@ -1,14 +1,15 @@
-//! Who does what: workers come and go, and queues and flows move from one to another, while packets pass.
+//! Assignment of work: workers are added and removed, and queues and flows move between them, while packets pass.
 //!
-//! Every such change is an arrangement ([`Router::arrange`]), and has the same steps:
+//! Every such change is an arrangement ([`Router::arrange`]), in the same steps:
 //!
-//! 1. Nobody polls the queues whose packets will go another way. Their devices keep what comes, as far as they have room.
-//! 2. The main thread waits until all workers have finished their turns, until nothing is on its way from one worker to
-//!    another, and until they have finished the turns in which they took the last of it.
-//! 3. The queues and shards have their new workers, and are polled again.
+//! 1. Workers stop polling the queues whose packets will take another way. Their devices buffer packets as far as they
+//!    have room.
+//! 2. The main thread waits until all workers have finished their turns and no packet is between workers. Then it waits
+//!    for the turns in which they took the last of those packets.
+//! 3. The queues and shards get their new workers, and are polled again.
 //!
-//! So no packet is overtaken by a later one of its flow, and none is lost but for want of room in a device. How long its
-//! queues stood still is told to whoever asked for the change.
+//! So packets of a flow stay in order, and are lost only if a device runs out of room. The caller can read how long the
+//! queues were paused.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -22,33 +23,33 @@ use super::{Routed, Router, RouterError};
 use crate::handoff::{SHARDS, Shards, share_out};
 use crate::interface::{Attention, Handoff, RxSlot};
 
-/// How long an arrangement waits for the workers.
+/// The longest that an arrangement waits for the workers.
 const GRACE: Duration = Duration::from_millis(200);
-/// Workers at most.
+/// Maximum number of workers.
 pub const MAX_WORKERS: usize = 256;
 
-/// What the operator wants of a device's receive queues.
+/// The operator's configuration of a device's receive queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receive {
-    /// How eagerly they are polled.
+    /// The receive mode: polling, interrupt or adaptive.
     pub mode: RxMode,
-    /// Whether their flows are shared out.
+    /// The handoff mode of the queues' flows.
     pub handoff: Handoff,
-    /// What holds for single queues.
+    /// Exceptions for single queues.
     pub queues: BTreeMap<usize, ReceiveQueue>,
 }
 
-/// What the operator wants of one receive queue.
+/// The operator's configuration of one receive queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveQueue {
-    /// How eagerly it is polled; `None`: as the others.
+    /// The receive mode; `None`: as for the other queues.
     pub mode: Option<RxMode>,
-    /// Who polls it, if that is a worker that there is.
+    /// The worker to poll it. Has no effect while that worker does not exist.
     pub worker: Option<usize>,
 }
 
 impl Receive {
-    /// How a queue that is attended to so is to be attended to, where there are so many workers.
+    /// Returns a queue's new attention, from its present one and the number of workers.
     pub(super) fn of(&self, slot: &RxSlot, now: Attention, workers: usize) -> Attention {
         let queue = self.queues.get(&slot.number).copied().unwrap_or_default();
         let chosen = queue.worker.filter(|w| *w < workers);
@@ -70,53 +71,54 @@ impl Receive {
 }
 
 impl Router {
-    /// The cores of the workers, in order of their numbers; `None`: any.
+    /// Returns the core of each worker; `None`: any core.
     pub fn cores(&self) -> &[Option<usize>] {
         &self.cores
     }
 
-    /// The worker of each shard of flows.
+    /// Returns the worker of each shard of flows.
     pub fn shards(&self) -> &Shards {
         self.shards.get()
     }
 
-    /// How long queues stood still for the last change of who does what, of workers, receive queues or shards, unless that was asked
-    /// before.
+    /// Takes the time that queues were paused for the last change of workers, receive queues or shards. Zero until the
+    /// next change.
     pub fn stood_still(&mut self) -> Duration {
         std::mem::take(&mut self.stood_still)
     }
 
-    /// The kernel's number of a worker's thread, if it has one.
+    /// Returns the kernel's thread id of a worker, if it has a thread.
     pub fn thread_id(&self, worker: usize) -> Option<i32> {
         self.runners.get(worker).map(Runner::thread_id)
     }
 
-    /// Makes as many workers as there are `cores`, each on its core, while packets pass. Queues and shards move to those
-    /// that come and from those that go, and else stay where they are.
+    /// Sets the number of workers to the number of `cores`, each pinned to its core, while packets pass. Queues and
+    /// shards move from removed workers and to new ones; the others stay.
     ///
     /// # Errors
-    /// When there would be none or too many, a worker cannot be made or pinned, or one hangs. All is as it was then.
+    /// If there would be no worker or too many, a worker cannot be made or pinned, or one hangs. Everything is rolled
+    /// back then.
     pub fn set_workers(&mut self, cores: &[Option<usize>]) -> Result<(), RouterError> {
         if !(1..=MAX_WORKERS).contains(&cores.len()) {
-            return Err(RouterError(format!("there can be 1 to {MAX_WORKERS} workers")));
+            return Err(RouterError(format!("the number of workers must be 1 to {MAX_WORKERS}")));
         }
         let before = self.cores.clone();
         let done = self.have_workers(cores);
-        // Those that came for nothing have no work yet.
+        // After an error, remove the new workers; they have no work yet.
         let stay = if done.is_ok() { cores.len() } else { before.len() };
         while self.ports.len() > stay {
             self.retire();
         }
         if done.is_err() {
             for (worker, core) in before.into_iter().enumerate() {
-                // It had this core a moment ago; if that has gone meanwhile, there is nothing better to do.
+                // It had this core a moment ago. If the core is gone now, nothing better can be done.
                 let _ = self.pin_worker(worker, core);
             }
         }
         done
     }
 
-    /// Has the first workers on these `cores`, and all the work theirs.
+    /// Pins the first workers to these `cores`, and gives them all the work.
     fn have_workers(&mut self, cores: &[Option<usize>]) -> Result<(), RouterError> {
         while self.ports.len() < cores.len() {
             self.hire()?;
@@ -127,10 +129,10 @@ impl Router {
         self.share_out_among(cores.len())
     }
 
-    /// Binds a worker to a core; `None`: to any.
+    /// Pins a worker to a core; `None`: to any.
     ///
     /// # Errors
-    /// When there is no such worker, or the kernel refuses.
+    /// If there is no such worker, or the kernel refuses.
     pub fn pin_worker(&mut self, worker: usize, core: Option<usize>) -> Result<(), RouterError> {
         let none = || RouterError(format!("there is no worker {worker}"));
         let now = *self.cores.get(worker).ok_or_else(none)?;
@@ -145,12 +147,12 @@ impl Router {
         Ok(())
     }
 
-    /// Makes a further worker, without queues, on any core.
+    /// Adds a worker, without queues, on any core.
     fn hire(&mut self) -> Result<(), RouterError> {
         let number = self.ports.len();
         let (worker, port) = self.blueprint.worker(number, &self.pool, &self.wake)?;
         if self.running {
-            // The main thread may have a core of its own, which this one does not share.
+            // The new thread must not inherit the main thread's own core.
             match Runner::start(worker, &port, self.schedule)
                 .and_then(|runner| runner.pin(None).map(|()| runner))
             {
@@ -166,12 +168,12 @@ impl Router {
         Ok(())
     }
 
-    /// Lets the last worker go, which has neither queues nor shards any more. What it keeps goes to the first.
+    /// Removes the last worker, which has no queues or shards any more. Packets waiting on it move to the first worker.
     fn retire(&mut self) {
         let Some(mut port) = self.ports.pop() else { return };
         self.cores.pop();
         let number = port.number;
-        // It does what it was sent before it ends.
+        // It handles all packets sent to it before it ends.
         let worker = self.runners.pop().map(Runner::stop);
         let waiting = [self.waiting_on::<Ipv4Addr>(number), self.waiting_on::<Ipv6Addr>(number)];
         self.blueprint.exchange().leave(number);
@@ -181,7 +183,7 @@ impl Router {
         }
         let until = Instant::now() + GRACE;
         for (node, packet) in waiting.into_iter().flatten() {
-            // They are held again there, and asked for again.
+            // There they wait again, and their next hop is requested again.
             while self.ports[0].is_full() && Instant::now() < until {
                 std::thread::yield_now();
             }
@@ -190,7 +192,7 @@ impl Router {
         }
     }
 
-    /// The packets that wait for next hops on a worker, and the node that they go on from.
+    /// Takes the packets that wait for next hops on a worker, each with the node to continue from.
     fn waiting_on<A: Routed>(&self, worker: usize) -> Vec<(&'static str, Held)> {
         let mut waiting = Vec::new();
         A::tables(&self.tables).unresolved.take(worker, |packet| waiting.push((A::NODES.lookup, packet)));
@@ -218,7 +220,7 @@ impl Router {
         self.near.interfaces.get(slot.interface).map_or_else(Receive::default, |i| i.receive.clone())
     }
 
-    /// The worker with the fewest queues, of those that are at a NUMA node if any is.
+    /// Returns the worker with the fewest queues, preferring workers at this NUMA node.
     pub(super) fn least_loaded(&self, new: &[usize], node: Option<u32>) -> usize {
         let slots = self.tables.placement.slots();
         let queues = |worker: &usize| {
@@ -230,18 +232,18 @@ impl Router {
         (0..self.ports.len()).min_by_key(|worker| (far(*worker), queues(worker))).unwrap_or(0)
     }
 
-    /// Warns of the workers that poll a device from another NUMA node than its own.
+    /// Warns of workers that poll a device from another NUMA node.
     pub(super) fn warn_of_far_workers(&self, index: u32) {
         let name = self.near.interfaces.get(index).map_or("", |i| &i.name);
         for (worker, core, node) in self.far_workers(index) {
             tracing::warn!(
-                "{name}: its device is not at NUMA node {node}, where worker {worker} runs on core {core}: every packet \
-                 crosses from one node to the other; set worker {worker} core …, or set interface rx-placement"
+                "{name}: worker {worker} polls it from another NUMA node ({node}, core {core}), so packets cross nodes; \
+                 move the worker (set worker {worker} core …) or the queue (set interface rx-placement)"
             );
         }
     }
 
-    /// The workers that poll a device from another NUMA node than its own, each with its core and that one's node.
+    /// Returns the workers that poll a device from another NUMA node, each with its core and its node.
     pub(super) fn far_workers(&self, index: u32) -> Vec<(usize, usize, u32)> {
         let device = self.near.interfaces.get(index).and_then(|i| i.device.as_ref());
         let Some(own) = device.and_then(|d| d.control.numa_node()) else { return Vec::new() };
@@ -256,10 +258,10 @@ impl Router {
         (0..self.ports.len()).filter(polls).filter_map(far).collect()
     }
 
-    /// What the operator wants of a device's receive queues.
+    /// Sets the operator's configuration of a device's receive queues.
     ///
     /// # Errors
-    /// When there is no such interface, or a worker hangs.
+    /// If the interface does not exist, or a worker hangs.
     pub fn set_receive(&mut self, index: u32, wishes: Receive) -> Result<(), RouterError> {
         let before = std::mem::replace(&mut self.info_mut(index)?.receive, wishes);
         let done = self.attend_to(index);
@@ -270,7 +272,7 @@ impl Router {
         done
     }
 
-    /// Has the queues of a device attended to as the operator wants.
+    /// Applies the operator's configuration to the queues of a device.
     fn attend_to(&mut self, index: u32) -> Result<(), RouterError> {
         let slots = self.tables.placement.slots();
         let workers = self.ports.len();
@@ -282,13 +284,13 @@ impl Router {
         self.arrange(&slots, wished, self.shards().clone())
     }
 
-    /// Gives shards of flows to a worker.
+    /// Assigns shards of flows to a worker.
     ///
     /// # Errors
-    /// When there are no such shards, no such worker, or a worker hangs.
+    /// If a shard or the worker does not exist, or a worker hangs.
     pub fn give_shards(&mut self, shards: &[usize], worker: usize) -> Result<(), RouterError> {
         if shards.iter().any(|shard| *shard >= SHARDS) {
-            return Err(RouterError(format!("shards have the numbers 0 to {}", SHARDS - 1)));
+            return Err(RouterError(format!("shard numbers must be 0 to {}", SHARDS - 1)));
         }
         if worker >= self.ports.len() {
             return Err(RouterError(format!("there is no worker {worker}")));
@@ -300,8 +302,7 @@ impl Router {
         Ok(())
     }
 
-    /// Has each of the `slots`, which are all, attended to as in `wished`, and the shards so: see the
-    /// [module](self).
+    /// Applies `wished` to `slots` (all slots, in the same order), and the shards: see the [module](self).
     pub(super) fn arrange(
         &mut self,
         slots: &[Arc<RxSlot>],
@@ -342,13 +343,13 @@ impl Router {
         Ok(())
     }
 
-    /// Waits until everything that workers have taken from queues that are paused has left them.
+    /// Waits until all packets that workers took from paused queues have left the workers.
     fn settle(&self) -> Result<(), RouterError> {
         let hangs = || {
             let stats = self.graph().stats();
             let at = (0..self.ports.len()).find_map(|w| Some((w, stats.running(w)?)));
             let who = at.map_or("a worker".into(), |(w, node)| format!("worker {w}, in node {node},"));
-            RouterError(format!("nothing was changed: {who} does not finish its work"))
+            RouterError(format!("no changes made: {who} does not finish its turn"))
         };
         if self.blueprint.exchange().settle(&self.domain, GRACE) { Ok(()) } else { Err(hangs()) }
     }

@@ -432,7 +432,7 @@ fn a_worker_that_hangs_is_named_and_nothing_is_changed() {
     receive.queues.entry(0).or_default().worker = Some(1 - before.worker);
     let refused = r.set_receive(2, receive).unwrap_err();
     let wanted =
-        format!("nothing was changed: worker {}, in node pg-input, does not finish its work", before.worker);
+        format!("no changes made: worker {}, in node pg-input, does not finish its turn", before.worker);
     assert_eq!(refused.to_string(), wanted);
     assert_eq!(slot.attention(), before);
     // Who came for work that cannot be shared out goes again, and who was moved is back.
