@@ -499,7 +499,7 @@ fn a_name_that_no_interface_has_is_one_fault() {
     );
     wrong(
         "interfaces:\n  pcap70000: { pcap: { rx: /a } }\n",
-        &[("2:3", "\"pcap70000\" is not one of pcap0, pcap1, …")],
+        &[("2:3", "invalid name \"pcap70000\": expected one of pcap0, pcap1, …")],
     );
     for name in ["tap", "tap007", "tap3"] {
         wrong(&format!("interfaces:\n  {name}: {{}}\n"), &[("2:3", "there is no such tap in \"taps\"")]);

@@ -1,4 +1,4 @@
-//! Settings of interfaces as the operator asks for them.
+//! Interface settings as the operator configures them.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,41 +13,41 @@ use model::yaml::{Fields, Reader, Text};
 use crate::router::{InterfaceInfo, Router, RouterError};
 use crate::setting::Setting;
 
-/// A setting with its front ends: the value that the operator asks for, whose [schema](Described) says the fields of an interface in a
-/// file. Its commands are registered by its feature.
+/// A setting with its front ends: the configured value, whose [schema](Described) defines the interface's fields in a
+/// file. The feature registers the commands of the setting.
 pub trait Configured: Described + Debug + Default + Send + Sync {
-    /// What workers read of it: often the same type.
+    /// The value for workers, often the same type.
     type Setting: Setting;
-    /// The metrics of interfaces with it.
+    /// The metrics of interfaces with this setting.
     const METRICS: &'static [&'static Metric] = &[];
 
-    /// Returns what workers of this router read.
+    /// Returns the value for this router's workers.
     ///
     /// # Errors
-    /// When the router lacks something that the value names.
+    /// If the router lacks an object that the value names.
     fn resolve(&self, router: &Router) -> Result<Self::Setting, RouterError>;
-    /// Gives each object that an interface with this value needs to `to`.
+    /// Calls `to` with each object that an interface with this value needs.
     fn uses(&self, _to: &mut dyn FnMut(Key)) {}
-    /// The commands that set it.
+    /// Returns the commands that set this value.
     fn dump(&self, interface: &str) -> Vec<String>;
-    /// How it is said that a feature of an arc is on, if this setting switches it.
+    /// Returns a hint how to switch a feature of an arc on, if this setting does that.
     fn way(feature: &str, interface: &str) -> Option<String>;
-    /// Adds what its metrics are of an interface.
+    /// Adds the samples of its metrics for an interface.
     fn collect(_router: &Router, _interface: &InterfaceInfo, _out: &mut Lines) {}
-    /// Makes in a router what the [examples](Self::examples) name.
+    /// Makes the objects that the [examples](Self::examples) name.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If an object cannot be made.
     fn make_examples(_: &mut Router) -> Result<(), RouterError> {
         Ok(())
     }
-    /// Values for tests, which together say all that there is to say; the default need not be among them.
+    /// Returns values for tests. Together they cover every field; the default need not be included.
     fn examples() -> Vec<Self> {
         Self::schema().examples()
     }
 }
 
-/// A kind of setting, whatever its type.
+/// Operations on a setting, independent of its type.
 pub(super) trait Kind: Send + Sync {
     fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached);
     fn rows(&self) -> Vec<Row>;
@@ -60,7 +60,7 @@ pub(super) trait Kind: Send + Sync {
 
 struct Of<T>(PhantomData<fn() -> T>);
 
-/// The kind of settings of this type.
+/// Returns the operations on settings of this type.
 pub(super) fn kind<T: Configured>() -> &'static dyn Kind {
     const { &Of::<T>(PhantomData) }
 }
@@ -102,7 +102,7 @@ impl<T: Configured> Kind for Of<T> {
     }
 }
 
-/// A value of a setting, whatever its type.
+/// A value of a setting, independent of its type.
 trait AnyValue: Any + Debug + Send + Sync {
     fn copy(&self) -> Box<dyn AnyValue>;
     fn is(&self, other: &dyn AnyValue) -> bool;
@@ -144,7 +144,7 @@ impl<T: Configured> AnyValue for T {
     }
 }
 
-/// The settings that features have attached to an interface, but for those that are the default.
+/// An interface's settings from features, without those at their defaults.
 #[derive(Debug, Default)]
 pub struct Attached(BTreeMap<&'static str, Box<dyn AnyValue>>);
 
@@ -162,13 +162,13 @@ impl PartialEq for Attached {
 }
 
 impl Attached {
-    /// The value of a setting.
+    /// Returns the value of a setting, or its default.
     pub fn get<T: Configured>(&self) -> T {
         let value: Option<&dyn Any> = self.0.get(T::Setting::COUNTED).map(|value| &**value as &dyn Any);
         value.and_then(|value| value.downcast_ref()).cloned().unwrap_or_default()
     }
 
-    /// Changes the value of a setting.
+    /// Sets the value of a setting.
     pub fn put<T: Configured>(&mut self, value: T) {
         if value == T::default() {
             self.0.remove(T::Setting::COUNTED);
@@ -177,10 +177,10 @@ impl Attached {
         }
     }
 
-    /// Gives an interface what differs from `old`, which it has.
+    /// Applies the differences from `old`, the present settings, to an interface.
     ///
     /// # Errors
-    /// As [`Router::set`]; some of it may be made then.
+    /// As [`Router::set`]; part of the changes may be applied then.
     pub fn apply(&self, old: &Attached, router: &mut Router, index: u32) -> Result<(), RouterError> {
         let names: BTreeSet<&str> = self.0.keys().chain(old.0.keys()).copied().collect();
         for name in names {
@@ -194,22 +194,22 @@ impl Attached {
         Ok(())
     }
 
-    /// Gives each object that the interface needs to `to`.
+    /// Calls `to` with each object that the interface needs.
     pub fn uses(&self, to: &mut dyn FnMut(Key)) {
         self.0.values().for_each(|value| value.uses(to));
     }
 
-    /// Writes all as fields of an interface in a file.
+    /// Writes all settings as fields of an interface in a file.
     pub fn write(&self, to: &mut Text<'_>) {
         self.0.values().for_each(|value| value.write(to));
     }
 
-    /// The commands that set all of it.
+    /// Returns the commands that set all of them.
     pub fn dump(&self, interface: &str) -> Vec<String> {
         self.0.values().flat_map(|value| value.dump(interface)).collect()
     }
 
-    /// Adds what `other` has.
+    /// Adds the settings of `other`, which take precedence.
     pub fn and(mut self, other: Attached) -> Attached {
         self.0.extend(other.0);
         self

@@ -1,4 +1,4 @@
-//! What interfaces are made of, beside loopbacks and VLANs: devices of drivers, and what features send frames by.
+//! Backings of interfaces other than loopbacks and VLANs: devices of drivers, and features that send frames.
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -17,31 +17,31 @@ use wire::Mac;
 use crate::interface::InterfaceKind;
 use crate::objects::Host;
 
-/// What the router gets when a backing is opened.
+/// The result of opening a backing.
 pub enum Opened {
-    /// A driver's device. It may vanish, and come back.
+    /// A driver's device. It may vanish and come back.
     Device(Device),
-    /// Something of a feature's: frames that leave go to its node.
+    /// A feature's interface: frames sent out of it go to the feature's node.
     Feature {
-        /// As it was registered with the graph.
+        /// The kind, as registered with the graph.
         kind: InterfaceKind,
-        /// Its Ethernet address, zeros where there is none.
+        /// The Ethernet address; zeros if it has none.
         mac: Mac,
-        /// The largest network packet in bytes.
+        /// The MTU: the largest network packet, in bytes.
         mtu: u16,
     },
 }
 
-/// Why a backing could not be opened.
+/// The reason why a backing could not be opened.
 pub struct Unopened {
-    /// This machine does not have it.
+    /// True if this machine does not have it.
     pub missing: bool,
-    /// Why.
+    /// The message.
     pub why: Refused,
 }
 
 impl Unopened {
-    /// There is something wrong with it.
+    /// Returns an error other than a missing device.
     pub fn new(why: impl ToString) -> Unopened {
         Unopened { missing: false, why: Refused(why.to_string()) }
     }
@@ -53,26 +53,28 @@ impl From<OpenError> for Unopened {
     }
 }
 
-/// What was prepared of a backing, for when it is opened.
+/// The result of [`Backing::prepare`], for [`Backing::open`].
 pub type Prepared = Option<Box<dyn Any + Send>>;
 
-/// Why a backing could not be opened, as far as that is known ahead.
+/// The reason why a backing cannot be opened, found before opening it.
 pub struct Unready {
-    /// The argument of the command that it is about.
+    /// The argument of the command to blame.
     pub about: &'static str,
-    /// Why.
+    /// The message.
     pub why: Refused,
 }
 
-/// What an interface is made of, as an operator asks for it. The interface itself, with all that may be set on any, is the router's.
+/// The backing of an interface, as the operator configures it. The interface itself, with its common configuration,
+/// belongs to the router.
 pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
-    /// Whether it is a device: has queues, may carry VLANs, and may be waited for.
+    /// True for a device: it has queues, may carry VLANs, and may be waited for.
     const DEVICE: bool;
 
-    /// Whether an interface of this name and MTU, in bytes and where one is asked for, can be made of it in the tree that `view` shows.
+    /// Checks that an interface with this name and MTU (in bytes, if configured) can be made in the tree that `view`
+    /// shows.
     ///
     /// # Errors
-    /// Why not.
+    /// If it cannot be made.
     fn validate(
         &self,
         _name: &str,
@@ -83,79 +85,80 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         Ok(())
     }
 
-    /// Whether there is something to [find](Self::find) or to [prepare](Self::prepare).
+    /// True if [`find`](Self::find) or [`prepare`](Self::prepare) has work to do.
     fn is_slow(&self) -> bool {
         false
     }
 
-    /// Finds ahead what a command names, on a thread that waits for the file system as long as that takes. A plan does not ask, for it would
-    /// hold up the changes of others.
+    /// Looks up in advance the files that a command names, on a thread that may wait for the file system. Plans do not
+    /// call it, because that would delay other changes.
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// If it could not be opened.
     fn find(&self) -> Result<(), Unready> {
         Ok(())
     }
 
-    /// Does ahead what takes long, on a thread of its own.
+    /// Does slow work in advance, on a separate thread.
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// If it could not be opened.
     fn prepare(&self) -> Result<Prepared, Unready> {
         Ok(None)
     }
 
-    /// Opens it for the interface of this name, with what was prepared, if anything was: nothing is where a device is opened again.
+    /// Opens it for the interface of this name. `prepared` is the result of [`prepare`](Self::prepare); `None` when a
+    /// device is reopened.
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// If it cannot be opened.
     fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened>;
 
-    /// The interface of this index was made of it, and is down.
+    /// Called after the interface with this index was made from it. The interface is down.
     ///
     /// # Errors
-    /// When that cannot be; the interface goes again.
+    /// If the backing cannot be used; the interface is then removed.
     fn made(&self, _index: u32, _world: &mut W) -> Result<(), Refused> {
         Ok(())
     }
 
-    /// The interface of this name, if there is one, is about to go.
+    /// Called before the interface of this name, if any, is removed.
     fn leaves(&self, _name: &str, _world: &mut W) {}
 
-    /// The command that makes the interface.
+    /// Returns the command that makes the interface.
     fn dump(&self, name: &str) -> String;
 
-    /// Whether the device can take the place of what was opened as `old` says, while the interface stays with all that is on it. It is then
-    /// opened by the main thread, with nothing prepared. What is no device is always made anew, and not asked.
+    /// True if the device can be reopened in place of `old`, keeping the interface and its configuration. The main
+    /// thread then opens it without preparation. Other backings are always made anew, without this call.
     fn takes_over(&self, _old: &Self) -> bool {
         false
     }
 
-    /// What the interface needs.
+    /// Calls `to` with each object that the interface needs.
     fn needs(&self, _to: &mut dyn FnMut(Need)) {}
 
-    /// Places under which others find the interface.
+    /// Calls `to` with each fact under which other objects find the interface.
     fn facts(&self, _name: &str, _to: &mut dyn FnMut(Fact)) {}
 
-    /// The same for those who may not know secrets; `None` if it has none.
+    /// Returns a copy without secrets, for readers who may not see them; `None` if it has no secrets.
     fn without_secrets(&self) -> Option<Self> {
         None
     }
 
-    /// Reports what this machine lacks for it, a sentence each. It may wait for the file system.
+    /// Reports what this machine lacks for it, one sentence each. May wait for the file system.
     fn lacks(&self, _to: &mut dyn FnMut(String)) {}
 }
 
-/// A [`Backing`], whatever its type: what a [`Backed`] can be asked.
+/// A [`Backing`] independent of its type: the operations of a [`Backed`].
 pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
-    /// Whether the other is of the same type, and equal.
+    /// True if `other` has the same type, and is equal.
     fn is(&self, other: &Backed<W>) -> bool;
     /// As [`Backing::DEVICE`].
     fn is_device(&self) -> bool;
     /// As [`Backing::validate`].
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// If the interface cannot be made.
     fn validate(
         &self,
         name: &str,
@@ -168,28 +171,28 @@ pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
     /// As [`Backing::find`].
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// If it could not be opened.
     fn find(&self) -> Result<(), Unready>;
     /// As [`Backing::prepare`].
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// If it could not be opened.
     fn prepare(&self) -> Result<Prepared, Unready>;
     /// As [`Backing::open`].
     ///
     /// # Errors
-    /// Why it could not be opened.
+    /// If it cannot be opened.
     fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened>;
     /// As [`Backing::made`].
     ///
     /// # Errors
-    /// When it cannot be.
+    /// If the backing cannot be used.
     fn made(&self, index: u32, world: &mut W) -> Result<(), Refused>;
     /// As [`Backing::leaves`].
     fn leaves(&self, name: &str, world: &mut W);
     /// As [`Backing::dump`].
     fn dump(&self, name: &str) -> String;
-    /// As [`Backing::takes_over`]; never from something of another type.
+    /// As [`Backing::takes_over`]; false if `old` has another type.
     fn takes_over(&self, old: &Backed<W>) -> bool;
     /// As [`Backing::needs`].
     fn needs(&self, to: &mut dyn FnMut(Need));
@@ -269,7 +272,7 @@ impl<W: World, T: Backing<W>> AnyBacking<W> for T {
     }
 }
 
-/// What an interface is made of, whatever its type.
+/// The backing of an interface, independent of its type.
 pub struct Backed<W: World>(Arc<dyn AnyBacking<W>>);
 
 impl<W: World> Clone for Backed<W> {
@@ -299,30 +302,30 @@ impl<W: World> Debug for Backed<W> {
 }
 
 impl<W: World> Backed<W> {
-    /// By this.
+    /// Wraps this backing.
     pub fn by(backing: impl Backing<W>) -> Backed<W> {
         Backed(Arc::new(backing))
     }
 
-    /// What it is, if it is of this type.
+    /// Returns the backing, if it has this type.
     pub fn get<T: Backing<W>>(&self) -> Option<&T> {
         let any: &dyn Any = &*self.0;
         any.downcast_ref()
     }
 }
 
-/// What a file says of an interface where it says what that is made of.
+/// The part of an interface's configuration that its file section reads along with the backing.
 pub struct Begun<W: World> {
-    /// What it is made of.
+    /// The backing.
     pub backed: Backed<W>,
-    /// Its MTU in bytes.
+    /// The MTU, in bytes.
     pub mtu: Option<u16>,
-    /// What it is for.
+    /// The operator's description.
     pub description: Option<String>,
 }
 
 impl<W: World> Begun<W> {
-    /// An interface of which nothing else is said.
+    /// Returns an interface with this backing and nothing else configured.
     pub fn by(backing: impl Backing<W>) -> Begun<W> {
         Begun { backed: Backed::by(backing), mtu: None, description: None }
     }
@@ -333,34 +336,34 @@ type ReadBacking<W> = Box<dyn Fn(&mut Reader, &str, At, &mut Fields<'_>) -> Opti
 type BackingExamples<W> = Box<dyn Fn() -> Vec<(String, Backed<W>)> + Send + Sync>;
 type WriteBacking<W> = Box<dyn Fn(&mut Text<'_>, &Backed<W>) + Send + Sync>;
 
-/// Interfaces that are made of one type: their names, and their place in the configuration's file.
+/// One type of interface by backing: its names, and its place in the configuration file.
 pub struct Interfaces<W: World> {
-    /// What one is, in words: `a tap`.
+    /// The type in words: `a tap`.
     pub what: &'static str,
-    /// How they are named, in words: `tap0, tap1, …`.
+    /// The names in words: `tap0, tap1, …`.
     pub named: String,
-    /// The section that makes them, where that is not `interfaces`; that says more of them then.
+    /// The section that configures them, if not `interfaces`. Other settings of the interface are then in `interfaces`.
     pub section: Option<&'static str>,
-    /// Whether this would be the name of one, and if so, why it cannot be.
+    /// Returns `None` for names of other types, otherwise whether the name is valid, and why not.
     pub names: Names,
-    /// The map of an entry of `interfaces` that says what one is made of, if there is one.
+    /// The map in an entry of `interfaces` that configures the backing, if any.
     pub field: Option<&'static str>,
-    /// Reads what one is made of, from the fields of its entry.
+    /// Reads the backing from the fields of an entry.
     pub read: ReadBacking<W>,
-    /// Whether an interface is one of them, by what it is made of.
+    /// True if an interface with this backing has this type.
     pub is: fn(&Backed<W>) -> bool,
     /// Writes the fields.
     pub write: WriteBacking<W>,
-    /// What the reference calls the fields.
+    /// The heading of the fields in the reference.
     pub title: String,
-    /// Their lines of the reference.
+    /// The rows of the fields in the reference.
     pub rows: Vec<Row>,
-    /// For tests: names, and what interfaces of these names may be made of, which together say all that there is to say.
+    /// Names and backings for tests. Together they cover every field.
     pub examples: BackingExamples<W>,
 }
 
 impl<W: Host> Interfaces<W> {
-    /// Interfaces with a section of their own, whose names are a prefix and a number, and whose fields are those of `T`.
+    /// Returns a type with its own section, names of a prefix and a number, and the fields of `T`.
     pub fn of<T: Described + Backing<W>>(
         what: &'static str,
         section: &'static str,
@@ -389,12 +392,13 @@ impl<W: Host> Interfaces<W> {
     }
 }
 
-/// How interfaces are named that have a prefix and a number.
+/// Returns the names of interfaces with this prefix and a number, in words.
 pub fn numbered(prefix: &str) -> String {
     format!("{prefix}0, {prefix}1, …")
 }
 
-/// Whether a name is a prefix and a number, and why it cannot be one that would be that: [`Interfaces::names`].
+/// Returns a check for names of a prefix and a number, see [`Interfaces::names`]. Numbers that do not fit `N` are
+/// invalid.
 pub fn is_numbered<N: std::str::FromStr + fmt::Display>(
     prefix: &'static str,
 ) -> impl Fn(&str) -> Option<Result<(), Refused>> + Send + Sync {
@@ -403,12 +407,12 @@ pub fn is_numbered<N: std::str::FromStr + fmt::Display>(
         if !number.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
-        let why = || Refused(format!("\"{name}\" is not one of {}", numbered(prefix)));
+        let why = || Refused(format!("invalid name \"{name}\": expected one of {}", numbered(prefix)));
         Some(number_of::<N>(name, prefix).map(|_| ()).ok_or_else(why))
     }
 }
 
-/// The number behind a prefix, without leading zeros.
+/// Returns the number after a prefix, if it has no leading zeros.
 pub fn number_of<T: std::str::FromStr + fmt::Display>(name: &str, prefix: &str) -> Option<T> {
     let number: T = name.strip_prefix(prefix)?.parse().ok()?;
     (format!("{prefix}{number}") == name).then_some(number)

@@ -1,4 +1,4 @@
-//! What features have said of themselves, for configuration files, validation and metrics.
+//! The declarations of features, for configuration files, validation and metrics.
 
 use buf::bpf::Program;
 use model::key::{Key, Kind, KindInfo};
@@ -12,33 +12,33 @@ use super::attached::{self, Attached, Configured, kind};
 use super::backing::{Backed, Interfaces};
 use crate::router::{InterfaceInfo, Router, RouterError};
 
-/// A file being read: where objects go that it asks for.
+/// A file being read, which collects the objects in it.
 pub trait Objects<W> {
-    /// Reads, and collects what is wrong.
+    /// Returns the reader, which collects errors.
     fn reader(&mut self) -> &mut Reader;
 
-    /// An object that the file asks for at this place.
+    /// Adds an object at this place in the file.
     fn ask(&mut self, at: At, key: Key, value: Value<W>);
 }
 
-/// A section of the configuration's file.
+/// A section of the configuration file.
 pub struct Section<W> {
     /// Its name.
     pub name: &'static str,
-    /// Whether it stands at the beginning, before interfaces, which are made by what it says.
+    /// True if the section comes before the interfaces, because they depend on its objects.
     pub first: bool,
-    /// The kind of the objects in it.
+    /// The kind of its objects.
     pub kind: &'static KindInfo,
     /// Reads the section.
     pub read: fn(&mut dyn Objects<W>, &Node),
-    /// Writes one object of it.
+    /// Writes one object.
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
     /// The fields of an object.
     pub rows: fn() -> Vec<Row>,
 }
 
 impl<W: World> Section<W> {
-    /// Objects of type `T` by their names, each with its fields.
+    /// Returns a section with objects of type `T` by name, each with its fields.
     pub fn of<T: Described + Kind<Key = String> + Object<W>>(name: &'static str) -> Section<W> {
         Section {
             name,
@@ -65,22 +65,23 @@ type ReadEntry<W> = Box<dyn Fn(&mut dyn Objects<W>, &Node) + Send + Sync>;
 type WriteEntry<W> = Box<dyn Fn(&mut Text<'_>, &Tree<W>) + Send + Sync>;
 type EntryExamples<W> = Box<dyn Fn() -> Vec<(Key, Value<W>)> + Send + Sync>;
 
-/// An entry of the section `settings` of the configuration's file: what holds for all of the router.
+/// An entry of the section `settings` of the configuration file, for the whole router.
 pub struct Entry<W> {
     /// Its name.
     pub name: &'static str,
-    /// Reads it.
+    /// Reads the entry.
     pub read: ReadEntry<W>,
-    /// Writes it, if the tree has it.
+    /// Writes the entry, if the tree has it.
     pub write: WriteEntry<W>,
-    /// Its lines of the reference.
+    /// The rows of the entry in the reference.
     pub rows: Vec<Row>,
-    /// Objects for tests, all of them right.
+    /// Valid objects for tests.
     pub examples: EntryExamples<W>,
 }
 
 impl<W: World> Entry<W> {
-    /// The object of this key, with its fields. One that says nothing is not there.
+    /// Returns an entry for the object with this key, with its fields. If all fields have their usual values, there is
+    /// no object.
     pub fn one<T: Described + Kind + Object<W>>(
         name: &'static str,
         help: &'static str,
@@ -110,35 +111,35 @@ impl<W: World> Entry<W> {
     }
 }
 
-/// Adds a page of a feature's samples, from a cursor on, which is 0 at first. Returns the cursor of the next page, if there is one. Others
-/// have their turn between two pages: a page takes 100 µs or less, and 500 µs at most (measured: 64,000 policers).
+/// Adds one page of a feature's samples, from a cursor on (0 at first). Returns the cursor of the next page, if any.
+/// Other work runs between pages. A page takes 100 µs or less, at most 500 µs (measured: 64,000 policers).
 pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 
-/// What the fuzzer of the whole graph does with a feature, beside trying its settings.
+/// Actions of the whole-graph fuzzer for a feature, apart from changing its settings.
 #[derive(Clone, Copy)]
 pub struct Exercise {
-    /// Begins what no setting switches on, anew if it has begun; if there is a filter, for packets that it takes.
+    /// Starts or restarts what no setting switches on. A filter selects the packets for it.
     pub begin: fn(&mut Router, Option<Program>),
-    /// Looks at what came of it, after each turn of a worker.
+    /// Checks the results after each turn of a worker.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the results are wrong.
     pub look: fn(&mut Router) -> Result<(), String>,
 }
 
-/// Something of a feature's, beside its settings, that tests of the whole router change between packets.
+/// State of a feature, other than settings, that whole-router tests change between packets.
 #[derive(Clone, Copy)]
 pub struct Variation {
-    /// Changes it by a number, any but 0; 0: it is as at the start.
+    /// Sets a variant by its number; 0 is the initial state.
     ///
     /// # Errors
-    /// When it cannot be so.
+    /// If the variant cannot be set.
     pub vary: fn(&mut Router, u64) -> Result<(), RouterError>,
-    /// How it is, for tests to compare.
+    /// Returns the state, for tests to compare.
     pub state: fn(&Router) -> String,
 }
 
-/// What features have said of themselves.
+/// The declarations of all features.
 pub struct Catalog<W: World> {
     settings: Vec<&'static dyn attached::Kind>,
     pub(super) interfaces: Vec<Interfaces<W>>,
@@ -148,7 +149,7 @@ pub struct Catalog<W: World> {
     pages: Vec<Page>,
     pub(super) exercises: Vec<Exercise>,
     pub(super) variations: Vec<Variation>,
-    /// What disabled features would say, and why it is [refused](Fields::refuse).
+    /// The declarations of disabled features, each with the reason why it is [refused](Fields::refuse).
     pub(super) left_out: Vec<(Catalog<W>, String)>,
 }
 
@@ -179,12 +180,12 @@ impl<W: World> Catalog<W> {
         self.pages.push(page);
     }
 
-    /// Sections of the configuration's file.
+    /// Returns the sections of the configuration file.
     pub fn sections(&self) -> &[Section<W>] {
         &self.sections
     }
 
-    /// Names of the sections of disabled features, and why they are [refused](Fields::refuse).
+    /// Returns the section names of disabled features, each with the reason why it is [refused](Fields::refuse).
     pub fn sections_left_out(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.left_out.iter().flat_map(|(other, why)| {
             let of_interfaces = other.interfaces.iter().filter_map(|kind| kind.section);
@@ -193,73 +194,73 @@ impl<W: World> Catalog<W> {
         })
     }
 
-    /// Every type of interfaces, beside loopbacks and VLANs.
+    /// Returns every interface type other than loopbacks and VLANs.
     pub fn interfaces(&self) -> &[Interfaces<W>] {
         &self.interfaces
     }
 
-    /// The type of interfaces that are made of this.
+    /// Returns the interface type of this backing.
     pub fn interfaces_by(&self, backed: &Backed<W>) -> Option<&Interfaces<W>> {
         self.interfaces.iter().find(|kind| (kind.is)(backed))
     }
 
-    /// The type of interfaces with names such as this one.
+    /// Returns the interface type of this name.
     pub fn interfaces_named(&self, name: &str) -> Option<&Interfaces<W>> {
         self.interfaces.iter().find(|kind| (kind.names)(name).is_some())
     }
 
-    /// Why there are no interfaces with names such as this one, if a disabled feature has them.
+    /// Returns the reason why this interface name is not available, if it belongs to a disabled feature.
     pub fn interfaces_left_out(&self, name: &str) -> Option<&str> {
         let (_, why) = self.left_out.iter().find(|(other, _)| other.interfaces_named(name).is_some())?;
         Some(why)
     }
 
-    /// Entries of the section `settings` of the configuration's file.
+    /// Returns the entries of the section `settings` of the configuration file.
     pub fn entries(&self) -> &[Entry<W>] {
         &self.entries
     }
 
-    /// Names of the entries of disabled features, and why they are [refused](Fields::refuse).
+    /// Returns the entry names of disabled features, each with the reason why it is [refused](Fields::refuse).
     pub fn entries_left_out(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.left_out.iter().flat_map(|(other, why)| other.entries.iter().map(|e| (e.name, why.as_str())))
     }
 
-    /// The kind of objects of this name, if a section has them.
+    /// Returns the object kind of this name, if a section has it.
     pub fn kind(&self, name: &str) -> Option<&'static KindInfo> {
         self.sections.iter().map(|section| section.kind).find(|kind| kind.name == name)
     }
 
-    /// What collects the samples of features that are not of interfaces.
+    /// Returns the collectors of samples that are not per interface.
     pub fn pages(&self) -> &[Page] {
         &self.pages
     }
 
-    /// What tests of the whole router change between packets.
+    /// Returns the variations for whole-router tests.
     pub fn variations(&self) -> &[Variation] {
         &self.variations
     }
 
-    /// What the fuzzer of the whole graph does with features, beside trying their settings.
+    /// Returns the actions of the whole-graph fuzzer.
     pub fn exercises(&self) -> &[Exercise] {
         &self.exercises
     }
 
-    /// Every metric of a feature.
+    /// Returns all metrics of features.
     pub fn all_metrics(&self) -> &[&'static Metric] {
         &self.metrics
     }
 
-    /// Adds what the metrics of settings are of an interface.
+    /// Adds the samples of all settings' metrics for an interface.
     pub fn collect(&self, router: &Router, interface: &InterfaceInfo, lines: &mut Lines) {
         self.settings.iter().for_each(|kind| kind.collect(router, interface, lines));
     }
 
-    /// The fields of settings in the map of an interface, for the reference.
+    /// Returns the rows of all settings in an interface's map, for the reference.
     pub fn setting_rows(&self) -> Vec<Row> {
         self.settings.iter().flat_map(|kind| kind.rows()).collect()
     }
 
-    /// Reads all settings from the fields of an interface in a file.
+    /// Reads all settings from an interface's fields in a file.
     pub fn read(&self, r: &mut Reader, fields: &mut Fields<'_>) -> Attached {
         let mut attached = Attached::default();
         self.settings.iter().for_each(|kind| kind.read(r, fields, &mut attached));
@@ -269,25 +270,25 @@ impl<W: World> Catalog<W> {
         attached
     }
 
-    /// How it is said that a feature of an arc is on, if a setting switches it.
+    /// Returns a hint how to switch a feature of an arc on, if a setting does that.
     pub fn way(&self, feature: &str, interface: &str) -> Option<String> {
         self.settings.iter().find_map(|kind| kind.way(feature, interface))
     }
 
-    /// What a router has of all settings of an interface, for tests to compare.
+    /// Returns an interface's values of all settings, for tests to compare.
     pub fn shown(&self, router: &Router, index: u32) -> Vec<String> {
         self.settings.iter().map(|kind| kind.shown(router, index)).collect()
     }
 
-    /// Makes in a router what the [examples](Self::examples) name.
+    /// Makes the objects that the [examples](Self::examples) name.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If an object cannot be made.
     pub fn make_examples(&self, router: &mut Router) -> Result<(), RouterError> {
         self.settings.iter().try_for_each(|kind| kind.make_examples(router))
     }
 
-    /// Some values of each setting, each with all that it can say, for tests.
+    /// Returns examples of each setting, for tests. Together they cover every field.
     pub fn examples(&self) -> Vec<Vec<Attached>> {
         self.settings.iter().map(|kind| kind.examples()).collect()
     }

@@ -1,7 +1,7 @@
-//! What a feature is: a folder with all of it, and one line in the list of a program's features.
+//! Features: each is one folder of code, and one line in the program's list of features.
 //!
-//! A [`Feature`] adds its nodes to the graph while that is built, and registers what an operator sees of it: commands, settings of
-//! interfaces, sections of the configuration, metrics. Nothing else names a feature.
+//! A [`Feature`] adds its nodes to the graph while that is built. It registers its commands, interface settings,
+//! configuration sections and metrics. No other code names a feature.
 
 mod attached;
 mod backing;
@@ -31,41 +31,41 @@ pub use backing::{
 pub use catalog::{Catalog, Entry, Exercise, Objects, Page, Section, Variation};
 pub use show::{Shown, show, show_counted};
 
-/// What commands of features work on: the state of a program with a router.
+/// The state of a program with a router, as commands of features see it.
 pub trait App: Values + Sized + 'static {
-    /// What objects are applied to.
+    /// The world that objects are applied to.
     type World: Host;
 
-    /// The router.
+    /// Returns the router.
     fn router(&self) -> &Router;
 
-    /// The router, for what is no configuration: to clear counters, for example.
+    /// Returns the router, mutable, for actions that are not configuration, such as clearing counters.
     fn router_mut(&mut self) -> &mut Router;
 
-    /// What the operator asked for.
+    /// Returns the store of the operator's configuration.
     fn store(&self) -> &Store<Self::World>;
 
-    /// Changes what the operator asked for, all or nothing.
+    /// Changes the operator's configuration, all or nothing.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// If the change is refused.
     fn transact(&mut self, changes: Vec<Change<Self::World>>) -> Result<(), CliError>;
 
     /// Changes a setting of an interface.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// If the change is refused.
     fn change_setting<T: Configured>(
         &mut self,
         interface: &str,
         change: impl FnOnce(&mut T),
     ) -> Result<(), CliError>;
 
-    /// Makes an interface of this name, and says that. The arguments `mac` and `index` of the command are its Ethernet address and its index,
-    /// where they are given; a refusal is about the argument or word `about`.
+    /// Makes an interface of this name, and reports it. The command's arguments `mac` and `index`, if given, are its
+    /// Ethernet address and its index. Errors refer to the argument or word `about`.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// If the interface is refused.
     fn create_interface(
         &mut self,
         a: &Args,
@@ -74,11 +74,11 @@ pub trait App: Values + Sized + 'static {
         backing: impl Backing<Self::World>,
     ) -> Result<Output<Self>, CliError>;
 
-    /// Removes the interface of this name with all that depends on it. One that is not made of a `T` stays: its name was a slip. A refusal
-    /// is about the argument `about`.
+    /// Removes the interface of this name with all dependents. An interface with another backing than `T` stays: the
+    /// name was a mistake. Errors refer to the argument `about`.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// If the removal is refused.
     fn delete_interface<T: Backing<Self::World>>(
         &mut self,
         a: &Args,
@@ -86,26 +86,26 @@ pub trait App: Values + Sized + 'static {
         name: &str,
     ) -> Result<Output<Self>, CliError>;
 
-    /// Nanoseconds of the monotonic clock, which is the workers' clock.
+    /// Returns the time in nanoseconds of the monotonic clock, which is also the workers' clock.
     fn now(&self) -> u64;
 
-    /// Carries out a command whose syntax has `[filter <filter:word>]`, an expression of tcpdump's. `then` goes on with the program that
-    /// takes such packets; without an expression at once.
+    /// Runs a command whose syntax has `[filter <filter:word>]`, a tcpdump expression. Calls `then` with the compiled
+    /// filter, or at once if there is no expression.
     ///
     /// # Errors
-    /// Those of `then` where there is no expression. What is wrong with one, the output's job says.
+    /// Those of `then` if there is no expression. The output's job reports errors in an expression.
     fn with_filter(
         &mut self,
         a: &Args,
         then: impl FnOnce(&mut Self, &Args, Option<Program>) -> Result<Output<Self>, CliError> + 'static,
     ) -> Result<Output<Self>, CliError>;
 
-    /// Makes a file anew, for its owner and group, as a command asks for by its argument `name`. What is there already is replaced if it
-    /// is an ordinary file; links are not followed. Others have their turn until the file system has answered; then `then` goes on.
-    /// `allows` is asked before anything is made or replaced, on a thread that may wait and has no other files.
+    /// Creates or replaces the file that a command's argument `name` gives, readable by its owner and group. Only a
+    /// regular file is replaced; links are not followed. Other work continues until the file system answers; then
+    /// `then` runs. Before that, `allows` runs on a thread that may wait and has no other open files.
     ///
     /// # Errors
-    /// When there can be no thread. What else goes wrong, the output's job says.
+    /// If the thread cannot be started. The output's job reports all other errors.
     fn create_file(
         &mut self,
         a: &Args,
@@ -116,8 +116,8 @@ pub trait App: Values + Sized + 'static {
     ) -> Result<Output<Self>, CliError>;
 }
 
-/// State of a router: the directory in which sockets are whose names are relative. A program that has one declares it before its
-/// features ask for it; otherwise it is the directory for temporary files.
+/// The directory of sockets with relative names, as state of the router. The program declares it before its features ask for it; the
+/// default is the directory for temporary files.
 pub struct RuntimeDir(pub PathBuf);
 
 impl Default for RuntimeDir {
@@ -126,46 +126,47 @@ impl Default for RuntimeDir {
     }
 }
 
-/// A part of the program, whose messages are wanted or not together.
+/// A class of log messages, enabled and disabled together.
 #[derive(Clone, Copy, Debug)]
 pub struct LogClass {
     /// Its name.
     pub name: &'static str,
-    /// The modules that it is made of: these, and what is in them.
+    /// Its modules, with all their submodules.
     pub modules: &'static [&'static str],
 }
 
-/// Something that a program with a router may do.
+/// A feature of a program with a router.
 pub trait Feature<C: App>: Sync {
-    /// Its name, which no other feature has: a word in small letters.
+    /// Returns its unique name: one word in lower case.
     fn name(&self) -> &'static str;
 
-    /// What it does, in one sentence.
+    /// Returns its description, in one sentence.
     fn about(&self) -> &'static str;
 
-    /// The plugin that has it in VPP, by the name that startup.conf gives it there; `None` if it is no plugin there.
+    /// Returns the name of VPP's plugin for it in `startup.conf`; `None` if it is not a plugin in VPP.
     fn plugin(&self) -> Option<&'static str> {
         None
     }
 
-    /// The class of its messages (`set logging class`); of those of a feature without one, the class is `router`.
+    /// Returns its class of log messages (`set logging class`). The default class is `router`.
     fn log_class(&self) -> Option<LogClass> {
         None
     }
 
-    /// Adds its nodes, and what they share with the main thread.
+    /// Adds its nodes, and the state they share with the main thread.
     ///
     /// # Errors
-    /// When they do not fit to the rest.
+    /// If they do not fit the other nodes.
     fn install(&self, _: &mut Builder, _: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
         Ok(())
     }
 
-    /// Declares what an operator sees of it.
+    /// Registers its commands, settings, configuration and metrics.
     fn register(&self, r: &mut Registrar<'_, C>);
 }
 
-/// Declares what features say of themselves, in a program that has these and leaves out those.
+/// Collects the declarations of features. Those in `left_out` are disabled: their commands and fields are refused, with
+/// the reason.
 pub fn declare<C: App>(
     features: &[&dyn Feature<C>],
     left_out: &[&dyn Feature<C>],
@@ -188,14 +189,14 @@ pub fn declare<C: App>(
     catalog
 }
 
-/// Takes what features say of themselves.
+/// Receives the declarations of a feature.
 pub struct Registrar<'r, C: App> {
     commands: &'r mut Registry<C>,
     catalog: &'r mut Catalog<C::World>,
 }
 
 impl<'r, C: App> Registrar<'r, C> {
-    /// Declares a command by its grammar, what it does in a sentence or two, and the function that runs it.
+    /// Declares a command: its syntax, a help text of one or two sentences, and its function.
     pub fn command(
         &mut self,
         syntax: &str,
@@ -210,64 +211,64 @@ impl<'r, C: App> Registrar<'r, C> {
         self.catalog.setting::<T>();
     }
 
-    /// Declares interfaces that are made of something.
+    /// Declares an interface type.
     pub fn interfaces(&mut self, interfaces: Interfaces<C::World>) {
         self.catalog.interfaces.push(interfaces);
     }
 
-    /// Declares a section of the configuration's file, and the kind of the objects in it. From then on the kind's name is a type of
-    /// arguments: the name of such an object.
+    /// Declares a section of the configuration file, with the kind of its objects. The kind's name then becomes an
+    /// argument type: the name of such an object.
     pub fn section(&mut self, section: Section<C::World>) {
         self.commands.objects(section.kind.name);
         self.catalog.sections.push(section);
     }
 
-    /// Declares an entry of the section `settings` of the configuration's file.
+    /// Declares an entry of the section `settings` of the configuration file.
     pub fn entry(&mut self, entry: Entry<C::World>) {
         self.catalog.entries.push(entry);
     }
 
-    /// Adds a command that changes nothing to `show tech-support`.
+    /// Adds a read-only command to `show tech-support`.
     pub fn supports(&mut self, command: String) {
         self.commands.supports(command);
     }
 
-    /// Declares metrics that are not of interfaces, and what collects their samples page by page.
+    /// Declares metrics that are not per interface, with the collector of their samples.
     pub fn metrics(&mut self, metrics: &[&'static Metric], page: Page) {
         self.catalog.metrics(metrics, page);
     }
 
-    /// Declares something beside settings that tests of the whole router change between packets.
+    /// Declares a variation for whole-router tests.
     pub fn variation(&mut self, variation: Variation) {
         self.catalog.variations.push(variation);
     }
 
-    /// Declares what the fuzzer of the whole graph does with the feature, beside trying its settings.
+    /// Declares the feature's actions in the whole-graph fuzzer.
     pub fn exercise(&mut self, exercise: Exercise) {
         self.catalog.exercises.push(exercise);
     }
 }
 
-/// The lowest number that no interface of a name with this prefix has.
+/// Returns the lowest free number for an interface name with this prefix.
 pub fn free_number<C: App>(c: &C, prefix: &str) -> u32 {
     let taken = |n: &u32| c.router().interface_named(&format!("{prefix}{n}")).is_some();
     (0..).find(|n| !taken(n)).unwrap_or(u32::MAX)
 }
 
-/// Takes back what the operator asked for under a key, if there was anything.
+/// Removes the operator's object with this key, if it exists.
 ///
 /// # Errors
-/// Why it was refused.
+/// If the removal is refused.
 pub fn unset<C: App>(c: &mut C, key: Key) -> Result<Output<C>, CliError> {
     let had = c.store().get(&key).is_some();
     c.transact(had.then(|| Change::remove(key)).into_iter().collect())?;
     Ok(Output::none())
 }
 
-/// Changes a setting of the interface that a command names; a refusal is about that.
+/// Changes a setting of the interface in the command's argument. Errors refer to that argument.
 ///
 /// # Errors
-/// Why it was refused.
+/// If the change is refused.
 pub fn set<C: App, T: Configured>(
     c: &mut C,
     a: &Args,

@@ -1,4 +1,4 @@
-//! What is shown of settings.
+//! Show commands for settings.
 
 use model::cli::{Args, Output, PAGE, Rows, Table};
 use serde::Serialize;
@@ -7,19 +7,20 @@ use super::App;
 use crate::router::{InterfaceInfo, Router};
 use crate::setting::Setting;
 
-/// An interface that is shown.
+/// An interface in the output of a show command.
 pub struct Shown<'r, T> {
     /// The router.
     pub router: &'r Router,
     /// The interface.
     pub interface: &'r InterfaceInfo,
-    /// Its value.
+    /// The setting's value.
     pub value: T,
-    /// What was counted there since that was cleared.
+    /// The feature's counts on the interface since the last clear.
     pub counted: Vec<u64>,
 }
 
-/// Shows the interfaces that have a setting: the headings, a row or some of each interface, and the cells of a row.
+/// Lists the interfaces where the setting is not the default. `rows` returns an interface's rows, `cells` the cells of
+/// one row.
 pub fn show<C: App, T: Setting, R: Serialize + 'static>(
     a: &Args,
     headings: &[&str],
@@ -30,7 +31,7 @@ pub fn show<C: App, T: Setting, R: Serialize + 'static>(
     Output::rows(Listed { next: 0, table: Table::new(headings), is_shown, rows, cells }, a.json())
 }
 
-/// The same of the interfaces where something was counted, whatever the setting is.
+/// The same for interfaces with counts other than zero, whatever the setting.
 pub fn show_counted<C: App, T: Setting, R: Serialize + 'static>(
     a: &Args,
     headings: &[&str],
@@ -41,7 +42,7 @@ pub fn show_counted<C: App, T: Setting, R: Serialize + 'static>(
     Output::rows(Listed { next: 0, table: Table::new(headings), is_shown, rows, cells }, a.json())
 }
 
-/// Interfaces from an index on.
+/// Pages through interfaces, from index `next` on.
 struct Listed<T, R> {
     next: u32,
     table: Table,
