@@ -1,4 +1,4 @@
-//! `ethernet-input`: the MAC filter, VLAN tags, and the way to the protocol of the frame's Ethernet type.
+//! `ethernet-input`: the MAC filter, VLAN tags, and dispatch by EtherType.
 
 use std::io;
 
@@ -17,11 +17,11 @@ use crate::registry::Registry;
 reasons! {
     pub enum Reason {
         Runt = "runt", Error, "the frame is shorter than an Ethernet header";
-        NotForUs = "not-for-us", Info, "the destination address is neither the interface's nor a group's";
-        UnknownType = "unknown-ethertype", Info, "no protocol of this router has this Ethernet type";
-        GroupType = "group-ethertype", Info, counted, "a frame to a group, with an Ethernet type of no protocol of this router (LLDP, spanning tree)";
-        UnknownVlan = "unknown-vlan", Info, "no sub-interface takes the frame's VLAN tags";
-        Down = "interface-down", Info, "the interface that the frame came in by is down";
+        NotForUs = "not-for-us", Info, "the destination address is neither the interface's nor a group address";
+        UnknownType = "unknown-ethertype", Info, "the EtherType is not supported";
+        GroupType = "group-ethertype", Info, counted, "the frame is to a group address, and its EtherType is not supported (LLDP, spanning tree)";
+        UnknownVlan = "unknown-vlan", Info, "no sub-interface has the frame's VLAN tags";
+        Down = "interface-down", Info, "the frame's input interface is down";
     }
 }
 
@@ -29,23 +29,23 @@ pub struct EthernetInput {
     ethertypes: Registry,
     modes: Registry,
     interfaces: SlotReader<Interface>,
-    /// Counts what comes in by sub-interfaces; devices are counted by their input nodes.
+    /// Counts received packets of sub-interfaces. Input nodes count those of devices.
     sub_rx: Lane<2>,
 }
 
-/// What the filter needs of an interface.
+/// The properties of an interface that the filter needs.
 #[derive(Clone, Copy)]
 struct Port {
     interface: u32,
-    /// Its address; of one that is not routed no station's, so that no frame is taken to be for this router.
+    /// The interface's address. [`NO_STATION`] if it is not routed, so that no frame counts as sent to this router.
     mac: u64,
     fib: u16,
     up: bool,
-    /// Who takes its frames, if it is not routed.
+    /// The edge for its frames, if it is not routed.
     mode: Option<EdgeId>,
 }
 
-/// No station's address.
+/// Matches no destination address.
 const NO_STATION: u64 = u64::MAX;
 
 impl EthernetInput {
@@ -64,7 +64,7 @@ impl EthernetInput {
         Port { interface, mac, fib: i.fib, up: i.up, mode }
     }
 
-    /// A packet with VLAN tags: finds its sub-interface and skips the tags.
+    /// Handles a frame with VLAN tags: finds its sub-interface and skips the tags.
     #[cold]
     fn tagged(
         &mut self,
@@ -79,7 +79,7 @@ impl EthernetInput {
         }
         let tag = *p.peek_at::<VlanTag>(HEADER);
         if tag.vid() == 0 && !ethertype::is_vlan(tag.ethertype()) {
-            // The tag carries a priority only (802.1Q clause 6.9): the frame belongs to no VLAN.
+            // A priority tag (802.1Q clause 6.9): the frame belongs to no VLAN.
             return self.filter(p, device, tag.ethertype(), HEADER + TAG);
         }
         let mut tags = Tags { outer_service: outer != ethertype::VLAN, outer: tag.vid(), inner: None };
@@ -105,8 +105,8 @@ impl EthernetInput {
         self.filter(p, port, inner_type, header)
     }
 
-    /// Marks groups, drops what is for other stations, and sends the rest to its protocol; or all to whoever takes the frames of the
-    /// port.
+    /// Marks group frames, drops frames to other stations, and passes the rest to their protocol. In a port mode, all
+    /// frames go to the mode's node instead.
     #[cold]
     fn filter(
         &self,
@@ -132,7 +132,7 @@ impl EthernetInput {
         match self.ethertypes.get(ethertype) {
             Some(edge) if accept(p, port, header) => Verdict::Edge(edge),
             Some(_) => Verdict::Drop(Reason::Runt),
-            // What stations and bridges tell all that may understand it.
+            // Announcements of stations and bridges to every station that supports the protocol.
             None if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) => {
                 Verdict::Ignore(Reason::GroupType)
             }
@@ -140,8 +140,8 @@ impl EthernetInput {
         }
     }
 
-    /// What becomes of most packets of a frame whose first has this Ethernet type: those of the other types are exceptions, which cost
-    /// more.
+    /// Returns the usual EtherType and verdict of a frame whose first packet has the EtherType `first`. Other types are
+    /// exceptions, which cost more.
     fn usual(&self, port: Port, first: u16) -> (u16, Verdict<NoNext, Reason>) {
         if let Some(edge) = port.mode {
             return (first, Verdict::Edge(edge));
@@ -151,7 +151,7 @@ impl EthernetInput {
     }
 }
 
-/// Sends a packet on to its protocol; false if it is too short for its header.
+/// Passes a packet to its protocol. Returns false if it is too short for its header.
 #[inline(always)]
 fn accept(p: &mut Packet<'_>, port: Port, header: usize) -> bool {
     if !p.advance(header) {
@@ -172,7 +172,7 @@ impl FrameNode for EthernetInput {
         let Some(mut first) = frame.get(0) else { return };
         let mut port = self.port(cx.guard, first.rx_if());
         let (usual_kind, usual) = self.usual(port, first.peek::<EthernetHeader>().ethertype());
-        // What is usual for packets to a port that is routed; a port in a mode has no address that one could be to.
+        // True if the usual verdict accepts packets to the port's own address. In a port mode no packet counts as that.
         let taken = port.mode.is_none() && matches!(usual, Verdict::Edge(_));
         let mut vlans = false;
         out.mostly(usual, frame, |_, p| {

@@ -1,8 +1,8 @@
-//! Ethernet: which packets are for this router, and for which of its interfaces.
+//! Ethernet: decides whether a frame is for this router, and for which interface.
 //!
-//! Packets with VLAN tags belong to the device's sub-interface that matches them ([`Vlans`]), others to the device's
-//! own interface. A feature takes all frames of interfaces in its [mode](PortMode). Of others, whoever takes the packets of an Ethernet
-//! type says which node has them ([`Tables::ethertypes`]).
+//! Frames with VLAN tags belong to the matching sub-interface of the device ([`Vlans`]), others to the device's own
+//! interface. On interfaces in a [mode](PortMode), a feature takes all frames. Other frames go to the node that
+//! registered for their EtherType ([`Tables::ethertypes`]).
 
 mod input;
 mod mode;
@@ -17,9 +17,9 @@ pub use vlan::{Tags, Vlans};
 
 use crate::Tables;
 
-/// Bytes of an Ethernet header without tags.
+/// Length of an Ethernet header without tags, in bytes.
 pub const HEADER: usize = 14;
-/// Bytes of a VLAN tag.
+/// Length of a VLAN tag, in bytes.
 pub const TAG: usize = 4;
 
 /// Adds the node of this feature.

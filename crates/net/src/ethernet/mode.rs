@@ -1,28 +1,28 @@
-//! Modes of ports: what becomes of frames that come in by an interface instead of being routed. Bridges and cross-connects have one.
+//! Port modes: features that take an interface's received frames before routing, such as bridges and cross-connects.
 
 use graph::{Builder, GraphError};
 
 use crate::Tables;
 use crate::router::{Hooks, Router, RouterError};
 
-/// A mode that a feature has registered.
+/// A port mode that a feature registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortMode {
     pub(super) number: u8,
-    /// Its name for people.
+    /// Its name for operators.
     pub name: &'static str,
 }
 
-/// Modes at most.
+/// Maximum number of modes.
 pub(crate) const MOST: usize = 32;
 
 impl Hooks {
-    /// Declares a mode of ports by its name for people, and the node that takes all frames which come in by an interface in this mode:
-    /// those of a sub-interface with its tags, those of a device that are of no sub-interface. They begin with their Ethernet header
-    /// and are to any station; those to groups are marked.
+    /// Declares a port mode, with its name for operators and the node for all frames received on an interface in this
+    /// mode. A device in the mode gets the frames of no sub-interface; a sub-interface gets those with its tags. Frames
+    /// begin with their Ethernet header and may be to any station. Frames to group addresses are marked.
     ///
     /// # Errors
-    /// When there are too many, or `ethernet-input` has no room for another edge.
+    /// If there are too many modes, or `ethernet-input` has no room for another edge.
     pub fn port_mode(
         &mut self,
         b: &mut Builder,
@@ -41,7 +41,7 @@ impl Router {
     /// Sets the mode of an interface; `None`: it is routed.
     ///
     /// # Errors
-    /// When there is no such interface, or it has a mode of another feature's already.
+    /// If the interface does not exist, or is in another mode already.
     pub fn set_port_mode(&mut self, index: u32, mode: Option<PortMode>) -> Result<(), RouterError> {
         let info = self.info_mut(index)?;
         if let (Some(has), Some(wanted)) = (info.mode, mode)
@@ -49,7 +49,7 @@ impl Router {
         {
             let name = &info.name;
             return Err(RouterError(format!(
-                "{name} is in the mode {} already: take it out first",
+                "{name} is in the mode {} already: leave that mode first",
                 has.name
             )));
         }

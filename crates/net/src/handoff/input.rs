@@ -1,4 +1,4 @@
-//! `handoff-input`: brings in what other workers gave to this one.
+//! `handoff-input`: receives packets that other workers gave to this one.
 
 use buf::Frame;
 use graph::handoff::{Inbox, RING};
@@ -9,12 +9,12 @@ pub const NODE: &str = "handoff-input";
 
 edges! { pub enum Next { Device = "device-input" } }
 
-/// Turns without a packet after which this node asks nothing of its worker any more: as with a device's queue.
+/// Turns without a packet until this node no longer keeps its worker awake, as for a device's queue.
 const QUIET: u32 = 64;
 
 pub struct HandoffInput {
     inbox: Inbox,
-    /// Turns in a row that brought nothing.
+    /// Turns in a row without a packet.
     quiet: u32,
 }
 
@@ -38,15 +38,15 @@ impl InputNode for HandoffInput {
     }
 
     fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
-        // The bell that others ring is waited for by the inject node.
+        // The inject node waits for the doorbell that other workers ring.
         if !self.inbox.is_empty() {
             wait.poll();
         }
     }
 
     fn eager(&self) -> Eager {
-        // While others give to it, a nap must not be longer than their rings have room for. Else the devices' queues rule,
-        // whose mode the operator chose.
+        // While packets arrive from other workers, a nap must not be longer than their rings can hold. Otherwise the
+        // modes of the devices' queues decide, as the operator configured.
         match self.quiet >= QUIET {
             true => Eager::NONE,
             false => Eager { mode: RxMode::Adaptive, depth: RING },

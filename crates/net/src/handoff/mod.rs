@@ -1,14 +1,13 @@
-//! Handoff: flows of a device with fewer queues than there are workers are shared out between the workers.
+//! Handoff: spreads the flows of a device over the workers, if it has fewer queues than there are workers.
 //!
 //! ```text
 //! <driver>-input → worker-handoff ┬ (its own) ───────────────────────────────→ arc device-input
 //!                                 └ (another's) ring → that one's handoff-input → arc device-input
 //! ```
 //!
-//! Every flow belongs to one of 1,024 **shards**, by a hash that is the same for both directions and for all fragments of
-//! a datagram ([`wire::flow::frame_hash`]); every shard belongs to one worker ([`Shards`]). So the packets of a flow stay
-//! in their order. Which shard belongs to whom changes only while no packet is on its way between two workers
-//! (`router/workers.rs`).
+//! Every flow belongs to one of 1,024 **shards**, by a hash that is the same for both directions and for all fragments
+//! of a datagram ([`wire::flow::frame_hash`]). Every shard belongs to one worker ([`Shards`]). So the packets of a flow
+//! stay in order. Shards change workers only while no packet is between two workers (`router/workers.rs`).
 
 mod input;
 mod output;

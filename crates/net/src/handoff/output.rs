@@ -1,4 +1,4 @@
-//! `worker-handoff`: finds out which worker a packet belongs to, and gives it to that one.
+//! `worker-handoff`: finds a packet's worker, and gives the packet to it.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::Tables;
 edges! { pub enum Next { Own = "device-input" } }
 reasons! {
     pub enum Reason {
-        Full = "handoff-ring-full", Warn, "the worker that the packet's flow belongs to does not keep up";
+        Full = "handoff-ring-full", Warn, "the ring to the flow's worker is full: that worker does not keep up";
     }
 }
 

@@ -1,8 +1,8 @@
-//! Which worker has which shard.
+//! The assignment of shards to workers.
 
-/// Shards that flows are told apart by.
+/// Number of shards that flows are hashed to.
 pub const SHARDS: usize = 1024;
-/// Of the shards of a worker that has too much to do, the part that another one gets at once: one in so many.
+/// The part of an overloaded worker's shards that moves at once: one in this many.
 const PART: usize = 8;
 
 /// The worker of each shard: immutable, replaced as a whole.
@@ -10,25 +10,25 @@ const PART: usize = 8;
 pub struct Shards([u16; SHARDS]);
 
 impl Default for Shards {
-    /// All are the first worker's.
+    /// Assigns all shards to the first worker.
     fn default() -> Shards {
         Shards([0; SHARDS])
     }
 }
 
 impl Shards {
-    /// The worker of the flows with this hash.
+    /// Returns the worker of the flows with this hash.
     #[inline(always)]
     pub fn worker(&self, hash: u32) -> u16 {
         self.0[hash as usize % SHARDS]
     }
 
-    /// The worker of each shard.
+    /// Returns the worker of each shard.
     pub fn workers(&self) -> impl Iterator<Item = usize> {
         self.0.iter().map(|w| usize::from(*w))
     }
 
-    /// The same, shared out between the first `workers` workers.
+    /// Returns the shards shared out between the first `workers` workers.
     pub fn shared_out(&self, workers: usize) -> Shards {
         let owners: Vec<usize> = self.workers().collect();
         let mut shared = self.clone();
@@ -38,7 +38,7 @@ impl Shards {
         shared
     }
 
-    /// The same, with some shards given to a worker; those beyond the last do not count.
+    /// Returns the shards with some of them assigned to a worker. Numbers beyond the last shard are ignored.
     pub fn given(&self, shards: &[usize], worker: usize) -> Shards {
         let mut given = self.clone();
         for shard in shards {
@@ -49,10 +49,10 @@ impl Shards {
         given
     }
 
-    /// The same, with some of the shards of the worker `busiest` given to `calmest`. `None` when the busiest has hardly any: its
-    /// work is something else then.
+    /// Returns the shards with some of those of the worker `busiest` given to `calmest`. `None` if the busiest has
+    /// hardly any: its load has another cause then.
     ///
-    /// What a shard costs is not known, so few are given at once, and the next look shows what came of it.
+    /// The cost of a shard is unknown, so few move at once, and the next check shows the effect.
     pub fn relieved(&self, busiest: usize, calmest: usize) -> Option<Shards> {
         let own = self.workers().enumerate().filter(|(_, w)| *w == busiest).map(|(shard, _)| shard);
         let some: Vec<usize> = own.skip(PART - 1).step_by(PART).collect();
@@ -60,11 +60,11 @@ impl Shards {
     }
 }
 
-/// Shares things out between the first `workers` workers, so that none has more than one more than another; `owners` has
-/// the worker of each now. What need not move stays.
+/// Shares items out between the first `workers` workers, so that their counts differ by one at most. `owners` is the
+/// present worker of each item. As few items as possible move.
 pub fn share_out(owners: &[usize], workers: usize) -> Vec<usize> {
     let workers = workers.max(1);
-    // So many have a worker each, and the rest one more, those first who have most.
+    // Every worker gets `each` items, and some get one more, beginning with those that have most.
     let (each, mut more) = (owners.len() / workers, owners.len() % workers);
     let mut has = vec![0; workers];
     owners.iter().filter(|w| **w < workers).for_each(|w| has[*w] += 1);
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Nobody has two more than another, and no more move than must.
+        /// Counts differ by one at most, and no more items move than must.
         #[test]
         fn work_is_shared_out_evenly_and_stays_where_it_can(
             owners in prop::collection::vec(0usize..10, 0..200),
@@ -108,21 +108,21 @@ mod tests {
             let now: Vec<usize> = (0..workers).map(|w| has(&shared, w)).collect();
             prop_assert_eq!(now.iter().sum::<usize>(), owners.len());
             prop_assert!(now.iter().max().unwrap() - now.iter().min().unwrap() <= 1);
-            // What a worker had beyond its part must move, and what those had who are no more.
+            // A worker's items beyond its share must move, and so must those of removed workers.
             let stays: usize = (0..workers).map(|w| has(&owners, w).min(now[w])).sum();
             let stayed = owners.iter().zip(&shared).filter(|(a, b)| a == b).count();
             prop_assert_eq!(stayed, stays);
         }
     }
 
-    /// How busy each worker is where each shard costs as much as the others, and each worker does `besides` as well.
+    /// Returns each worker's load if all shards cost the same, and `besides` is the workers' other load.
     fn loads(shards: &Shards, besides: &[f64], offered: f64) -> Vec<f64> {
         let has = |worker| shards.workers().filter(|w| *w == worker).count() as f64 / SHARDS as f64;
         besides.iter().enumerate().map(|(worker, own)| own + offered * has(worker)).collect()
     }
 
     proptest! {
-        /// However unequal their other work is: who has too much gets less, nobody else gets too much by it, and it ends.
+        /// For any other load: an overloaded worker gets relief, no other worker gets overloaded by it, and it ends.
         #[test]
         fn shards_move_until_nobody_has_too_much_who_need_not(
             besides in prop::collection::vec(0.0..0.8f64, 2..6),

@@ -1,24 +1,24 @@
-//! What is the same for all packets of a frame to one interface, found once a frame.
+//! A cache of per-interface values for one frame: each is looked up once per frame.
 //!
-//! A frame may hold packets to several interfaces in any order. Comparing each packet's interface with the one before
-//! would be a branch that the CPU guesses wrong every other time; a small direct-mapped table, nearly always hit, is
-//! guessed right.
+//! A frame may hold packets of several interfaces in any order. A branch that compares each packet's interface with the
+//! previous one would be mispredicted every other time. A small direct-mapped table nearly always hits, so its branch
+//! is predicted well.
 
-/// Interfaces that have a place of their own; those with equal lower bits take turns.
+/// Number of entries. Interfaces with equal lower bits share an entry.
 const PLACES: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Place<T> {
-    /// Interface, and above it the frame that the entry is of: one comparison finds both right.
+    /// The interface in the lower half, the frame's number in the upper half: one comparison checks both.
     key: u64,
     value: T,
 }
 
 /// Values by interface, valid for one frame.
 pub struct ByFrame<T> {
-    /// The number of the frame, in the upper half.
+    /// The number of the current frame, in the upper half.
     frame: u64,
-    /// One bit a place that this frame used.
+    /// One bit for each entry used in this frame.
     used: u64,
     places: Box<[Place<T>; PLACES]>,
 }
@@ -31,18 +31,18 @@ impl<T: Copy + Default> Default for ByFrame<T> {
 }
 
 impl<T: Copy> ByFrame<T> {
-    /// Forgets the values of the last frame.
+    /// Starts a new frame, and so drops the values of the last one.
     pub fn begin(&mut self) {
         self.frame = self.frame.wrapping_add(1 << 32);
         self.used = 0;
         if self.frame == 0 {
-            // The numbers begin anew, and what is left from the last time must not look like of now.
+            // The frame number wrapped around: old entries must not match it.
             self.places.iter_mut().for_each(|p| p.key = 0);
             self.frame = 1 << 32;
         }
     }
 
-    /// The value of `interface`. `load` finds it the first time, and is given the value that has to make room.
+    /// Returns the value of `interface`. On a miss, calls `load` with the evicted entry of this frame, if any.
     #[inline(always)]
     pub fn get(&mut self, interface: u32, load: impl FnOnce(Option<(u32, T)>) -> T) -> &mut T {
         let at = interface as usize % PLACES;
@@ -56,7 +56,7 @@ impl<T: Copy> ByFrame<T> {
         &mut place.value
     }
 
-    /// Every value of this frame that was not evicted, with its interface.
+    /// Calls `f` with every value of this frame that was not evicted.
     pub fn each(&self, mut f: impl FnMut(u32, T)) {
         let mut used = self.used;
         while used != 0 {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever the order of interfaces, counts kept by frame add up to counts kept in a plain map.
+        /// For any order of interfaces, counts kept per frame add up to those in a plain map.
         #[test]
         fn counts_add_up(frames in prop::collection::vec(prop::collection::vec(0u32..200, 0..300), 1..4)) {
             let mut by_frame = ByFrame::<u64>::default();

@@ -1,7 +1,7 @@
 //! `<driver>-input`: polls the receive queues of one kind of device.
 //!
-//! One queue a call, each frame runs through the graph before the next queue is polled: no queue waits for another's
-//! full vector, and all packets of a frame share their interface.
+//! Each call polls one queue, and its frame runs through the graph before the next queue is polled. So no queue waits
+//! for another's full vector, and all packets of a frame share their interface.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,23 +14,23 @@ use infra::counters::Lane;
 use super::placement::{Placement, RxSlot};
 use crate::Tables;
 
-/// A queue is asked what it lost once in so many polls: as many as a worker makes in vain before it sleeps (unless all of its
-/// queues have the mode `interrupt`), so that it has told all by then.
+/// Polls between two reads of a queue's loss counters. A worker polls as often without a packet before it sleeps
+/// (unless all of its queues have the mode `interrupt`), so the counters are up to date by then.
 const POLLS: u32 = 64;
 
 edges! { pub enum Next { Ethernet = "device-input", Handoff = "worker-handoff" } }
 reasons! {
     pub enum Reason {
-        Unusable = "rx-unusable", Error, counted, "what the device gave was cut off, contradictory, or larger than all free buffers";
+        Unusable = "rx-unusable", Error, counted, "the device delivered a truncated or inconsistent packet, or one larger than all free buffers";
     }
 }
 
 /// A queue that this worker polls.
 struct Queue {
     slot: Arc<RxSlot>,
-    /// Whether its packets are shared out between the workers.
+    /// True if its flows are spread over the workers.
     spread: bool,
-    /// How often it was polled.
+    /// Polls since the last read of its loss counters.
     polls: u32,
 }
 
@@ -40,7 +40,7 @@ pub struct DeviceInput {
     node: &'static str,
     worker: usize,
     queues: Vec<Queue>,
-    /// What they ask of the worker, together.
+    /// The combined requirements of the queues.
     eager: Eager,
     next: usize,
     rx: Lane<2>,

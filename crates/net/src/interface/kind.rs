@@ -1,8 +1,9 @@
-//! Kinds of interfaces that features have: tunnels, and the like.
+//! Interface kinds of features, such as tunnels.
 //!
-//! Whatever leaves by such an interface is an Ethernet frame, as everywhere, so that features on the arc `interface-output` and captures
-//! need not know. Behind that arc it goes to the feature's node, which takes the header off where nobody needs it. What the feature
-//! receives enters by `ethernet-input`, or without an Ethernet header by `ip4-input` and `ip6-input`, with the interface and its VRF.
+//! Frames sent out of such an interface have an Ethernet header, like all others, so features on the arc
+//! `interface-output` and captures need no special case. After the arc they go to the feature's node, which removes the
+//! header if it is not needed. Received packets enter at `ethernet-input`, or, without an Ethernet header, at
+//! `ip4-input` and `ip6-input`, with interface and VRF set.
 
 use graph::{Builder, GraphError};
 use wire::Mac;
@@ -11,7 +12,7 @@ use super::table::Kind;
 use crate::Tables;
 use crate::router::{Hooks, Router, RouterError};
 
-/// A kind of interfaces that a feature has registered.
+/// An interface kind that a feature registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceKind {
     pub(super) number: u8,
@@ -19,24 +20,25 @@ pub struct InterfaceKind {
     pub(super) name: &'static str,
 }
 
-/// What a feature says of a kind of interfaces.
+/// The declaration of an interface kind.
 pub struct InterfaceKindInfo {
-    /// Its name for people.
+    /// Its name for operators.
     pub name: &'static str,
-    /// Where the frames go that leave by such an interface.
+    /// The node for frames sent out of such an interface.
     pub node: &'static str,
-    /// Whether there is one other station on the link at most, as behind a tunnel: its Ethernet address is zeros, and nobody is asked.
+    /// True if the link has at most one other station, like a tunnel. Its Ethernet address is then all zeros, and is
+    /// never resolved.
     pub point_to_point: bool,
 }
 
-/// Kinds at most.
+/// Maximum number of kinds.
 pub(crate) const MOST: usize = 64;
 
 impl Hooks {
-    /// Declares a kind of interfaces.
+    /// Declares an interface kind.
     ///
     /// # Errors
-    /// When there is one of this name, or too many, or the node that sends has no room for another edge.
+    /// If the name is taken, there are too many kinds, or `interface-tx` has no room for another edge.
     pub fn interface_kind(
         &mut self,
         b: &mut Builder,
@@ -45,7 +47,7 @@ impl Hooks {
     ) -> Result<InterfaceKind, GraphError> {
         let InterfaceKindInfo { name, node, point_to_point } = info;
         if self.interface_kinds.contains(&name) {
-            return Err(GraphError(format!("there is a kind of interfaces {name} already")));
+            return Err(GraphError(format!("there is an interface kind {name} already")));
         }
         // No more than `MOST`.
         let number = self.interface_kinds.len() as u8;
@@ -56,11 +58,11 @@ impl Hooks {
 }
 
 impl Router {
-    /// Adds an interface of a feature's kind, down and without addresses. Nobody sends by it when it was
-    /// [removed](Router::remove_interface) and workers have passed.
+    /// Adds an interface of a feature's kind, down and without addresses. Once it was
+    /// [removed](Router::remove_interface) and workers have passed, no worker sends to it.
     ///
     /// # Errors
-    /// When the name is taken, or there is no room.
+    /// If the name is taken, or there is no room.
     pub fn add_feature_interface(
         &mut self,
         name: &str,
@@ -90,6 +92,6 @@ mod tests {
     fn a_name_is_one_kinds() {
         assert!(with(&["pipe", "tube"]).is_ok());
         let why = with(&["pipe", "pipe"]).err().map(|e| e.0).unwrap_or_default();
-        assert!(why.contains("there is a kind of interfaces pipe already"), "{why}");
+        assert!(why.contains("there is an interface kind pipe already"), "{why}");
     }
 }

@@ -1,13 +1,13 @@
-//! Interfaces. A device has one, and so has each sub-interface on it and each loopback; they share one index space.
+//! Interfaces. Each device, sub-interface and loopback has one; they share one index space.
 //!
-//! Interfaces are data, not nodes: one input node a driver ([`input`]), one [`output`] and one [`tx`] node serve them
-//! all, so that creating an interface touches no graph.
+//! Interfaces are data, not nodes. One input node per driver ([`input`]), one [`output`] and one [`tx`] node serve all
+//! interfaces, so creating one does not change the graph.
 //!
 //! ```text
 //! <driver>-input → (arc device-input) → ethernet-input … interface-output → (arc interface-output) → interface-tx
 //! ```
 //!
-//! Features have interfaces, too ([`InterfaceKind`]): `interface-tx` sends what leaves by them to the feature's node.
+//! Features can have interfaces, too ([`InterfaceKind`]): `interface-tx` passes their frames to the feature's node.
 
 mod by_frame;
 mod input;

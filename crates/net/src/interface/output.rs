@@ -1,7 +1,7 @@
-//! `interface-output`: where every packet for an interface comes together, whoever sends it.
+//! `interface-output`: the common path of all packets to interfaces.
 //!
-//! Checks that the interface is up, and counts. What the device cannot cut into segments or sum by itself is cut and
-//! summed here. Segments leave before the packets that came behind theirs.
+//! Checks that the interface is up, and counts packets. Segments packets and completes checksums if the device cannot.
+//! Segments keep their packet's place in the order.
 
 use std::io;
 
@@ -19,14 +19,14 @@ use crate::gso::{self, Fault};
 edges! { pub enum Next { Tx = "interface-output" } }
 reasons! {
     pub enum Reason {
-        Down = "interface-down", Warn, "the interface that the packet should leave by is down";
-        Deleted = "interface-deleted", Info, "the interface that the packet should leave by is gone";
-        Loopback = "loopback-output", Warn, "the packet was sent out of a loopback interface, which leads nowhere";
-        Headers = "bad-headers", Error, "the headers of the packet are not what its segmentation needs";
-        TooMany = "too-many-segments", Warn, "the packet would be cut into more segments than fit in a frame";
-        TooLarge = "segment-too-large", Warn, "a segment would be larger than a buffer";
-        NoBuffer = "no-buffer", Warn, "not enough buffers were free for the segments";
-        Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
+        Down = "interface-down", Warn, "the packet's output interface is down";
+        Deleted = "interface-deleted", Info, "the packet's output interface was removed";
+        Loopback = "loopback-output", Warn, "the packet's output interface is a loopback";
+        Headers = "bad-headers", Error, "the packet's headers do not match its segmentation type";
+        TooMany = "too-many-segments", Warn, "the packet needs more segments than fit in a frame";
+        TooLarge = "segment-too-large", Warn, "a segment of the packet does not fit in a buffer";
+        NoBuffer = "no-buffer", Warn, "too few free buffers for the packet's segments";
+        Checksum = "bad-checksum-place", Error, "the checksum field is not in the packet's first segment";
     }
 }
 
@@ -47,16 +47,16 @@ pub struct InterfaceOutput {
     ports: SlotReader<TxPort>,
     tx: Lane<2>,
     to: ByFrame<To>,
-    /// Empty between two packets.
+    /// Empty between packets.
     segments: Box<Frame>,
 }
 
-/// What is the same for all packets to one interface, and how many of them this frame has that it takes as they are.
+/// The properties of an output interface, and this frame's counts of packets sent to it unchanged.
 #[derive(Clone, Copy)]
 struct To {
     device: u32,
     plain: Verdict<Next, Reason>,
-    /// Flags of packets that the device cannot take.
+    /// Flags of packets that need software segmentation or checksums.
     cannot: Flags,
     packets: u64,
     bytes: u64,
@@ -81,7 +81,7 @@ impl InterfaceOutput {
     }
 }
 
-/// Adds what a frame had for an interface.
+/// Adds a frame's counts of an interface.
 fn count(tx: &mut Lane<2>, interface: u32, to: &To) {
     if to.packets == 0 || to.plain != Verdict::Next(Next::Tx) {
         return;
@@ -99,7 +99,7 @@ fn find(interfaces: &SlotReader<Interface>, ports: &SlotReader<TxPort>, guard: &
     to.device = i.device;
     to.plain = match ports.get(guard, i.device) {
         _ if i.kind == Kind::Loopback => Verdict::Drop(Reason::Loopback),
-        // What its node makes of a packet is no longer what is to be cut or summed.
+        // The feature's node encapsulates the packet, so segmentation and checksums must be done before.
         _ if i.up && matches!(i.kind, Kind::Feature(_)) => {
             to.cannot = Flags::GSO.or(Flags::CSUM_PARTIAL);
             Verdict::Next(Next::Tx)
@@ -118,14 +118,15 @@ fn find(interfaces: &SlotReader<Interface>, ports: &SlotReader<TxPort>, guard: &
     to
 }
 
-/// Does for a device what it cannot: completes the checksum.
+/// Completes a packet's checksum in software.
 ///
 /// # Errors
-/// What becomes of a packet that cannot go out like this.
+/// Returns the verdict for a packet that needs segmentation, or whose checksum cannot be completed.
 #[cold]
 #[inline(never)]
 fn finish(p: &mut Packet<'_>) -> Result<(), Verdict<Next, Reason>> {
-    // The checksums of segments are not the packet's: who cannot sum is not given a packet to cut.
+    // Each segment needs its own checksum, so a GSO packet must be segmented. A device without checksums never gets
+    // one.
     if p.flags().any(Flags::GSO) {
         return Err(Verdict::Hold);
     }
@@ -139,7 +140,7 @@ impl FrameNode for InterfaceOutput {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let InterfaceOutput { interfaces, ports, tx, to, .. } = self;
-        // The common case, all to one interface that takes them as they are, needs no verdict a packet.
+        // The common case: all packets go to one interface, unchanged. No verdict per packet is needed.
         if let Some(interface) = frame.uniform_tx() {
             let mut all = find(interfaces, ports, cx.guard, interface);
             if !frame.any().any(all.cannot) {

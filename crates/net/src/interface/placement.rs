@@ -1,4 +1,4 @@
-//! Receive queues: who polls which, how eagerly, and whether its packets are shared out.
+//! Receive queues: the worker that polls each, its receive mode, and whether its flows are spread.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use buf::{Gone, RxQueue};
 use graph::{Eager, RxMode};
 
-/// Whether the flows of a queue are shared out between the workers.
+/// The mode of spreading a queue's flows over the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handoff {
-    /// When its worker cannot do all the work, and its device has fewer queues than there are workers.
+    /// Spread if its worker is overloaded and the device has fewer queues than there are workers.
     #[default]
     Auto,
     /// Always.
@@ -20,20 +20,20 @@ pub enum Handoff {
     Off,
 }
 
-/// How a queue is attended to.
+/// The assignment of a queue: worker, receive mode and handoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attention {
     /// The worker that polls it.
     pub worker: usize,
-    /// Whether the operator chose the worker.
+    /// True if the operator chose the worker.
     pub chosen: bool,
-    /// How eagerly it is polled.
+    /// The receive mode.
     pub mode: RxMode,
-    /// What the operator said about sharing its packets out.
+    /// The operator's handoff mode.
     pub handoff: Handoff,
-    /// Whether they are shared out now.
+    /// True if its flows are spread at present.
     pub spread: bool,
-    /// Nobody polls it for a moment, while work moves from one worker to another.
+    /// True while no worker polls it, because work moves between workers.
     pub paused: bool,
 }
 
@@ -43,11 +43,11 @@ pub struct RxSlot {
     pub interface: u32,
     /// Its number among the device's queues.
     pub number: usize,
-    /// How many queues the device has.
+    /// The number of the device's queues.
     pub of: usize,
     /// The input node that polls it.
     pub node: &'static str,
-    /// What to sleep on; `None`: the queue has to be polled.
+    /// The file descriptor to sleep on; `None`: the queue must be polled.
     pub fd: Option<OwnedFd>,
     attention: Mutex<Attention>,
     queue: Mutex<Box<dyn RxQueue>>,
@@ -55,16 +55,16 @@ pub struct RxSlot {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole at every point where a panic could leave it; a panic in a driver leaves its
-    // queue as it was between two packets at worst.
+    // A panic cannot leave these values half-written. A panic in a driver leaves its queue between two packets at
+    // worst.
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 impl RxSlot {
-    /// Queue `number` of `of` queues of `interface`, polled by `worker`.
+    /// Creates queue `number` of `of` queues of `interface`, polled by `worker`.
     ///
     /// # Errors
-    /// When its file cannot be duplicated.
+    /// If its file descriptor cannot be duplicated.
     pub fn new(
         interface: u32,
         (number, of): (usize, usize),
@@ -79,66 +79,66 @@ impl RxSlot {
         Ok(RxSlot { interface, number, of, node, fd, attention, queue, gone })
     }
 
-    /// How it is attended to.
+    /// Returns its assignment.
     pub fn attention(&self) -> Attention {
         *lock(&self.attention)
     }
 
-    /// Has it attended to so, before it is anybody's.
+    /// Sets its assignment, before any worker knows the queue.
     pub(crate) fn attend(&self, attention: Attention) {
         *lock(&self.attention) = attention;
     }
 
-    /// What it asks of its worker. How much the queue has room for may change when its device's link does.
+    /// Returns its requirements for its worker. The depth may change with the device's link.
     pub fn eager(&self) -> Eager {
         let mode = self.attention().mode;
         Eager { mode, depth: if mode == RxMode::Adaptive { self.queue().depth() } else { usize::MAX } }
     }
 
-    /// The queue; uncontended but while it moves from one worker to another.
+    /// Returns the locked queue. The lock is contended only while the queue moves between workers.
     pub fn queue(&self) -> MutexGuard<'_, Box<dyn RxQueue>> {
         lock(&self.queue)
     }
 
-    /// Notes that the device vanished.
+    /// Marks the device as vanished.
     pub fn set_gone(&self, why: Gone) {
         *lock(&self.gone) = Some(why);
     }
 
-    /// Why the device vanished, if it did.
+    /// Returns the reason why the device vanished, if it did.
     pub fn gone(&self) -> Option<Gone> {
         lock(&self.gone).clone()
     }
 }
 
-/// All receive queues. Input nodes keep a copy of their share, and look for a newer one once a turn.
+/// All receive queues. Input nodes keep a copy of their own queues, and check its version once per turn.
 #[derive(Clone, Default)]
 pub struct Placement(Arc<(AtomicU64, Mutex<Vec<Arc<RxSlot>>>)>);
 
 impl Placement {
-    /// Counts the changes: a cheap way to see that there was one.
+    /// Returns the version, which every change increments.
     #[inline(always)]
     pub fn version(&self) -> u64 {
         self.0.0.load(Ordering::Acquire)
     }
 
-    /// The queues now.
+    /// Returns the present queues.
     pub fn slots(&self) -> Vec<Arc<RxSlot>> {
         lock(&self.0.1).clone()
     }
 
-    /// Changes which queues there are.
+    /// Adds or removes queues.
     pub fn change(&self, f: impl FnOnce(&mut Vec<Arc<RxSlot>>)) {
         f(&mut lock(&self.0.1));
         self.ask_again();
     }
 
-    /// Has the workers ask all queues anew what they want.
+    /// Makes the workers read all queues' requirements again.
     pub fn ask_again(&self) {
         self.0.0.fetch_add(1, Ordering::Release);
     }
 
-    /// Changes how queues are attended to.
+    /// Changes the assignments of queues.
     pub fn attend(&self, mut f: impl FnMut(&RxSlot, &mut Attention)) {
         for slot in self.slots() {
             f(&slot, &mut lock(&slot.attention));

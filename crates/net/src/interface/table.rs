@@ -1,4 +1,4 @@
-//! Interfaces as the workers see them, their transmit queues, and what they count.
+//! The workers' records of interfaces, their transmit queues, and their counters.
 
 use std::net::Ipv6Addr;
 use std::sync::{Mutex, MutexGuard};
@@ -11,36 +11,36 @@ use super::kind::InterfaceKind;
 use crate::ethernet::{PortMode, Vlans};
 use crate::ip::{Address, Ip};
 
-/// What an interface is made of.
+/// The kind of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A device with queues.
     Device,
-    /// Packets with certain VLAN tags on a device.
+    /// A VLAN of a device: frames with certain tags.
     SubInterface,
-    /// No device at all: what is sent out of it is dropped.
+    /// No device: packets sent out of it are dropped.
     Loopback,
-    /// A feature's: what is sent out of it goes to a node of the feature's.
+    /// A feature's interface: frames sent out of it go to the feature's node.
     Feature(InterfaceKind),
 }
 
 impl Kind {
-    /// Whether there is one other station on its link at most, whose Ethernet address nobody needs to know.
+    /// True if its link has at most one other station, whose Ethernet address is not needed.
     pub fn is_point_to_point(self) -> bool {
         matches!(self, Kind::Feature(kind) if kind.point_to_point)
     }
 
-    /// Whether there may be neighbours on its link, whose Ethernet addresses are to be asked for.
+    /// True if its link may have neighbours, whose Ethernet addresses must be resolved.
     pub fn has_neighbors(self) -> bool {
         self != Kind::Loopback && !self.is_point_to_point()
     }
 
-    /// Whether it is there without any device of its own or of its parent's.
+    /// True if it works without a device of its own or its parent's.
     pub fn needs_no_device(self) -> bool {
         matches!(self, Kind::Loopback | Kind::Feature(_))
     }
 
-    /// Its name for people, where the driver of its device does not say it.
+    /// Returns its name for operators, unless the device's driver provides one.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Kind::Loopback => Some("loopback"),
@@ -50,65 +50,66 @@ impl Kind {
     }
 }
 
-/// An interface as the workers see it: immutable, replaced as a whole.
+/// The workers' record of an interface: immutable, replaced as a whole.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Index of the device's interface that carries it; its own for a device.
+    /// Index of the device's interface that carries it (its own for a device).
     pub device: u32,
-    /// Its Ethernet address.
+    /// The Ethernet address.
     pub mac: Mac,
-    /// Whether packets may pass: it is up, and so is its device.
+    /// True if packets may pass: the interface and its device are up.
     pub up: bool,
-    /// The VRF it is bound to.
+    /// The VRF.
     pub fib: u16,
-    /// The largest network packet it sends, in bytes.
+    /// The MTU: the largest network packet to send, in bytes.
     pub mtu: u16,
     /// The sub-interfaces of a device.
     pub vlans: Vlans,
-    /// Its addresses, or those that it uses in their place. Reports about packets that came in by it are sent from the first of
-    /// the family, its primary one; about packets that stay on the link, from the link-local one.
+    /// Its addresses, or, if unnumbered, the lender's. ICMP errors about packets it received use the first of the
+    /// family, its primary address; those about packets that stay on the link use the link-local one.
     pub addresses: Vec<Address>,
-    /// Whether the router answers on its link for hosts that are behind other interfaces.
+    /// True if the router answers on its link for hosts behind other interfaces.
     pub proxy: bool,
-    /// What becomes of frames that come in by it, if they are not routed.
+    /// The treatment of received frames, if they are not routed.
     pub mode: Option<PortMode>,
 }
 
 impl Interface {
-    /// Its primary address of a family, which is no link-local one.
+    /// Returns its primary address of a family, never a link-local one.
     pub fn primary<A: Ip>(&self) -> Option<A> {
         self.addresses.iter().filter(|a| !a.is_link_local()).find_map(|a| A::of(a.address))
     }
 
-    /// Its link-local IPv6 address: one that it was given, or that which follows from its Ethernet address (RFC 4291 appendix A).
+    /// Returns its link-local IPv6 address: the configured one, or the one derived from its Ethernet address (RFC 4291
+    /// appendix A).
     pub fn link_local(&self) -> Ipv6Addr {
         let given = self.addresses.iter().filter(|a| a.is_link_local()).find_map(|a| Ipv6Addr::of(a.address));
         given.unwrap_or_else(|| Ipv6Addr::from_bits(ipv6::link_local(self.mac)))
     }
 
-    /// Its address on the network that `neighbor` is on, if that is one of its own.
+    /// Returns its address in the connected network of `neighbor`, if there is one.
     pub fn address_beside<A: Ip>(&self, neighbor: A) -> Option<Address<A>> {
         self.addresses.iter().filter_map(|a| a.of::<A>()).find(|a| a.prefix().contains(neighbor))
     }
 }
 
-/// What interfaces count: packets and bytes each way, on every interface. Drops are counted by the graph.
+/// Counters of interfaces, mostly packets and bytes. Drops are counted by the graph.
 #[derive(Clone)]
 pub struct InterfaceCounters {
-    /// Received.
+    /// Packets and bytes received.
     pub rx: CounterSet<2>,
-    /// Sent, as far as this router knows.
+    /// Packets and bytes sent, as far as the router knows.
     pub tx: CounterSet<2>,
-    /// Came to the device but not to the router: what the device missed, and what could not be used.
+    /// Packets that the device missed, and those that were unusable. Neither reached the router.
     pub rx_lost: CounterSet<2>,
-    /// Not taken by the device, for whatever reason.
+    /// Packets that the device did not take, for any reason.
     pub tx_error: CounterSet<1>,
 }
 
 impl InterfaceCounters {
-    /// Counters for indexes below `capacity`.
+    /// Creates counters for indexes below `capacity`.
     pub fn new(capacity: u32) -> InterfaceCounters {
         InterfaceCounters {
             rx: CounterSet::new("/if/rx", capacity),
@@ -118,14 +119,14 @@ impl InterfaceCounters {
         }
     }
 
-    /// What was ever counted at an index, with the drops that the graph counted there.
+    /// Returns the totals of an index, unaffected by clears. `drops` are the drops that the graph counted.
     pub fn totals(&self, index: u32, drops: u64) -> InterfaceTotals {
         let ([rx_packets, rx_bytes], [tx_packets, tx_bytes]) = (self.rx.total(index), self.tx.total(index));
         let ([rx_missed, rx_errors], [tx_errors]) = (self.rx_lost.total(index), self.tx_error.total(index));
         InterfaceTotals { rx_packets, rx_bytes, tx_packets, tx_bytes, drops, rx_missed, rx_errors, tx_errors }
     }
 
-    /// Starts the counters of one interface anew.
+    /// Clears the counters of one interface.
     pub fn clear(&self, interface: u32) {
         self.rx.clear(interface);
         self.tx.clear(interface);
@@ -134,7 +135,7 @@ impl InterfaceCounters {
     }
 }
 
-/// What an interface has counted, whatever was cleared.
+/// An interface's totals, unaffected by clears.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceTotals {
     /// Packets received.
@@ -145,18 +146,18 @@ pub struct InterfaceTotals {
     pub tx_packets: u64,
     /// Bytes sent.
     pub tx_bytes: u64,
-    /// Packets dropped that came in by it.
+    /// Received packets that were dropped.
     pub drops: u64,
-    /// Packets that its device missed.
+    /// Packets that the device missed.
     pub rx_missed: u64,
-    /// What its device gave that was no packet.
+    /// Unusable packets from the device.
     pub rx_errors: u64,
-    /// Packets that its device did not take.
+    /// Packets that the device did not take.
     pub tx_errors: u64,
 }
 
 impl InterfaceTotals {
-    /// What was counted since `before`.
+    /// Returns the difference from `before`.
     pub fn since(&self, before: &InterfaceTotals) -> InterfaceTotals {
         InterfaceTotals {
             rx_packets: self.rx_packets.wrapping_sub(before.rx_packets),
@@ -171,8 +172,8 @@ impl InterfaceTotals {
     }
 }
 
-/// Counts packets and bytes in runs of packets with the same index, on a worker's lane. It is made for one frame, so that
-/// the run lives in registers: kept in memory from packet to packet, it would be a chain of stores and loads.
+/// Counts packets and bytes in runs of packets with the same index, on a worker's lane. Made for one frame, so that the
+/// run stays in registers: in memory, it would be a chain of stores and loads.
 pub struct Runs<'l> {
     lane: &'l mut Lane<2>,
     index: u32,
@@ -181,7 +182,7 @@ pub struct Runs<'l> {
 }
 
 impl<'l> Runs<'l> {
-    /// Nothing counted yet.
+    /// Creates an empty run.
     #[inline(always)]
     pub fn new(lane: &'l mut Lane<2>) -> Runs<'l> {
         Runs { lane, index: u32::MAX, packets: 0, bytes: 0 }
@@ -214,24 +215,24 @@ impl Drop for Runs<'_> {
     }
 }
 
-/// A device's transmit queues. Worker `w` uses queue `w` modulo their number, and locks it once a frame.
+/// A device's transmit queues. Worker `w` uses queue `w` modulo their number, and locks it once per frame.
 pub struct TxPort {
     queues: Vec<Mutex<Box<dyn TxQueue>>>,
-    /// What all the queues can do.
+    /// The capabilities common to all queues.
     pub caps: TxCaps,
 }
 
 impl TxPort {
-    /// The port of a device; `None` when it has no queue.
+    /// Creates the port of a device; `None` if it has no queue.
     pub fn new(queues: Vec<Box<dyn TxQueue>>) -> Option<TxPort> {
         let caps = queues.first()?.caps();
         let queues = queues.into_iter().map(Mutex::new).collect();
         Some(TxPort { queues, caps })
     }
 
-    /// The queue of a worker.
+    /// Returns the locked queue of a worker.
     pub fn queue(&self, worker: usize) -> MutexGuard<'_, Box<dyn TxQueue>> {
-        // A panic in a driver leaves its queue as it was between two packets at worst.
+        // A panic in a driver leaves its queue between two packets at worst.
         self.queues[worker % self.queues.len()].lock().unwrap_or_else(|e| e.into_inner())
     }
 }

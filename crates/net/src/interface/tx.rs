@@ -1,4 +1,4 @@
-//! `interface-tx`: hands packets to the device's transmit queue, or to the node of the feature whose interface it is.
+//! `interface-tx`: hands packets to the device's transmit queue, or to the node of the interface's feature.
 
 use buf::{Frame, Unsent};
 use graph::{Cx, EdgeId, FrameNode, NoNext, Out, Verdict, reasons};
@@ -12,21 +12,21 @@ use super::table::{Interface, Kind, TxPort};
 use crate::Tables;
 use crate::registry::Registry;
 
-/// Devices and nodes that one frame is split to at once; packets for further ones wait for the next round.
+/// Devices and nodes per round of splitting a frame. Packets for others wait for the next round.
 const PORTS: usize = 16;
-/// Code of packets whose device has no place in this round.
+/// Code of packets that wait for the next round.
 const LATER: u8 = PORTS as u8;
 
 reasons! {
     pub enum Reason {
-        Full = "tx-queue-full", Warn, "the device did not take the packet: its transmit queue is full";
-        Down = "tx-link-down", Warn, "the device did not take the packet: its link is down";
-        Refused = "tx-refused", Error, "the device does not take such a packet: it is too large for the link, or broken";
-        NoQueue = "tx-no-queue", Warn, "the device has no transmit queue any more";
+        Full = "tx-queue-full", Warn, "the device's transmit queue is full";
+        Down = "tx-link-down", Warn, "the device's link is down";
+        Refused = "tx-refused", Error, "the device refused the packet: it is too large for the link, or malformed";
+        NoQueue = "tx-no-queue", Warn, "the device vanished: it has no transmit queue";
     }
 }
 
-/// Name of the node where packets are handed to devices.
+/// Name of the node that hands packets to devices.
 pub const TX: &str = "interface-tx";
 
 pub struct InterfaceTx {
@@ -35,7 +35,7 @@ pub struct InterfaceTx {
     kinds: Registry,
     errors: Lane<1>,
     codes: Box<Codes>,
-    /// One frame a device, and one for those that come later.
+    /// One frame per device or node of the round, and one for packets that wait.
     split: Vec<Frame>,
     /// Code by interface.
     code: ByFrame<u8>,
@@ -54,8 +54,8 @@ impl InterfaceTx {
         })
     }
 
-    /// Sends a frame for one device, and drops what the device refuses. What it does not take now stays in the frame,
-    /// for the reason that this gives.
+    /// Sends a frame to one device, and drops packets that the device refuses. Packets left in the frame were not sent,
+    /// for the returned reason.
     fn send(
         &mut self,
         cx: &mut Cx<'_>,
@@ -67,7 +67,7 @@ impl InterfaceTx {
         let mut queue = port.queue(cx.worker);
         let mut refused = 0;
         let reason = loop {
-            // The main thread hears of a link that is down, or gone, by itself.
+            // The main thread learns of a link that is down or a device that vanished on its own.
             match queue.send(frame, cx.bufs) {
                 Ok(()) | Err(Unsent::Full) => break Reason::Full,
                 Err(Unsent::Down) => break Reason::Down,
@@ -83,7 +83,7 @@ impl InterfaceTx {
         reason
     }
 
-    /// Sends the packets for the first [`PORTS`] devices and nodes of a frame; those for further ones stay in it.
+    /// Sends the packets for the first [`PORTS`] devices and nodes of a frame. Packets for others stay in the frame.
     fn round(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
         let mut ways = [Way::Device(u32::MAX); PORTS];
         let mut used = 0;
@@ -120,12 +120,12 @@ impl InterfaceTx {
     }
 }
 
-/// Where packets of an interface go.
+/// The next hop of an interface's packets inside the router.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
-    /// To the device that carries it.
+    /// The device that carries the interface.
     Device(u32),
-    /// To the node of the feature whose it is.
+    /// The node of the interface's feature.
     Node(EdgeId),
 }
 
@@ -164,7 +164,7 @@ impl FrameNode for InterfaceTx {
             if frame.len() == n {
                 out.all(Verdict::Drop(reason));
             } else {
-                // A node leaves all packets in the frame or none.
+                // A node must leave all packets in the frame, or none.
                 frame.drain(|packet| out.drop(reason, packet));
             }
             return;
