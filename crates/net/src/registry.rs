@@ -31,13 +31,15 @@ impl Registry {
     pub fn register(&self, b: &mut Builder, number: u16, to: &str) -> Result<(), GraphError> {
         let node = self.node;
         let Some(slot) = self.edges.get(usize::from(number)) else {
-            return Err(GraphError(format!(
-                "cannot register \"{to}\" at \"{node}\": {number} is too large"
-            )));
+            return Err(GraphError(format!("cannot register \"{to}\" at \"{node}\": {number} is too large")));
         };
         match slot.load(Ordering::Relaxed) {
             NOBODY => {}
-            KEPT => return Err(GraphError(format!("cannot register \"{to}\": \"{node}\" handles {number} itself"))),
+            KEPT => {
+                return Err(GraphError(format!(
+                    "cannot register \"{to}\": \"{node}\" handles {number} itself"
+                )));
+            }
             _ => {
                 let message = format!("cannot register \"{to}\" at \"{node}\": {number} already has a node");
                 return Err(GraphError(message));

@@ -252,7 +252,9 @@ mod tests {
         assert!(r.set(7, Level(1)).unwrap_err().0.contains("no interface 7"));
         let (mut plain, _) = testing::router();
         plain.add_loopback("loop0", wire::Mac([2, 0, 0, 0, 0, 1])).unwrap();
-        assert!(plain.set(0, Level(1)).unwrap_err().0.contains("no feature of this router declares the setting"));
+        assert!(
+            plain.set(0, Level(1)).unwrap_err().0.contains("no feature of this router declares the setting")
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The lookup table of a VRF is large. This is a process of its own, so that its address space says what a VRF takes.
+//! The lookup table of a VRF is large. This test is a separate process, so that its address space shows the size of a
+//! VRF.
 
 use infra::lpm::LpmLookup;
 use net::router::{Router, Sizes};
 
-/// Bytes of address space that this process uses.
+/// Returns the bytes of address space of this process.
 fn address_space() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').next().unwrap().parse().unwrap();
@@ -13,7 +14,7 @@ fn address_space() -> usize {
 #[test]
 fn a_vrf_that_goes_gives_its_memory_back() {
     const MIB: usize = 1 << 20;
-    /// What workers look into: an entry of four bytes for each /24 of IPv4 and each /32 of IPv6, and 2 GiB for nodes.
+    /// The workers' part: an entry of four bytes for each /24 of IPv4 and each /32 of IPv6, and 2 GiB for nodes.
     const SEEN: usize = 64 * MIB + (4 << 32) + (2 << 30);
     let mut r = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap().router;
     let mut participant = r.participant();
@@ -25,8 +26,8 @@ fn a_vrf_that_goes_gives_its_memory_back() {
         let table = r.tables().ip4.fibs.get(section.guard()).get(1).unwrap();
         r.remove_table(1).unwrap();
         r.poll(0);
-        assert!(address_space() > before + SEEN, "a worker still looks into it");
-        assert_ne!(table.lookup(0x7f00_0001), 0, "and finds what was there");
+        assert!(address_space() > before + SEEN, "a worker still reads it");
+        assert_ne!(table.lookup(0x7f00_0001), 0, "and finds the former entry");
     }
     r.poll(0);
     assert!(address_space() < before + 16 * MIB);

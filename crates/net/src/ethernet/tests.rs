@@ -1,4 +1,4 @@
-//! `ethernet-input`: which frames are taken, by which interface, and what the next node finds.
+//! `ethernet-input`: which frames it accepts, on which interface, and what the next node sees.
 
 use buf::Flags;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ const DOWN: u32 = 5;
 /// A device whose frames a bridge takes.
 const SWITCHED: u32 = 6;
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
-/// The type of a protocol that a feature may have.
+/// The EtherType of a feature's protocol.
 const OTHER: u16 = 0x88b5;
 const GROUP: Mac = Mac([1, 0, 0x5e, 0, 0, 5]);
 
@@ -31,8 +31,8 @@ fn tags(outer_service: bool, outer: u16, inner: Option<u16>) -> Tags {
     Tags { outer_service, outer, inner }
 }
 
-/// A device with sub-interfaces, each with an address of its own and VRF 10 + its index; a device that is down, and one
-/// whose frames a bridge takes.
+/// Creates a device with sub-interfaces, each with its own address and VRF 10 + its index, a device that is down, and
+/// one whose frames a bridge takes.
 fn bench() -> (Bench, Harness) {
     let mut bench = Bench::new();
     let of_device = vec![
@@ -94,7 +94,7 @@ fn dropped(h: &mut Harness, interface: u32, frame: &[u8]) -> &'static str {
     out.reason.expect("a drop has a reason")
 }
 
-/// The frame goes to `node`, by `interface`, and begins there `header` bytes on.
+/// Asserts that the frame goes to `node`, from `interface`, and begins `header` bytes further on.
 fn taken(out: &Out, frame: &[u8], node: &str, interface: u32, header: usize) {
     assert_eq!((out.node.as_str(), out.reason), (node, None));
     assert_eq!((out.record.rx_if, out.record.fib), (interface, 10 + interface as u16));
@@ -159,7 +159,7 @@ fn tags_lead_to_their_sub_interface() {
         (QINQ, vec![(S, 200), (V, 300)]),
         (QINQ, vec![(S, 0x1000 | 200), (V, 0x8000 | 300)]),
         (DOUBLE, vec![(V, 100), (V, 7)]),
-        // A priority only.
+        // A priority tag only.
         (DEVICE, vec![(V, 0)]),
         (DEVICE, vec![(V, 0xa000)]),
         (DEVICE, vec![(S, 0)]),
@@ -185,7 +185,7 @@ fn tags_lead_to_their_sub_interface() {
     ] {
         assert_eq!(dropped(&mut h, DEVICE, &frame(mac(DEVICE), &tags)), "unknown-vlan", "{tags:?}");
     }
-    // A service tag inside is no second tag, and a third tag is no protocol.
+    // An inner service tag is not a second tag, and a third tag is not a protocol.
     assert_eq!(dropped(&mut h, DEVICE, &frame(mac(DOT1Q), &[(V, 100), (S, 7)])), "unknown-ethertype");
     assert_eq!(
         dropped(&mut h, DEVICE, &frame(mac(DOUBLE), &[(V, 100), (V, 7), (V, 1)])),
@@ -216,18 +216,18 @@ fn what_is_cut_off_is_a_runt() {
     for len in HEADER..HEADER + TAG {
         assert_eq!(dropped(&mut h, DEVICE, &tagged[..len]), "runt", "{len}");
     }
-    // A header alone is a packet of no bytes: for the next node to judge.
+    // A header alone is an empty packet, which the next node checks.
     taken(&send(&mut h, DEVICE, &plain[..HEADER]), &plain[..HEADER], "ip4-input", DEVICE, HEADER);
     let cut = &tagged[..HEADER + TAG];
     taken(&send(&mut h, DEVICE, cut), cut, "ip4-input", DOT1Q, HEADER + TAG);
     let double = frame(mac(DOT1Q), &[(V, 100), (V, 7)]);
     for len in HEADER + TAG..HEADER + 2 * TAG {
-        // The second tag is not there: the frame has the first one's VLAN, and no known type.
+        // The second tag is cut off: the frame has the first tag's VLAN, and an unknown type.
         assert_eq!(dropped(&mut h, DEVICE, &double[..len]), "unknown-ethertype", "{len}");
     }
 }
 
-/// What becomes of a frame with an IPv4 packet, told plainly.
+/// The expected result of a frame with an IPv4 packet, in plain code.
 fn plain(interface: u32, dst: Mac, tags_of: &[(u16, u16)]) -> Result<u32, &'static str> {
     if interface != DEVICE {
         return Err("interface-down");
@@ -245,7 +245,7 @@ fn plain(interface: u32, dst: Mac, tags_of: &[(u16, u16)]) -> Result<u32, &'stat
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
-    /// Frames of all sorts in one vector fare as each would by itself.
+    /// Frames of all kinds in one vector fare as each would alone.
     #[test]
     fn mixed_vectors(
         frames in prop::collection::vec((
@@ -275,7 +275,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
-    /// Whichever protocol begins a vector, each packet goes to the node of its own.
+    /// Whatever the first protocol of a vector is, each packet goes to its own protocol's node.
     #[test]
     fn protocols_in_one_vector(kinds in prop::collection::vec(0..4usize, 1..300)) {
         const KINDS: [(u16, &str); 4] = [
@@ -300,7 +300,7 @@ proptest! {
 }
 
 proptest! {
-    /// Where a frame goes depends on nothing but itself and its interface, whatever is around it in the vector.
+    /// The path of a frame depends only on the frame and its interface, not on the rest of the vector.
     #[test]
     fn frames_do_not_go_with_their_neighbors(
         frames in prop::collection::vec((prop::bool::ANY, 0u8..3, prop::bool::ANY, prop::bool::ANY), 1..20),

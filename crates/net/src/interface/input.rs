@@ -21,7 +21,7 @@ const POLLS: u32 = 64;
 edges! { pub enum Next { Ethernet = "device-input", Handoff = "worker-handoff" } }
 reasons! {
     pub enum Reason {
-        Unusable = "rx-unusable", Error, counted, "the device delivered a truncated or inconsistent packet, or one larger than all free buffers";
+        Unusable = "rx-unusable", Error, counted, "the device delivered a truncated, inconsistent or oversized packet";
     }
 }
 

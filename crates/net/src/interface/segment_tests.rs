@@ -1,4 +1,4 @@
-//! What `interface-output` cuts and sums, against a plain segmentation.
+//! Segmentation and checksums by `interface-output`, compared with a plain implementation.
 
 use std::net::Ipv4Addr;
 
@@ -15,10 +15,10 @@ use crate::testing::{Bench, checksum, transport_checksum};
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const DST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-/// The interface that packets leave by.
+/// The output interface of the packets.
 const TX: u32 = 0;
 
-/// The node alone, with a device that takes packets as `caps` says.
+/// Creates the node alone, with a device of these capabilities.
 fn harness_for(caps: TxCaps) -> (Bench, Harness) {
     let mut bench = Bench::new();
     assert_eq!(device(&mut bench, true, 0, caps).0, TX);
@@ -30,14 +30,14 @@ fn harness() -> (Bench, Harness) {
     harness_for(PLAIN)
 }
 
-/// A large packet, as a host hands it over.
+/// A large packet, as a host sends it.
 #[derive(Clone, Debug)]
 struct Large {
     kind: GsoKind,
     frame: Vec<u8>,
     l3: usize,
     l4: usize,
-    /// Bytes of all headers.
+    /// Length of all headers, in bytes.
     headers: usize,
     size: u16,
 }
@@ -50,7 +50,7 @@ impl Large {
         p.cold_mut().set_gso(gso);
     }
 
-    /// RFC 9293, RFC 3168 and RFC 768, step by step and byte by byte.
+    /// Cuts a packet by RFC 9293, RFC 3168 and RFC 768, step by step and byte by byte.
     fn cut(&self) -> Vec<Vec<u8>> {
         let payload = &self.frame[self.headers..];
         let mut chunks: Vec<&[u8]> = payload.chunks(usize::from(self.size)).collect();
@@ -135,7 +135,7 @@ fn large() -> impl Strategy<Value = Large> {
     )
 }
 
-/// What came out on the way to the device.
+/// Checks the output on the way to the device, and returns the frames.
 fn segments(out: Vec<Out>) -> Vec<Vec<u8>> {
     for o in &out {
         assert_eq!((o.node.as_str(), o.reason, o.record.tx_if), ("interface-tx", None, TX));
@@ -154,7 +154,7 @@ proptest! {
         prop_assert_eq!(segments(out), expected);
     }
 
-    /// What lies behind the end of the IP packet is no payload.
+    /// Bytes after the end of the IP packet are not payload.
     #[test]
     fn padding_is_not_cut_into_segments(large in large(), padding in 1usize..100) {
         let expected = large.cut();
@@ -176,7 +176,7 @@ proptest! {
             b = b.vlan(100 + tag as u16);
         }
         let b = if tcp { b.tcp(1, 2, 3, 4, tcp::Flags::ACK) } else { b.udp(1, 2) };
-        // The place of the checksum counts from the link header that the packet came with.
+        // The checksum offset counts from the link header at input.
         let came_with = 14 + 4 * came_with;
         let out = harness().1.send("interface-output", &[b.clone().partial_checksum().build()], |_, p| {
             p.set_tx_if(TX);
@@ -197,7 +197,7 @@ fn tcp_packet(payload: usize, size: u16) -> Large {
     Large { kind: GsoKind::Tcp4, frame, l3: 14, l4: 34, headers: 54, size }
 }
 
-/// Sends packets in one vector, each with some of the flags of a packet to be cut; gives what left.
+/// Sends packets in one vector, each with some of the offload flags. Returns the output.
 fn send(h: &mut Harness, sent: &[(u32, Flags)], large: &Large) -> Vec<Out> {
     h.send("interface-output", &vec![&large.frame; sent.len()], |i, p| {
         large.set(p);
@@ -215,7 +215,7 @@ fn a_device_is_given_what_it_can_take() {
     let sorts = [Flags::NONE, Flags::CSUM_PARTIAL, Flags::GSO | Flags::CSUM_PARTIAL];
     for (gso, csum) in [(false, false), (false, true), (true, false), (true, true)] {
         let (bench, mut h) = harness_for(TxCaps { gso, csum });
-        // Each sort by itself, then all in one vector.
+        // First each kind of packet by itself, then all in one vector.
         let mut vectors: Vec<Vec<(u32, Flags)>> = sorts.iter().map(|f| vec![(TX, *f)]).collect();
         vectors.push(sorts.iter().map(|f| (TX, *f)).collect());
         let mut counted = [0, 0];
@@ -237,7 +237,7 @@ fn a_device_is_given_what_it_can_take() {
 }
 
 proptest! {
-    /// Packets for one interface leave in the order in which they came, whatever is cut.
+    /// Packets for one interface leave in their order of arrival, even if some are segmented.
     #[test]
     fn nothing_overtakes_what_is_cut(
         sent in prop::collection::vec((0u32..4, 0usize..3), 1..300),
@@ -261,7 +261,7 @@ proptest! {
     }
 }
 
-/// Sends one packet, which must be dropped whole; gives the reason.
+/// Sends one packet, which must be dropped whole. Returns the reason.
 fn refused(h: &mut Harness, frame: &[u8], set: impl FnMut(usize, &mut Packet<'_>)) -> &'static str {
     let out = h.send("interface-output", &[frame], set);
     assert_eq!((out.len(), out[0].node.as_str(), &out[0].bytes[..]), (1, "interface-output", frame));
@@ -293,7 +293,7 @@ fn rfc768_a_checksum_of_zero_is_sent_as_all_ones() {
         let b = PacketBuilder::ipv4(SRC, DST).ethernet(Mac([2; 6]), Mac([4; 6])).udp(1, 2);
         b.payload(&payload.to_be_bytes()).partial_checksum().build()
     };
-    // What is missing to all ones: the checksum of the datagram without it.
+    // With this payload the datagram's checksum becomes zero.
     let mut plain = datagram(0);
     put(&mut plain, 40, &[0, 0]);
     let frame = datagram(transport_checksum(&plain[14..]));
@@ -326,7 +326,7 @@ fn without_buffers_for_all_segments_none_is_sent() {
     let packet = h.held(&large.frame);
     let mut cache = h.pool().cache();
     let mut taken: Vec<Held> = std::iter::from_fn(|| Held::alloc(&mut cache)).collect();
-    // The harness has some buffers of its own; the worker finds 150 of the 200 buffers that it needs.
+    // The harness takes some buffers. The worker finds 150 of the 200 buffers that it needs.
     taken.drain(..150).for_each(Held::discard);
     let reason = refused(&mut h, &large.frame, |_, p| large.set(p));
     taken.into_iter().for_each(|held| held.free(&mut cache));

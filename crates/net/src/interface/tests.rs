@@ -16,15 +16,15 @@ use crate::testing::Bench;
 
 pub(super) const PLAIN: TxCaps = TxCaps { gso: false, csum: false };
 
-/// A queue's far end.
+/// The far end of a queue.
 #[derive(Default)]
 struct Far {
     arriving: VecDeque<Vec<u8>>,
     sent: Vec<Vec<u8>>,
     room: usize,
-    /// What the queue says when there is no room.
+    /// The queue's error when it has no room.
     full: Option<Unsent>,
-    /// It refuses packets that begin so.
+    /// The queue refuses packets that begin with this byte.
     refused: Option<u8>,
     lost: Lost,
     gone: bool,
@@ -103,7 +103,7 @@ fn record(kind: Kind, device: u32, up: bool) -> Interface {
     }
 }
 
-/// Adds a device whose transmit queue is given back.
+/// Adds a device with a transmit queue, and returns the queue's far end.
 pub(super) fn device(bench: &mut Bench, up: bool, room: usize, caps: TxCaps) -> (u32, Queue) {
     let index = bench.interface(0, None);
     bench.writers.interfaces.set(index, record(Kind::Device, index, up)).unwrap();
@@ -116,7 +116,7 @@ fn harness(bench: &Bench) -> Harness {
     bench.harness(|b, t, _| super::install(b, t))
 }
 
-/// Only `interface-output`; what it lets go is captured.
+/// Creates `interface-output` only; its output is captured.
 pub(super) fn output(bench: &Bench) -> Harness {
     bench.harness(|b, t, _| {
         let tables = t.clone();
@@ -165,7 +165,7 @@ fn output_drops_what_cannot_leave() {
     for out in send(&mut h, "interface-output", &all) {
         assert_eq!(way(&out), cases[out.from.unwrap()].1);
     }
-    // A sub-interface's packets count on its device too, and what is dropped does not count.
+    // A sub-interface's packets also count on its device. Drops do not count.
     let tx = |i: u32| bench.tables.counters.tx.read(i);
     assert_eq!((tx(up), tx(sub)), ([4, 16], [2, 8]));
     assert_eq!([down, no_queue, loopback, sub_down].map(tx), [[0, 0]; 4]);
@@ -173,8 +173,8 @@ fn output_drops_what_cannot_leave() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Whatever the order of interfaces in vectors of whatever length, all packets to one go to its device in order, and
-    /// counters agree with a plain count. More devices than one split takes, sub-interfaces, and queues that are full.
+    /// For any order of interfaces, in vectors of any length: packets to one interface reach its device in order, and
+    /// counters agree with a plain count. With more devices than one split takes, sub-interfaces, and full queues.
     #[test]
     fn every_packet_finds_its_queue(
         to in prop::collection::vec(0usize..60, 1..600),
@@ -196,7 +196,7 @@ proptest! {
         let bytes = |i: usize| (i as u32).to_be_bytes().to_vec();
         for (n, (index, queue)) in devices.iter().enumerate() {
             let of: Vec<usize> = (0..to.len()).filter(|&i| device_of(to[i]) == n).collect();
-            // The queue has room for so many of each vector.
+            // The queue takes this many packets of each vector.
             let mut expected = Vec::new();
             for vector in of.chunk_by(|a, b| a / 256 == b / 256) {
                 expected.extend(vector.iter().take(rooms[n]).map(|&i| bytes(i)));
@@ -215,7 +215,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Packets for interfaces of features go to the nodes of their kinds, in order, and those among them for devices to these.
+    /// Packets to interfaces of features reach the nodes of their kinds, in order; packets to devices among them reach
+    /// the devices.
     #[test]
     fn interfaces_of_features_give_packets_to_their_nodes(to in prop::collection::vec(0usize..40, 1..300)) {
         let mut bench = Bench::new();
@@ -259,7 +260,7 @@ fn a_full_queue_drops_the_rest() {
     }
 }
 
-/// Sends packets with these first bytes; gives what was dropped, by place and reason.
+/// Sends packets with these first bytes. Returns the dropped ones, by position and reason.
 fn send_bytes(h: &mut Harness, to: &[u32], bytes: &[u8]) -> Vec<(usize, &'static str)> {
     let packets: Vec<[u8; 4]> = bytes.iter().map(|&b| [b; 4]).collect();
     let out = h.send("interface-tx", &packets, |i, p| p.set_tx_if(to[i % to.len()]));
@@ -310,7 +311,7 @@ fn what_a_queue_lost_is_counted_before_its_worker_sleeps() {
     let lost = |n| bench.tables.counters.rx_lost.read(n);
     for round in 1..3 {
         queues[1].0.lock().unwrap().lost = Lost { missed: 5, unusable: 2 };
-        // So many turns in vain a worker makes at least.
+        // A worker makes at least this many turns without a packet before it sleeps.
         (0..64).for_each(|_| drop(h.turn()));
         assert_eq!((lost(0), lost(1)), ([0, 0], [5 * round, 2 * round]));
         assert_eq!(h.dropped("pg-input", "rx-unusable"), 2 * round);
@@ -328,7 +329,7 @@ fn a_vanished_port_takes_nothing_for_a_reason_of_its_own() {
     let out = send(&mut h, "interface-tx", &[index, index]);
     assert_eq!(out.iter().map(way).collect::<Vec<_>>(), ["tx-no-queue"; 2]);
     assert_eq!(bench.tables.counters.tx_error.read(index), [2]);
-    // Without a port, or an interface.
+    // Without a port, or without an interface.
     bench.writers.ports.remove(index);
     let out = send(&mut h, "interface-tx", &[index, 77, index]);
     assert_eq!(out.iter().map(way).collect::<Vec<_>>(), ["tx-no-queue"; 3]);
@@ -339,7 +340,7 @@ fn inputs_poll_their_queues_in_turn() {
     let bench = Bench::new();
     let mut h = harness(&bench);
     let queues: Vec<Queue> = (0..4).map(|_| Queue::default()).collect();
-    // The third is another worker's, the fourth another driver's.
+    // The third queue belongs to another worker, the fourth to another driver.
     let slot = |n: usize| {
         let node = if n == 3 { "tap-input" } else { "pg-input" };
         Arc::new(
@@ -361,14 +362,14 @@ fn inputs_poll_their_queues_in_turn() {
     assert_eq!(h.turn().len(), 3 * 44);
     assert_eq!(bench.tables.counters.rx.read(5), [300, 300 * 20 + 150]);
 
-    // A device that vanished is noted, and polled no more; the others are.
+    // A device that vanished is recorded and no longer polled; the others are.
     queues[0].0.lock().unwrap().gone = true;
     [0, 1].iter().for_each(|&n| arrive(n, 2));
     assert_eq!(h.turn().len(), 2);
     assert_eq!(slots[0].gone(), Some(Gone("unplugged".into())));
     queues[0].0.lock().unwrap().gone = false;
     assert!(h.turn().is_empty());
-    // A queue that is taken away brings in no more.
+    // A removed queue delivers no more packets.
     arrive(1, 2);
     bench.tables.placement.change(|s| s.retain(|s| s.interface != 6));
     assert!(h.turn().is_empty());

@@ -1,4 +1,4 @@
-//! The books of a router: each packet that ends is counted for one reason, and where it came in.
+//! A router's accounting: each packet that ends is counted for one reason, at its input interface.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ use crate::nd::Advertisement;
 
 const HOST: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 
-/// The address number `n` on the network of the first link.
+/// Returns the address number `n` in the first link's network.
 fn at(n: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, n)
 }
@@ -49,15 +49,15 @@ fn arp(op: Operation, sender: (Mac, Ipv4Addr), target: Ipv4Addr) -> Vec<u8> {
     frame(ethertype::ARP, ArpPacket::new(op, sender, (Mac::ZERO, target)).as_bytes())
 }
 
-/// What is counted for reasons, of drops or of events, as `node reason`.
+/// Returns the counts of reasons, for drops or for events, as `node reason`.
 fn counted(lab: &Lab, drops: bool) -> Vec<(String, u64)> {
     let all = lab.router.graph().stats().dropped();
     let some = all.iter().filter(|d| d.packets > 0 && d.reason.drops == drops);
     some.map(|d| (format!("{} {}", d.node, d.reason.name), d.packets)).collect()
 }
 
-/// Checks that the sums of drops agree, that all packets are accounted for, and that the main thread has done with all that it was
-/// given.
+/// Checks that the sums of drops agree, that all packets are accounted for, and that the main thread has handled all
+/// punted packets.
 fn check(lab: &Lab) {
     let stats = lab.router.graph().stats();
     let by_reason: u64 = counted(lab, true).iter().map(|d| d.1).sum();
@@ -79,7 +79,7 @@ fn by_reason_in_nodes(lab: &Lab) -> u64 {
 #[test]
 fn what_is_policed_counts_as_dropped_where_it_came_in() {
     let mut lab = lab();
-    // It claims an address of the router's.
+    // An ARP packet that claims an address of the router.
     let solicits = Message::NeighborSolicitation { target: at(1) };
     for _ in 0..60 {
         lab.receive(0, 0, neighbor_discovery(at(1), at(1), solicits, &[NdOption::SourceMac(HOST)]));
@@ -92,7 +92,7 @@ fn what_is_policed_counts_as_dropped_where_it_came_in() {
 #[test]
 fn drops_of_the_routers_own_packets_are_of_no_interface() {
     let mut lab = lab();
-    // Questions to the main thread, which are policed, and nobody waits for an answer to them.
+    // Workers police their requests to the main thread, and no neighbour answers.
     let resolve = lab.router.graph().punt_reasons().iter().find(|r| r.name == "ip4-resolve").unwrap();
     resolve.set_rate(1);
     for n in 10..20 {
@@ -105,7 +105,7 @@ fn drops_of_the_routers_own_packets_are_of_no_interface() {
     let waits = lab.router.accounts();
     assert_eq!((waits.waiting, waits.unaccounted()), (10, 0), "{waits:?}");
     check(&lab);
-    // They wait no longer than that.
+    // The packets then stop waiting.
     lab.pass(20_000);
     check(&lab);
     assert_eq!(lab.router.accounts().waiting, 0);
@@ -150,7 +150,7 @@ fn the_books_of_all_that_passes_close() {
         lab.receive(0, 0, packet);
         check(&lab);
     }
-    // Two forwarded whole and one as the fragment that it is.
+    // Two forwarded whole, and one as a fragment.
     assert_eq!(lab.sent(1).len(), 3);
     lab.pass(60_000);
     check(&lab);
@@ -173,9 +173,9 @@ fn what_the_main_thread_has_no_use_for_is_counted() {
     lab.router.add_neighbor(0, at4(7), HOST, true).unwrap();
     let mut own_station = arp(Operation::Request, (own_mac(1), at4(2)), at4(1));
     own_station[6..12].copy_from_slice(&own_mac(1).0);
-    // The checksum is right, and the option's address is nobody's.
+    // The checksum is valid, and the option's address belongs to no station.
     let zero = NdOption::SourceMac(Mac::ZERO);
-    // For a group that nobody here has joined: a router alert, then the query.
+    // For a group without members here: the router alert, then the query.
     let group = all(0xff02 << 112 | 0x99);
     let query = PacketBuilder::ipv6(link, all(ipv6::ALL_NODES)).ethernet(HOST, Mac([0x33, 0x33, 0, 0, 0, 1]));
     let query =
@@ -223,7 +223,7 @@ fn what_the_main_thread_has_no_use_for_is_counted() {
         assert_eq!(new, expected);
         check(&lab);
     }
-    // Those of an interface that has gone.
+    // Packets of a removed interface.
     lab.now += 100 * MS;
     lab.put(0, 0, arp(Operation::Request, (HOST, at4(2)), at4(1)));
     lab.turn_workers();
@@ -258,7 +258,7 @@ fn a_solicitation_of_routers_is_of_use_where_the_router_advertises_itself() {
     check(&lab);
 }
 
-/// What a sender rightly sends, and this router has no use for, is no drop.
+/// Valid packets that this router does not need are events, not drops.
 #[test]
 fn expected_control_traffic_is_no_drop() {
     let mut lab = lab();
@@ -311,7 +311,7 @@ fn expected_control_traffic_is_no_drop() {
         check(&lab);
     }
     assert_eq!(counted(&lab, true), []);
-    // To the router alone, of a type that it does not speak.
+    // To the router's own address, with an unsupported EtherType.
     lab.receive(0, 0, frame(0x88cc, &[0; 46]));
     assert_eq!(counted(&lab, true), [("ethernet-input unknown-ethertype".into(), 1)]);
 }

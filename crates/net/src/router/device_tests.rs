@@ -1,4 +1,4 @@
-//! Devices of a router: their links, what they count, and the buffers that all share.
+//! Devices of a router: links, counters, and the buffer pool that all share.
 
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
@@ -20,7 +20,7 @@ fn the_last_buffers_are_for_what_makes_buffers_free() {
     let (mut r, worker) = build();
     let mut workers = r.pool.cache();
     let taken: Vec<_> = std::iter::from_fn(|| buf::Held::alloc(&mut workers)).collect();
-    // The main thread has what it fetched at the start, and stops short of one a worker.
+    // The main thread has the buffers it took at the start, and stops at a reserve of one per worker.
     let own: Vec<_> = std::iter::from_fn(|| r.packet(b"ask")).collect();
     assert_eq!(own.len() + taken.len() + r.workers(), r.pool.stats().total);
     let last = r.last_packet(b"sweep").expect("the reserve");
@@ -31,14 +31,14 @@ fn the_last_buffers_are_for_what_makes_buffers_free() {
     drop(worker);
 }
 
-/// A worker that has nothing to do holds all free buffers: what the main thread sent from its reserve was freed there.
+/// An idle worker holds all free buffers, because the main thread's messages from the reserve were freed there.
 #[test]
 fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
     let (mut r, mut worker) = build();
     let sweep = Release::Sweep.to_bytes();
     let mut all: Vec<_> = std::iter::from_fn(|| r.last_packet(&sweep)).collect();
     assert_eq!(all.len(), r.pool.stats().total);
-    // The worker shares what it has now that the pool is empty: nothing.
+    // The worker gives up its surplus now that the pool is empty: none.
     turn(&r, &mut worker);
     all.drain(..200).for_each(|message| assert!(r.send(0, Ipv4Addr::NODES.release, message)));
     turn(&r, &mut worker);
@@ -48,7 +48,7 @@ fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
     assert!(r.last_packet(&sweep).is_none());
     turn(&r, &mut worker);
     all.push(r.last_packet(&sweep).expect("buffers from the worker"));
-    // Other threads that are short get all from the main thread but its reserve.
+    // Other threads short of buffers get all of the main thread's, except its reserve.
     let mut short = r.pool.cache();
     for now in 1..20 {
         assert!(!short.has(buf::FRAME_SIZE));
@@ -59,10 +59,10 @@ fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
     all.into_iter().chain(own).for_each(|held| held.free(&mut short));
 }
 
-/// A router gives back what it has in the rings to its workers too: tests make thousands of routers.
+/// A dropped router also frees the packets in its rings to the workers: tests create thousands of routers.
 #[test]
 fn the_memory_of_a_routers_buffers_is_used_again() {
-    // A size that nobody else asks for, so that no other test takes the memory.
+    // A size that no other test uses, so that no other test takes the memory.
     const BUFFERS: usize = 333;
     let addresses = || {
         let mut cache = buf::Pool::new(BUFFERS).unwrap().cache();
@@ -84,14 +84,14 @@ fn the_memory_of_a_routers_buffers_is_used_again() {
     let mut r = Router::build(crate::install, &sizes).unwrap().router;
     let index = r.add_device("d0", device(0).0).unwrap();
     r.set_admin(index, true).unwrap();
-    // It is announced to the neighbours, by a worker that never comes to it.
+    // The announcement to the neighbours stays in the ring, because the worker never runs.
     r.add_address(index, address("10.0.0.1/24")).unwrap();
     r.poll(1);
     drop(r);
     assert_eq!(addresses(), before);
 }
 
-/// A device whose cable is in the hands of the test.
+/// A device whose carrier the test controls.
 struct Plug(Arc<AtomicBool>);
 
 impl DeviceControl for Plug {
@@ -112,7 +112,7 @@ impl DeviceControl for Plug {
     }
 }
 
-/// A device that finds out what workers make of packets that it gives them as soon as it is up.
+/// A device that delivers packets as soon as it is up, and checks what workers do with them.
 struct Eager {
     tables: Tables,
     participant: Participant,
@@ -152,7 +152,7 @@ fn packets_that_come_as_soon_as_a_device_is_up_are_taken() {
         let index = r.add_device("d0", d).unwrap();
         assert_eq!(r.set_admin(index, true).is_ok(), wakes);
         assert!(up.load(Ordering::Relaxed));
-        // One that refuses stays down.
+        // A device that refuses stays down.
         let mut participant = r.participant();
         let section = participant.enter();
         assert_eq!(r.tables.interfaces.get(section.guard(), index).unwrap().up, wakes);
@@ -199,7 +199,7 @@ fn a_carrier_that_is_lost_takes_the_routes_along_until_it_is_back() {
     }
 }
 
-/// A queue whose depth is its peer's to say.
+/// A queue whose depth is up to its peer.
 struct Deep(Arc<AtomicUsize>);
 
 impl RxQueue for Deep {
@@ -233,7 +233,7 @@ fn workers_hear_of_a_link_that_changed_and_how_deep_its_queues_are_then() {
     plugged.store(true, Ordering::Relaxed);
     assert_eq!(r.poll_links().len(), 1);
     let (after, then) = asked();
-    assert!(after != before, "workers ask again");
+    assert!(after != before, "workers read the queues again");
     assert_eq!(then, 64);
     assert!(r.poll_links().is_empty());
     assert_eq!(asked(), (after, 64), "nothing changed");
@@ -249,7 +249,7 @@ fn what_an_interface_counted_is_neither_cleared_nor_inherited() {
     let totals = |r: &Router, index| r.interface_totals(r.interface(index).unwrap());
     assert_eq!((r.tables.counters.rx.read(0), totals(&r, 0).rx_packets), ([1, 60], 4));
     r.remove_interface(0).unwrap();
-    // What took its index counts from nothing.
+    // The next interface with this index counts from zero.
     r.collect();
     let index = r.add_loopback("loop0", HOST).unwrap();
     assert_eq!(index, 0, "the index is used again");

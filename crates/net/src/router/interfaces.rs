@@ -348,9 +348,7 @@ impl Router {
         let parent = self.interface(index)?.parent;
         let of_parent = self.interface(parent)?.mtu;
         if parent != index && mtu > of_parent {
-            return Err(RouterError(format!(
-                "MTU {mtu} is more than {of_parent}, the MTU of the device"
-            )));
+            return Err(RouterError(format!("MTU {mtu} is more than {of_parent}, the MTU of the device")));
         }
         let info = self.info_mut(index)?;
         if let Some(device) = &mut info.device {

@@ -1,4 +1,4 @@
-//! IPv6 on a whole router between two links whose other ends are in the hands of the test.
+//! IPv6 on a whole router between two links whose far ends belong to the test.
 
 use wire::builder::PacketBuilder;
 use wire::nd::{self, Message, NdOption, PrefixInformation};
@@ -31,7 +31,7 @@ fn frame(to: Mac, from: Mac, packet: &[u8]) -> Vec<u8> {
     [&EthernetHeader::new(to, from, ethertype::IPV6).0[..], packet].concat()
 }
 
-/// What a frame carries.
+/// Returns the packet in a frame.
 fn packet(frame: &[u8]) -> (EthernetHeader, Ipv6Header, &[u8]) {
     let (header, rest) = EthernetHeader::split(frame).unwrap();
     assert_eq!(header.ethertype(), ethertype::IPV6, "{frame:02x?}");
@@ -47,7 +47,7 @@ fn message(frame: &[u8]) -> (EthernetHeader, Ipv6Header, Message, NdOptions<'_>)
 }
 
 impl Lab {
-    /// A message of Neighbor Discovery comes in from a station.
+    /// Delivers a Neighbor Discovery message from a station.
     fn hear(
         &mut self,
         interface: u32,
@@ -154,21 +154,21 @@ fn rfc4291_2_5_6_what_is_on_one_link_only_is_not_forwarded() {
     let sent = lab.sent(0);
     let icmp = *Icmpv6Header::split(packet(&sent[0]).2).unwrap().0.0.first_chunk::<2>().unwrap();
     assert_eq!(icmp, [icmpv6::kind::UNREACHABLE, icmpv6::unreachable::BEYOND_SCOPE]);
-    // The router is there under its address on that link, and not under that on another.
+    // The router answers at its address on that link only.
     lab.receive(0, 0, ping(neighbor, link_local(0)));
     let sent = lab.sent(0);
     let (header, ip, rest) = packet(&sent[0]);
     assert_eq!((header.dst(), ip.src(), ip.dst(), rest[0]), (A_MAC, link_local(0), neighbor, 129));
     lab.receive(0, 0, ping(neighbor, link_local(1)));
     lab.receive(0, 0, ping(A, neighbor));
-    // What the tables have of a link must not be had by asking for it.
+    // Internal table entries of a link's addresses must not be reachable by such an address.
     lab.receive(0, 0, ping(neighbor, Ipv6Addr::from_bits(link_local(1).to_bits() | 1 << 64)));
     assert_eq!((lab.sent(0).len(), lab.sent(1).len()), (0, 0));
-    // And nobody has such an address, whoever says so.
+    // Such an address can be neither a neighbour's nor the router's own.
     let of_another = Ipv6Addr::from_bits(neighbor.to_bits() | 2 << 64);
     assert!(lab.router.add_neighbor(0, of_another, A_MAC, true).is_err());
     assert!(lab.router.add_address(0, Address::new(of_another, 64)).is_err());
-    // A next hop may be known by its link-local address; then the interface is said.
+    // A next hop may be a link-local address; the route then names the interface.
     let far: Prefix6 = "2001:db8:5::/48".parse().unwrap();
     let via = |next_hop: Ipv6Addr, interface| Path::Via { next_hop: next_hop.into(), interface };
     lab.router.add_route(0, far, via(neighbor, Some(0))).unwrap();
@@ -192,8 +192,8 @@ fn rfc4861_7_2_solicitations_are_answered() {
     let expected =
         Message::NeighborAdvertisement { target: own(0), router: true, solicited: true, overrides: true };
     assert_eq!(answer, expected);
-    assert!(lab.host_route6(A), "and who asks is known");
-    // Not for what is on another link.
+    assert!(lab.host_route6(A), "the solicitation taught the sender's address");
+    // Not for a host on another link.
     let group = Ipv6Addr::from_bits(ipv6::solicited_node(own(1).to_bits()));
     lab.hear(0, (A_MAC, A), group, Message::NeighborSolicitation { target: own(1) }, &[]);
     assert_eq!(lab.sent(0).len(), 0);
@@ -208,7 +208,7 @@ fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
     let asks = |f: &Vec<u8>| packet(f).1.next_header() == protocol::ICMPV6;
     assert!(
         !lab.sent(0).iter().any(asks),
-        "workers do not know the address yet, and would not hear of others who ask"
+        "not yet: workers do not know the address, and would not punt other stations' probes"
     );
     lab.run();
     let sent = lab.sent(0);
@@ -216,14 +216,14 @@ fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
     let (_, ip, asked, options) = message(probe);
     assert_eq!((ip.src(), asked), (Ipv6Addr::UNSPECIFIED, Message::NeighborSolicitation { target: new }));
     assert_eq!((options.source_mac(), lab.stands(0, new)), (None, Some(Standing::Tentative)));
-    // A ping from it says why it has to wait.
+    // A ping from the address reports why it has to wait.
     let why =
         lab.router.ping_start(0, std::net::IpAddr::V6(B), Some(std::net::IpAddr::V6(new)), 56).unwrap_err().0;
     assert!(why.contains(&format!("{new} of ")) && why.contains("tested for duplicates"), "{why}");
-    // Nothing is sent from it meanwhile, though it would be the first that is looked for.
+    // The address is not used as a source meanwhile, though it would be the first choice.
     assert_eq!(lab.router.ip6.own.get().first(0), Some(own(0)));
     assert!(lab.router.ip6.own.get().contains(0, new.to_bits()));
-    // Somebody has it: it is not used, and packets to it go to him.
+    // Another station has it: the router does not use it, and forwards packets to that station.
     let what =
         Message::NeighborAdvertisement { target: new, router: false, solicited: false, overrides: true };
     lab.hear(0, (A_MAC, new), Ipv6Addr::from_bits(ipv6::ALL_NODES), what, &[NdOption::TargetMac(A_MAC)]);
@@ -237,7 +237,7 @@ fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
     assert_eq!(message(&sent[0]).2, Message::NeighborSolicitation { target: new });
     lab.advertises(0, (A_MAC, new), own(0));
     assert_eq!(packet(&lab.sent(0)[0]).0.dst(), A_MAC);
-    // One that nobody has is used after a second, and announced.
+    // A unique address is used after a second, and announced.
     let free = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 10);
     lab.router.add_address(0, Address::new(free, 64)).unwrap();
     lab.run();
@@ -286,7 +286,7 @@ fn hosts_hear_of_the_router_if_they_are_to() {
         (Prefix6::new(own(0), 64).address(), 64, true)
     );
     assert_eq!(ask(&mut lab).len(), 1);
-    // Another interface of this router on the same link is no host that asks.
+    // Another interface of this router on the same link does not count as a host.
     let to = Ipv6Addr::from_bits(ipv6::ALL_ROUTERS);
     lab.hear(0, (own_mac(1), link_local(1)), to, Message::RouterSolicitation, &[]);
     lab.pass(4000);
@@ -301,7 +301,7 @@ fn hosts_hear_of_the_router_if_they_are_to() {
 
 /// The router advertisements among frames: lifetime and prefixes.
 fn advertised(frames: &[Vec<u8>]) -> Vec<(u16, Vec<PrefixInformation>)> {
-    // Reports of groups are no messages of Neighbor Discovery, and have another header in front.
+    // Multicast listener reports are not Neighbor Discovery messages, and have an extra header in front.
     let said = frames.iter().filter(|frame| frame[20] == protocol::ICMPV6).filter_map(|frame| {
         let (_, _, Message::RouterAdvertisement(ra), options) = message(frame) else { return None };
         let prefix = |o| if let NdOption::Prefix(p) = o { Some(p) } else { None };
@@ -327,7 +327,7 @@ fn rfc4861_6_2_1_prefixes_are_told_of_as_the_operator_says() {
     assert_eq!((own.on_link, own.autonomous, foreign.on_link), (true, false, false));
     assert_eq!(foreign.prefix, other(1).address());
     assert_eq!(*told, lab.router.advertised_prefixes(0));
-    // More than one packet holds come in several, none of which is larger than the smallest MTU.
+    // If the prefixes do not fit in one packet, several are sent, each within the minimum MTU.
     says.prefixes = (0..70).map(|n| (other(n), short)).collect();
     lab.router.set_advertisement(0, Some(says)).unwrap();
     lab.pass(4000);
@@ -345,21 +345,18 @@ fn rfc4861_6_2_5_hosts_hear_of_a_link_that_is_about_to_go_down() {
     lab.pass(4000);
     assert_eq!(advertised(&lab.sent(0)).len(), 1);
     lab.router.cease_advertising(&[0, 1, 77]);
-    // However busy workers are: nobody waits for them.
+    // However busy workers are: the main thread does not wait for them.
     let (last, other) = (lab.sent(0), lab.sent(1));
-    assert!(matches!(advertised(&last)[..], [(0, _)]), "one, at once, however short ago the last one was");
+    assert!(matches!(advertised(&last)[..], [(0, _)]), "one, at once, regardless of the last one's time");
     assert_eq!(advertised(&other), []);
     lab.pass(60_000);
     assert_eq!(lab.sent(0).len(), 0);
-    // It is one again when the link is back.
+    // It advertises again when the link is back.
     lab.router.set_admin(0, false).unwrap();
     lab.router.set_admin(0, true).unwrap();
     lab.pass(10_000);
-    assert!(
-        matches!(advertised(&lab.sent(0))[..], [(1800, _), ..]),
-        "as soon as it has an address to say so from"
-    );
-    // Or when it has an address again, after it spoke no IPv6.
+    assert!(matches!(advertised(&lab.sent(0))[..], [(1800, _), ..]), "as soon as it has a source address");
+    // Or when IPv6 is enabled again.
     lab.pass(20_000);
     lab.sent(0);
     lab.router.remove_address(0, Address::new(own(0), 64)).unwrap();
@@ -374,7 +371,7 @@ fn rfc4861_6_2_5_hosts_hear_of_a_link_that_is_about_to_go_down() {
     lab.router.add_address(0, Address::new(own(0), 64)).unwrap();
     lab.pass(60_000);
     lab.sent(0);
-    // What is said already needs no repetition.
+    // Setting the same again causes no advertisement.
     lab.router.set_advertisement(0, None).unwrap();
     lab.pass(20_000);
     assert_eq!(advertised(&lab.sent(0)).len(), 3);
@@ -383,14 +380,14 @@ fn rfc4861_6_2_5_hosts_hear_of_a_link_that_is_about_to_go_down() {
     assert_eq!(lab.sent(0).len(), 0);
 }
 
-/// A step fails after hosts were told that the router is none any more: they hear that it is one.
+/// After a failed change, the router advertises itself again, although its final advertisement was already sent.
 #[test]
 fn what_is_refused_leaves_the_router_advertising_itself() {
     let mut lab = lab();
     lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
     lab.pass(60_000);
     lab.sent(0);
-    // A route that follows from the address is not there, so that it cannot go with it.
+    // The route derived from the address is missing, so removing the address fails.
     let (network, address) = (Prefix6::new(own(0), 64), Address::new(own(0), 64));
     let spoil = |lab: &mut Lab| {
         let Router { ip6, near, .. } = &mut lab.router;
@@ -400,12 +397,12 @@ fn what_is_refused_leaves_the_router_advertising_itself() {
     lab.router.remove_address(0, address).unwrap_err();
     assert!(lab.router.interface(0).unwrap().addresses.contains(&address));
     let routed = |lab: &Lab| lab.router.routes::<Ipv6Addr>().exact(0, network).next().is_some();
-    assert!(routed(&lab), "what follows from the address is there again");
+    assert!(routed(&lab), "the routes of the address are back");
     lab.pass(20_000);
     let told = advertised(&lab.sent(0));
     assert!(matches!(told[..], [(0, _), (1800, _), ..]), "{told:?}");
     assert_eq!(lab.stands(0, own(0)), Some(Standing::Unique));
-    // The same where IPv6 ceases.
+    // The same when IPv6 is disabled.
     lab.router.set_ip6(0, true).unwrap();
     lab.router.remove_address(0, address).unwrap();
     lab.pass(60_000);
@@ -424,7 +421,7 @@ fn what_is_refused_leaves_the_router_advertising_itself() {
 fn queries_for_listeners_are_answered() {
     let mut lab = lab();
     let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
-    // A general query of version 2: an answer within a second.
+    // A general version 2 query gets an answer within a second.
     let mut ip = Ipv6Header::new(router, ipv6::ALL_NODES.into(), protocol::HOP_BY_HOP, 8 + 8 + 20);
     ip.set_hop_limit(1);
     let body = [&[0; 16][..], &[2, 125, 0, 0]].concat();
@@ -456,7 +453,7 @@ fn rfc4861_7_3_3_a_neighbour_that_is_used_is_asked_and_one_that_does_not_answer_
     lab.sent(1);
     assert_eq!(state(&lab), Some("stale"));
     lab.pass(60_000);
-    assert_eq!((state(&lab), lab.sent(1).len()), (Some("stale"), 0), "nobody asks for one that is not used");
+    assert_eq!((state(&lab), lab.sent(1).len()), (Some("stale"), 0), "an unused neighbour is not probed");
     lab.receive(0, 0, datagram(B, 64));
     assert_eq!(packet(&lab.sent(1)[0]).0.dst(), B_MAC, "it is used all the same");
     lab.pass(1000);
@@ -471,13 +468,13 @@ fn rfc4861_7_3_3_a_neighbour_that_is_used_is_asked_and_one_that_does_not_answer_
     lab.sent(1);
 }
 
-/// A single packet, sent right after the neighbour became stale, and where the next look at it is long away.
+/// A single packet, sent right after the neighbour became stale, long before the next check.
 #[test]
 fn rfc4861_7_3_3_one_packet_is_use_enough() {
     let mut lab = lab();
     lab.receive(0, 0, datagram(B, 64));
     lab.advertises(1, (B_MAC, B), own(1));
-    // So many neighbours come before it that they are looked at in several turns.
+    // With this many neighbours before it, the checks take several turns.
     for n in 0..2000u16 {
         let other = Ipv6Addr::from_bits(own(0).to_bits() + 0x1_0000 + u128::from(n));
         lab.router.add_neighbor(0, other, A_MAC, true).unwrap();
@@ -486,7 +483,7 @@ fn rfc4861_7_3_3_one_packet_is_use_enough() {
     let state = |lab: &Lab| lab.router.neighbors::<Ipv6Addr>().find(|n| n.ip == name).map(|n| n.state);
     let mut turns = 0;
     while state(&lab) == Some("reachable") {
-        // It is asked for seldom: that looks at all of them.
+        // Seldom, because a listing visits all entries.
         for _ in 0..100 {
             lab.now += MS;
             lab.router.poll(lab.now);
@@ -517,7 +514,7 @@ fn the_anycast_address_of_a_networks_routers_is_answered_and_never_sent_from() {
         let host = if target == fe80 { Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2) } else { A };
         let to = Ipv6Addr::from_bits(ipv6::solicited_node(target.to_bits()));
         let what = Message::NeighborSolicitation { target };
-        // Twice, and answered once, within a second.
+        // Two requests, answered once, within a second.
         for _ in 0..2 {
             lab.hear(0, (A_MAC, host), to, what, &[NdOption::SourceMac(A_MAC)]);
         }
@@ -530,7 +527,7 @@ fn the_anycast_address_of_a_networks_routers_is_answered_and_never_sent_from() {
             Message::NeighborAdvertisement { target, router: true, solicited: true, overrides: false };
         assert_eq!((said, options.target_mac()), (answer, Some(own_mac(0))));
     }
-    // A ping is answered from an address of this router's alone.
+    // A ping is answered only from an address unique to this router.
     lab.advertises(0, (A_MAC, A), own(0));
     let ping = PacketBuilder::ipv6(A, anycast).ethernet(A_MAC, own_mac(0)).echo_request(1, 2);
     for ping in [ping.clone().payload(b"data").build(), ping.extension(60, &[]).build()] {
@@ -541,17 +538,17 @@ fn the_anycast_address_of_a_networks_routers_is_answered_and_never_sent_from() {
         let (icmp, body) = Icmpv6Header::split(rest).unwrap();
         assert!(icmp.checksum_ok(&ip, body), "the checksum is right");
     }
-    // So are reports, here of a port where nobody listens.
+    // So are ICMP errors, here for a port without a listener.
     lab.receive(0, 0, datagram(anycast, 64));
     let sent = lab.sent(0);
     assert_eq!(packet(&sent[0]).1.src(), own(0));
-    // Another router has it, too, and says so.
+    // Another router on the link has the anycast address, too, and announces it.
     let what =
         Message::NeighborAdvertisement { target: anycast, router: true, solicited: true, overrides: false };
     lab.hear(0, (B_MAC, A), own(0), what, &[NdOption::TargetMac(B_MAC)]);
     assert_eq!(lab.router.neighbor_counters::<Ipv6Addr>().conflicts, 0);
     assert_eq!(lab.sent(0).len(), 0);
-    // Without an address on the network the router has none of its routers' either.
+    // Without an address in the network, the router has no anycast address in it either.
     lab.router.remove_address(0, Address::new(own(0), 64)).unwrap();
     lab.run();
     lab.sent(0);

@@ -32,7 +32,10 @@ impl Router {
         if let Some(lender) = lender {
             let other = self.interface(lender)?;
             if lender == index {
-                return Err(RouterError(format!("{} cannot be unnumbered to itself: name another interface", info.name)));
+                return Err(RouterError(format!(
+                    "{} cannot be unnumbered to itself: name another interface",
+                    info.name
+                )));
             }
             if !info.addresses.is_empty() {
                 let name = &info.name;

@@ -107,7 +107,10 @@ impl Router {
                 Action::Request(..) | Action::Reply(..) | Action::Announce(_) => A::send(self, &action),
                 Action::Defend((interface, own), mac) => {
                     let name = self.near.name(interface);
-                    tracing::warn!(event = "neighbor", "{name}: address conflict: {mac} uses this router's address {own}");
+                    tracing::warn!(
+                        event = "neighbor",
+                        "{name}: address conflict: {mac} uses this router's address {own}"
+                    );
                     A::send(self, &action);
                 }
                 Action::Resolved(key, _) => {
@@ -401,7 +404,9 @@ impl Neighborhood {
 /// If one of the addresses cannot be a neighbour's.
 pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
     if !mac.is_unicast() {
-        return Err(RouterError(format!("{mac} cannot be a neighbour's address: it is a group address or zero")));
+        return Err(RouterError(format!(
+            "{mac} cannot be a neighbour's address: it is a group address or zero"
+        )));
     }
     let no_host = match address {
         IpAddr::V4(a) => a.is_unspecified() || ipv4::is_martian_source(a.to_bits()),
@@ -411,7 +416,9 @@ pub fn check_neighbor(address: IpAddr, mac: Mac) -> Result<(), RouterError> {
         }
     };
     if no_host {
-        return Err(RouterError(format!("{address} cannot be a neighbour's address: it is not a host address")));
+        return Err(RouterError(format!(
+            "{address} cannot be a neighbour's address: it is not a host address"
+        )));
     }
     Ok(())
 }

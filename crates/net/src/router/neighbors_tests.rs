@@ -1,4 +1,4 @@
-//! A whole router between two links whose other ends are in the hands of the test.
+//! A whole router between two links whose far ends belong to the test.
 
 use wire::arp::ArpPacket;
 use wire::builder::PacketBuilder;
@@ -31,7 +31,7 @@ impl Lab {
         self.receive(interface, 0, [&header.0[..], &arp.0[..]].concat());
     }
 
-    /// The neighbour with this address answers the request that it was sent, and the request.
+    /// The neighbour with this address answers its request. Returns the request.
     fn answer(&mut self, interface: u32, mac: Mac) -> ArpPacket {
         let sent = self.sent(interface);
         assert_eq!(sent.len(), 1, "{sent:02x?}");
@@ -63,7 +63,7 @@ fn packet(dst: Ipv4Addr, id: u16) -> Vec<u8> {
     builder.payload(b"data").build()
 }
 
-/// That the frame is the packet from A with this identification, sent on to `mac`.
+/// Asserts that the frame is A's packet with this identification, forwarded to `mac`.
 fn assert_forwarded(frame: &[u8], id: u16, src: Mac, dst: Mac) {
     let (header, rest) = EthernetHeader::split(frame).unwrap();
     assert_eq!((header.dst(), header.src(), header.ethertype()), (dst, src, ethertype::IPV4));
@@ -75,7 +75,7 @@ fn assert_forwarded(frame: &[u8], id: u16, src: Mac, dst: Mac) {
 #[test]
 fn packets_wait_for_the_answer_and_then_flow() {
     let mut lab = lab();
-    // Each worker holds one.
+    // Each worker holds one packet.
     lab.receive(0, 0, packet(B, 1));
     lab.receive(0, 1, packet(B, 2));
     assert!(!lab.host_route(B));
@@ -120,7 +120,7 @@ fn the_sender_hears_that_a_next_hop_does_not_answer() {
     assert_eq!((rest[0], rest[1]), (icmpv4::kind::UNREACHABLE, icmpv4::unreachable::HOST));
     assert_eq!(&rest[8..][..28], &packet(B, 1)[14..][..28], "the packet as it came");
 
-    // Further packets are reported at once, and nobody is asked.
+    // Later packets are reported at once, without a request.
     lab.receive(0, 1, packet(B, 2));
     assert_eq!((lab.sent(0).len(), lab.sent(1).len()), (1, 0));
 }
@@ -136,11 +136,11 @@ fn a_route_over_an_unknown_next_hop_completes_when_it_answers() {
     let sent = lab.sent(1);
     assert_eq!(sent.len(), 1);
     assert_forwarded(&sent[0], 1, own_mac(1), B_MAC);
-    // The neighbour moves, says so, and packets follow.
+    // The neighbour moves and announces it; packets follow.
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(C_MAC, B));
     lab.receive(0, 0, packet(far, 2));
     assert_forwarded(&lab.sent(1)[0], 2, own_mac(1), C_MAC);
-    // Forgotten, it is asked for again.
+    // After removal, the neighbour is resolved again.
     lab.router.remove_neighbor(1, B).unwrap();
     assert!(!lab.host_route(B) && lab.router.remove_neighbor(1, B).is_err());
     lab.pass(1000);
@@ -205,7 +205,7 @@ fn impossible_neighbours_are_refused() {
     assert!(lab.router.add_neighbor(0, A, A_MAC, true).is_err());
     lab.router.add_neighbor(1, B, C_MAC, true).unwrap();
     assert_eq!(lab.states().len(), 1);
-    // Nor does one that was learned before the limit was set become one static neighbour too many.
+    // Nor does an entry learned before the limit was set count as a static neighbour too many.
     lab.router.set_neighbor_config::<Ipv4Addr>(neighbor::Config::default());
     lab.router.add_neighbor(0, A, A_MAC, false).unwrap();
     lab.router.set_neighbor_config::<Ipv4Addr>(neighbor::Config { max_entries: 1, ..Default::default() });
@@ -253,7 +253,7 @@ fn the_router_asks_from_the_address_on_the_neighbours_network() {
     lab.sent(1);
     lab.receive(0, 0, packet(Ipv4Addr::new(10, 0, 3, 7), 1));
     assert_eq!(arp(&lab.sent(1)[0]).1.sender_ip(), second);
-    // A next hop on no network of the interface is asked from its first address.
+    // A next hop outside the interface's networks is requested from the interface's first address.
     let (far, hop) = (Ipv4Addr::new(198, 51, 100, 7), Ipv4Addr::new(172, 16, 0, 1));
     let path = Path::Via { next_hop: hop.into(), interface: Some(1) };
     lab.router.add_route(0, Prefix4::host(far), path).unwrap();
@@ -271,14 +271,14 @@ fn rfc826_an_entry_follows_its_sender_whomever_it_asks_for() {
     lab.answer(1, B_MAC);
     lab.sent(1);
     let other = Ipv4Addr::new(10, 0, 2, 77);
-    // The same as is known is no news, and stays with the worker.
+    // A repetition of the known address changes nothing, and stays on the worker.
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(B_MAC, B, other));
     lab.receive(0, 0, packet(B, 2));
     assert_forwarded(&lab.sent(1)[0], 2, own_mac(1), B_MAC);
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(C_MAC, B, other));
     lab.receive(0, 0, packet(B, 3));
     assert_forwarded(&lab.sent(1)[0], 3, own_mac(1), C_MAC);
-    // A stranger is not learned by what it asks others.
+    // A station is not learned from its requests to others.
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(A_MAC, other, B));
     assert!(!lab.host_route(other));
 }
@@ -291,7 +291,7 @@ fn an_address_that_another_claims_is_defended() {
     assert_eq!(sent.len(), 1);
     assert_eq!(arp(&sent[0]).1, ArpPacket::gratuitous(own_mac(1), own(1)));
     assert_eq!((lab.states(), lab.router.neighbor_counters::<Ipv4Addr>().conflicts), (vec![], 1));
-    // The router's other interface on the same link is no other.
+    // The router's other interface on the same link is not a neighbour.
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(own_mac(0), own(1)));
     assert_eq!(lab.router.neighbor_counters::<Ipv4Addr>().conflicts, 1);
 }
@@ -310,7 +310,7 @@ fn only_who_can_be_on_the_link_is_learned() {
         assert_eq!(lab.sent(1).len(), 1, "{address} is answered");
         assert_eq!(lab.states().iter().any(|s| s.0 == address.to_string()), learned, "{address}");
     }
-    // An address of the other interface is not this link's.
+    // An address of the other interface is not on this link.
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(C_MAC, B, own(0)));
     assert_eq!(lab.sent(1).len(), 0);
 }
@@ -358,7 +358,7 @@ fn sub_interfaces_have_neighbours_of_their_own() {
     lab.receive(1, 0, frame);
     let (kind, ip) = tagged(&lab.sent(1)[0]);
     assert_eq!((kind, Ipv4Header::split(&ip).unwrap().0.dst()), (ethertype::IPV4, c));
-    // The device goes down, and with it what is on it.
+    // The device goes down, and its sub-interface with it.
     lab.router.set_admin(1, false).unwrap();
     assert!(lab.states().is_empty());
 }
@@ -368,7 +368,7 @@ fn packets_to_an_interface_that_cannot_ask_are_reported_at_once() {
     let mut lab = lab();
     lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, A, own(0)));
     lab.sent(0);
-    // The interface goes down while the question is on its way.
+    // The interface goes down while the request is pending.
     lab.put(0, 0, packet(B, 1));
     lab.turn_workers();
     lab.router.set_admin(1, false).unwrap();
@@ -381,7 +381,7 @@ fn packets_to_an_interface_that_cannot_ask_are_reported_at_once() {
 fn workers_sweep_after_the_last_question() {
     let mut lab = lab();
     lab.receive(0, 0, packet(B, 1));
-    // The main thread forgets what was asked: as if the question had been lost.
+    // The main thread drops its entry, as if the request had been lost.
     lab.router.near.neighbors4 = Default::default();
     lab.pass(5900);
     let expired = |lab: &Lab| lab.router.graph().stats().dropped_for("arp-release", "hold-expired").unwrap();
@@ -394,15 +394,15 @@ fn workers_sweep_after_the_last_question() {
 #[test]
 fn rfc1027_an_interface_answers_for_hosts_behind_others_when_it_is_told_to() {
     let mut lab = lab();
-    // A takes B, on the other link, for a host on its own.
+    // A takes B, on the other link, for a host on its own link.
     let asks = |target| ArpPacket::request(A_MAC, A, target);
     lab.receive_arp(0, Mac::BROADCAST, asks(B));
-    assert_eq!(lab.sent(0).len(), 0, "not unless it is told to");
+    assert_eq!(lab.sent(0).len(), 0, "proxy ARP is off by default");
     lab.router.set_proxy(0, true).unwrap();
     lab.receive_arp(0, Mac::BROADCAST, asks(B));
     let (header, reply) = arp(&lab.sent(0)[0]);
     assert_eq!((header.dst(), reply.sender_mac(), reply.sender_ip()), (A_MAC, own_mac(0), B));
-    // Not for who is on the same link, nor for what leads nowhere, nor for who asks whether he himself is there.
+    // Not for a host on the same link, an address without a route, or the sender's own address.
     lab.receive_arp(0, Mac::BROADCAST, asks(Ipv4Addr::new(10, 0, 1, 77)));
     lab.receive_arp(0, Mac::BROADCAST, asks(Ipv4Addr::new(198, 51, 100, 1)));
     lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, B, B));
@@ -424,7 +424,7 @@ fn an_unnumbered_interface_speaks_from_the_addresses_that_it_uses() {
     lab.router.add_route(0, Prefix4::host(B), Path::Attached(1)).unwrap();
     lab.pass(5000);
     lab.sent(1);
-    // Who is behind it is asked for from the address that it uses, and asks for that one.
+    // Hosts behind it are requested from the borrowed address, and the router answers requests for that address.
     lab.receive(0, 0, packet(B, 1));
     assert_eq!(lab.answer(1, B_MAC), ArpPacket::request(own_mac(1), lent, B));
     assert_forwarded(&lab.sent(1)[0], 1, own_mac(1), B_MAC);
@@ -435,8 +435,8 @@ fn an_unnumbered_interface_speaks_from_the_addresses_that_it_uses() {
     let address = Address::new(own(1), 24);
     assert!(why(lab.router.add_address(1, address)).contains("right uses the addresses of loop0"));
     assert!(why(lab.router.set_unnumbered(0, Some(loop0))).contains("left has addresses of its own"));
-    assert!(why(lab.router.set_unnumbered(loop0, Some(loop0))).contains("its own"));
-    // It is over when the interface goes that lent them.
+    assert!(why(lab.router.set_unnumbered(loop0, Some(loop0))).contains("unnumbered to itself"));
+    // It ends when the lending interface is removed.
     lab.router.remove_interface(loop0).unwrap();
     lab.router.add_address(1, address).unwrap();
     lab.pass(5000);

@@ -1,4 +1,4 @@
-//! The router's own addresses as workers see them, when an interface with some goes, or goes to another VRF.
+//! The router's own addresses as workers see them, when an interface with addresses is removed or moves to another VRF.
 
 use wire::Mac;
 use wire::builder::PacketBuilder;
@@ -10,10 +10,10 @@ use crate::nd::Standing;
 
 const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
 
-/// The address number `n` on the network of an interface.
+/// Returns the address number `n` in an interface's network.
 trait OnLink: Routed {
     fn at(interface: u32, n: u8) -> Self;
-    /// A ping from the host 2 on the first link.
+    /// Builds a ping from host 2 on the first link.
     fn ping(to: Self, from: Self) -> Vec<u8>;
 }
 
@@ -37,7 +37,7 @@ impl OnLink for Ipv6Addr {
     }
 }
 
-/// What becomes of a ping from a host on the first link: whether it is answered, and for what it is dropped if it is.
+/// Sends a ping from a host on the first link. Returns whether it is answered, and the drop reason if not.
 fn ping<A: OnLink>(lab: &mut Lab, to: A, from: A) -> (bool, Vec<&'static str>) {
     let drops = |lab: &Lab| lab.router.graph().stats().dropped();
     let before = drops(lab);
@@ -49,7 +49,7 @@ fn ping<A: OnLink>(lab: &mut Lab, to: A, from: A) -> (bool, Vec<&'static str>) {
     (answers.iter().any(|frame| frame.len() == A::ping(to, from).len()), reasons)
 }
 
-/// True if workers take an address for the router's own in a VRF, and which they send from if they have no better one.
+/// Returns whether workers treat an address as the router's own in a VRF, and the address they send from by default.
 fn own<A: OnLink>(lab: &Lab, fib: u16, address: A) -> (bool, Option<A>) {
     let mut participant = lab.router.participant();
     let section = participant.enter();
@@ -65,12 +65,12 @@ fn lab<A: OnLink>() -> Lab {
     let (here, there) = (A::at(0, 1), A::at(1, 1));
     assert_eq!(own(&lab, 0, there), (true, Some(here)));
     assert!(ping(&mut lab, there, A::at(0, 2)).0);
-    // Nobody else may send from it, and who is on the other link may.
+    // No other station may send from it; a host on the other link may.
     assert_eq!(ping(&mut lab, here, there), (false, vec!["own-source"]));
     lab
 }
 
-/// The address that was the router's on the second link is nobody's now.
+/// The router's former address on the second link is free now.
 fn is_nobodys<A: OnLink>(lab: &mut Lab) {
     assert_eq!(own(lab, 0, A::at(1, 1)), (false, Some(A::at(0, 1))));
     assert!(!ping(lab, A::at(1, 1), A::at(0, 2)).0);
@@ -78,7 +78,7 @@ fn is_nobodys<A: OnLink>(lab: &mut Lab) {
         let (answered, dropped) = ping(lab, A::at(0, 1), A::at(1, from));
         assert!(!answered && !dropped.contains(&"own-source"), "{dropped:?}");
     }
-    assert!(ping(lab, A::at(0, 1), A::at(0, 2)).0, "the other interface's stays");
+    assert!(ping(lab, A::at(0, 1), A::at(0, 2)).0, "the other interface keeps its address");
 }
 
 fn goes_with_its_interface<A: OnLink>() {
@@ -113,7 +113,7 @@ fn an_address_that_goes_to_another_vrf_is_the_routers_there_only() {
     goes_to_another_vrf::<Ipv6Addr>();
 }
 
-/// A link-local address is nobody's to take away before its interface goes to another VRF.
+/// A link-local address cannot be removed before its interface moves to another VRF.
 #[test]
 fn a_link_local_address_goes_to_another_vrf_with_its_interface() {
     let mut lab = lab::<Ipv4Addr>();

@@ -41,7 +41,7 @@ fn punted(router: &mut Router, src: &str, dst: &str, id: u16, seq: u16) -> Held 
     router.packet(&builder.icmp(kind::ECHO_REPLY, 0, u32::from(id) << 16 | u32::from(seq)).build()).unwrap()
 }
 
-/// The address that requests of a ping come from, while it is under way.
+/// Returns the source address of a ping's requests, while the ping is active.
 fn source(router: &Router, id: u16) -> Option<IpAddr> {
     router.pings.sessions.get(&id).map(|s| s.source)
 }
@@ -81,13 +81,13 @@ fn requests_of_any_size_go_out_whole_or_in_fragments() {
         let replies = router.ping_take_replies(id);
         assert_eq!(replies.iter().map(|r| (r.from, r.bytes)).collect::<Vec<_>>(), [(to, size + 8)]);
         let said = router.ping_start(0, to, None, size + 1).unwrap_err().0;
-        assert!(said.contains(&format!("{size} at most")), "{said}");
+        assert!(said.contains(&format!("the maximum is {size}")), "{said}");
     }
     router.bufs.publish();
     assert_eq!(router.pool.stats().used, 0);
 }
 
-/// A lab whose interfaces have an IPv4 address, or an IPv6 one, and a neighbour on the left that is known.
+/// Creates a lab whose interfaces have an IPv4 or an IPv6 address, with a known neighbour on the left.
 fn lab(own: IpAddr, to: IpAddr) -> Lab {
     let other = |address: IpAddr| match address {
         IpAddr::V4(_) => ip("10.9.9.1"),
@@ -126,7 +126,7 @@ fn larger_requests_than_the_mtu_are_cut() {
     }
 }
 
-/// The identification of a fragment in a frame.
+/// Returns the identification of a fragment in a frame.
 fn identification(frame: &[u8]) -> u32 {
     match frame[14] >> 4 {
         4 => u32::from(u16::from_be_bytes([frame[18], frame[19]])),
@@ -177,9 +177,9 @@ fn requests_come_from_an_address_that_fits_the_way() {
         ("10.0.1.9", "10.0.1.1"),
         ("203.0.113.1", "10.0.1.1"),
         ("198.51.100.1", "10.0.0.1"),
-        // A next hop on no network of the interface: its first address.
+        // A next hop outside the interface's networks: the interface's first address.
         ("198.18.0.1", "10.0.0.1"),
-        // An interface without an address: any of the VRF.
+        // An interface without an address: any address of the VRF.
         ("192.0.2.1", "9.9.9.9"),
         ("100.64.0.1", "10.0.0.1"),
         ("10.0.0.1", "10.0.0.1"),
@@ -224,7 +224,7 @@ fn what_cannot_be_pinged_is_refused_with_the_reason() {
         ("the maximum is 65507", 0, "10.0.0.2", None, 65_508),
     ] {
         let said = refused(fib, to, source, size);
-        assert!(said.contains(text), "\"{said}\" does not say \"{text}\"");
+        assert!(said.contains(text), "\"{said}\" does not contain \"{text}\"");
     }
     assert!(router.ping_start(0, addr("10.0.0.2"), None, 65_507).is_ok());
     // 256 fragments with 48 bytes of data each.
@@ -282,7 +282,7 @@ fn what_waits_is_bounded() {
     while router.poll(1) {}
     let seqs: Vec<u16> = router.ping_take_replies(ids[0]).iter().map(|r| r.seq).collect();
     assert!(seqs.len() <= WAITING && !seqs.contains(&9), "{seqs:?}");
-    // Identifiers in use are not given twice, not even after they have all been passed once.
+    // Identifiers in use are not reused, even after the counter wrapped around.
     router.ping_stop(ids[3]);
     router.pings.last = ids[3] - 2;
     assert_eq!(router.ping_start(0, own, None, 0).unwrap(), ids[3]);

@@ -157,7 +157,10 @@ impl Router {
                 && !kind.takes::<A>(&self.tables)
             {
                 let what = self.forwarding_text(kind, index);
-                return Err(RouterError(format!("{prefix} cannot lead to {what}: that does not forward {}", A::NAME)));
+                return Err(RouterError(format!(
+                    "{prefix} cannot lead to {what}: that does not forward {}",
+                    A::NAME
+                )));
             }
             if let Path::Via { next_hop, .. } = path
                 && A::of(next_hop).is_none()

@@ -1,4 +1,4 @@
-//! Routes that change while a worker forwards by them.
+//! Routes that change while a worker uses them.
 
 use std::net::Ipv4Addr;
 
@@ -58,8 +58,8 @@ fn a_route_that_changes_loses_no_packet() {
     router.add_route(0, "10.9.0.0/16".parse::<IpPrefix>().unwrap(), via(1)).unwrap();
     router.start(workers, &[]).unwrap();
     let clock = infra::clock::Clock::new();
-    // Next hops in turn, and the route itself gone in between: the shorter one takes over. Each change frees the objects
-    // and adjacencies of the one before.
+    // Next hops change in turn, and the route is removed in between, so that the shorter one takes over. Each change
+    // frees the objects and adjacencies of the previous one.
     for change in 0..30_000u32 {
         match change % 3 {
             0 => router.add_route(0, prefix, via(2)).unwrap(),
@@ -73,7 +73,7 @@ fn a_route_that_changes_loses_no_packet() {
     assert!(sinks[1].packets() > 0 && sinks[2].packets() > 0, "both ways were taken");
 }
 
-/// What two routing protocols of a feature say of routes.
+/// The route sources of two routing protocols, declared by a feature.
 struct Protocols {
     bgp: Source,
     ospf: Source,
@@ -112,7 +112,7 @@ fn routes_of_a_feature_are_named_and_bounded_as_others() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whoever says what of a prefix, in whatever order: the nearest source whose path leads somewhere is taken.
+    /// In any order of additions, the source with the lowest distance and a path that resolves wins.
     #[test]
     fn the_nearest_source_with_a_way_is_taken(
         changes in prop::collection::vec((0..3usize, 0..2u8, prop::option::of(0..3u8)), 1..60),
@@ -124,7 +124,7 @@ proptest! {
             let of = Prefix4::new(Ipv4Addr::new(10, 9, prefix, 0), 24);
             match path {
                 Some(path) => {
-                    // The last of them leads nowhere: no network has its next hop.
+                    // The last one does not resolve: its next hop is in no network.
                     let path = [Path::Drop, via(1), via(7)][usize::from(path)];
                     router.add_route_from(source, 0, of, path).unwrap();
                     said.insert((of, source), path);
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// A node of a feature: counts what comes by the entry that it comes for.
+/// A feature's node that counts packets by forwarding entry.
 struct Tunnel;
 
 graph::reasons! {
@@ -193,7 +193,7 @@ fn routes_lead_to_a_node_of_a_feature_beside_others() {
     }
     let dropped = |reason| router.graph().stats().dropped_for("tunnel", reason).unwrap_or(0);
     assert!(dropped("first-tunnel") > 0);
-    // The flow of the other goes one of both ways.
+    // Flows to the other address take one of the two paths.
     assert!((dropped("second-tunnel") > 0) != (sinks[1].packets() > 0));
     router.remove_route(0, second).unwrap();
     router.add_route(0, second, Path::Feature(kind, 1)).unwrap();
@@ -217,7 +217,7 @@ fn special_destinations_are_forwarded_by_no_default_route() {
         let found = router.routes::<Ipv4Addr>().lookup(0, address.parse().unwrap()).unwrap();
         assert_eq!(found.2.list, path.into(), "{address}");
     }
-    // The operator's word goes before.
+    // The operator's route takes precedence.
     router.add_route(0, "240.0.0.0/4".parse::<IpPrefix>().unwrap(), via(2)).unwrap();
     assert_eq!(
         router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(240, 0, 0, 1)).unwrap().2.list,
@@ -235,13 +235,11 @@ fn a_host_behind_an_attached_route_gets_a_route_of_its_own() {
     let own = Path::Via { next_hop: host.into(), interface: Some(1) };
     assert_eq!(router.routes::<Ipv4Addr>().lookup(0, host).unwrap().2.list, own.into());
     router.remove_route(0, "77.0.0.0/8".parse::<IpPrefix>().unwrap()).unwrap();
-    assert!(
-        router.routes::<Ipv4Addr>().lookup(0, host).is_none(),
-        "it goes with the route that it is behind"
-    );
+    assert!(router.routes::<Ipv4Addr>().lookup(0, host).is_none(), "it goes with the route that resolves it");
 }
 
-/// Many routes follow their interface in slices. A packet meanwhile goes where it may, or is dropped with a reason.
+/// Many routes follow their interface in slices. Meanwhile every packet takes a valid path, or is dropped with a
+/// reason.
 #[test]
 fn many_routes_follow_an_interface_turn_by_turn() {
     const ROUTES: u32 = 5000;
@@ -270,13 +268,13 @@ fn many_routes_follow_an_interface_turn_by_turn() {
         let ([one, two], object) = words(&router);
         assert!(one > 1000 && two > 1000, "{one} go by the first, {two} by the second");
         assert_eq!(object == Object::Unresolved, !up);
-        assert!(router.wake.clear(), "the main thread knows that there is more to do");
+        assert!(router.wake.clear(), "the main thread is woken for the rest");
         while router.poll(0) {}
         assert_eq!(words(&router).0, if up { [ROUTES, 0] } else { [0, ROUTES] });
     }
 }
 
-/// An adjacency's next hop and interface, if a route has one.
+/// Returns the next hop and interface of a route's adjacency, if it has one.
 fn leads_to(router: &Router, to: &str) -> Option<(Ipv4Addr, u32)> {
     let (_, _, found) = router.routes::<Ipv4Addr>().lookup(0, to.parse().unwrap())?;
     let Some(Object::Adjacency(index)) = found.resolved else { return None };
@@ -291,7 +289,7 @@ fn by(text: &str) -> Path {
     Path::Via { next_hop: text.parse().unwrap(), interface: None }
 }
 
-/// Why a path over this next hop is unresolved.
+/// Returns the reason why a path over this next hop is unresolved.
 fn lost(router: &Router, text: &str) -> Option<Lost> {
     let state = router.routes::<Ipv4Addr>().path(0, by(text)).unwrap();
     assert!(state.resolved.is_none());
@@ -306,13 +304,13 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
     router.add_route(0, prefix("192.0.2.0/24"), by("203.0.113.1")).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), None);
     assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoRoute(far.into())));
-    // It follows the route to its next hop: as it comes, changes, gives way to a better one, and goes.
+    // It follows the route to its next hop when that is added, changes, is replaced by a better one, or is removed.
     for (route, path, expected) in [
         ("0.0.0.0/0", via(2), hop(2)),
         ("203.0.113.0/24", via(1), hop(1)),
         ("203.0.113.0/24", via(2), hop(2)),
         ("203.0.113.1/32", via(1), hop(1)),
-        // Behind an attached route, the next hop is asked for on that link.
+        // Behind an attached route, the next hop is resolved on that link.
         ("203.0.113.1/32", Path::Attached(2), Some((far, 2))),
         // Over one more route.
         ("203.0.113.1/32", by("198.51.100.1"), hop(2)),
@@ -322,14 +320,14 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
         assert_eq!(leads_to(&router, "192.0.2.1"), expected, "{route} by {path:?}");
     }
     assert!(router.ping_start(0, "192.0.2.1".parse::<Ipv4Addr>().unwrap(), None, 56).is_ok());
-    // As the interface goes and comes.
+    // When the interface goes down and comes up again.
     router.set_admin(1, false).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(2), "by the default route");
     router.set_admin(1, true).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(1));
     router.remove_route(0, prefix("203.0.113.1/32")).unwrap();
     assert_eq!(leads_to(&router, "192.0.2.1"), hop(2));
-    // Where the route to the next hop drops or reports, so does this one.
+    // If the route to the next hop drops or rejects packets, so does this one.
     for path in [Path::Drop, Path::Unreachable, Path::Prohibit] {
         router.add_route(0, prefix("203.0.113.1/32"), path).unwrap();
         let state = router.routes::<Ipv4Addr>().path(0, by("203.0.113.1")).unwrap();
@@ -341,8 +339,8 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
         assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoNeighbor(far.into(), 32)));
     }
     router.remove_route(0, prefix("203.0.113.1/32")).unwrap();
-    // A next hop on an interface's network is looked for there, whether that is up or down; as soon as the network is
-    // another's, among the routes.
+    // A next hop in an interface's network resolves there, whether the interface is up or down. Once the network moves
+    // to another interface, the routes decide.
     router.add_route(0, prefix("192.0.2.0/24"), by("10.1.0.9")).unwrap();
     router.set_admin(1, false).unwrap();
     assert_eq!(lost(&router, "10.1.0.9"), None);
@@ -371,14 +369,14 @@ fn recursive_routes_in_a_circle_or_too_long_a_row_are_unresolved() {
         assert!(router.ping_start(0, to.parse::<Ipv4Addr>().unwrap(), None, 56).is_err());
         assert_eq!(lost(&router, to), Some(Lost::Circle(to.parse().unwrap())));
     }
-    // What leads out of the circle resolves both.
+    // A route that breaks the loop resolves both.
     router.add_route(0, prefix("60.0.0.1/32"), via(1)).unwrap();
     for to in ["50.0.0.1", "60.0.0.1", "60.0.0.9"] {
         assert_eq!(leads_to(&router, to), Some((Ipv4Addr::new(10, 1, 0, 2), 1)), "{to}");
     }
     router.remove_route(0, prefix("60.0.0.1/32")).unwrap();
     assert_eq!(leads_to(&router, "60.0.0.9"), None);
-    // Eight next hops in a row are followed, the ninth is not.
+    // A chain of eight next hops resolves; the ninth does not.
     for n in 1..=8 {
         router.add_route(0, prefix(&format!("100.0.{n}.0/24")), by(&format!("100.0.{}.1", n + 1))).unwrap();
     }
@@ -388,7 +386,7 @@ fn recursive_routes_in_a_circle_or_too_long_a_row_are_unresolved() {
     assert_eq!(lost(&router, "100.0.1.1"), Some(Lost::TooFar));
 }
 
-/// Few next hops, and with each step eight times as many ways to them: to go all of them would take minutes.
+/// Few next hops, but eight times as many paths with each step: visiting all of them would take minutes.
 #[test]
 fn routes_that_fork_again_and_again_are_followed_in_bounded_time() {
     let (mut router, _workers, _) = router();
@@ -412,7 +410,7 @@ fn recursive_routes_that_follow_lose_no_packet() {
     router.add_route(0, prefix("10.9.0.2/32"), by("10.9.0.1")).unwrap();
     router.start(workers, &[]).unwrap();
     let clock = infra::clock::Clock::new();
-    // The route to the next hop comes, changes, gives way to a longer one, and goes.
+    // The route to the next hop is added, changes, is replaced by a longer one, and is removed.
     for change in 0..20_000u32 {
         match change % 5 {
             0 => router.add_route(0, prefix("203.0.113.0/24"), via(1)).unwrap(),
@@ -439,14 +437,14 @@ fn at_the_limit_of_memory_a_route_is_refused_and_the_others_stay() {
     assert!(refused.1.0.contains("no room for another route: the routes take"), "{}", refused.1);
     let full = router.route_memory();
     assert!(full.used <= full.limit + (4 << 20) && full.refused == 1, "{full:?}");
-    // Those that are there may change and go, and what follows from interfaces is never refused.
+    // Existing routes may change and go, and routes derived from interfaces are never refused.
     router.add_route(0, to(0), Path::Unreachable).unwrap();
     let loop0 = router.add_loopback("loop0", Mac([2, 0, 0, 0, 0, 1])).unwrap();
     router.set_admin(loop0, true).unwrap();
     router.add_address(loop0, Address::new(Ipv4Addr::new(10, 0, 0, 1), 24)).unwrap();
     assert!(router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(10, 0, 0, 1)).is_some());
     assert!(router.add_route(0, to(refused.0), Path::Drop).is_err());
-    // Who removes some has room for as many.
+    // After removing some routes, as many fit again.
     (0..refused.0).for_each(|n| drop(router.remove_route(0, to(n)).unwrap()));
     let again = (0..).find(|n| router.add_route(0, to(*n), Path::Drop).is_err()).unwrap();
     assert!(again.abs_diff(refused.0) <= 2, "{again} of {}", refused.0);
@@ -456,8 +454,8 @@ fn at_the_limit_of_memory_a_route_is_refused_and_the_others_stay() {
     router.add_route(0, to(refused.0), Path::Drop).unwrap();
 }
 
-/// An interface with very many next hops is removed: while paths lead there nobody else has its index, or who must have it is not used.
-/// Paths are asked in slices all the same.
+/// An interface with very many next hops is removed. While paths lead to it, its index is not reused, or the interface
+/// that must reuse it is not used. Paths are still resolved in slices.
 #[test]
 fn an_index_is_free_when_no_path_leads_there() {
     const HOPS: u32 = 2000;
@@ -475,13 +473,13 @@ fn an_index_is_free_when_no_path_leads_there() {
         let left = |r: &Router| r.adjacencies().iter().filter(|(_, a, _)| a.interface == index).count();
         assert_eq!(left(&router), HOPS as usize);
         router.remove_interface(index).unwrap();
-        assert!(left(&router) > 1000, "not all were asked at once: {}", left(&router));
+        assert!(left(&router) > 1000, "not all are resolved at once: {}", left(&router));
         let at = router.tables.interfaces.clone();
         let mut participant = router.participant();
         assert!(at.get(participant.enter().guard(), index).is_some_and(|record| !record.up));
         router.prefer_index((round == 1).then_some(index));
         let next = router.add_loopback("loop1", PEER).unwrap();
-        assert!(left(&router) > 1000, "no step asks all: {}", left(&router));
+        assert!(left(&router) > 1000, "no step resolves all: {}", left(&router));
         router.set_admin(next, true).unwrap();
         let up = |p: &mut infra::quiesce::Participant| at.get(p.enter().guard(), next).is_some_and(|r| r.up);
         let heir = round == 1;
@@ -502,7 +500,7 @@ fn an_index_is_free_when_no_path_leads_there() {
     }
 }
 
-/// The MTU and the Ethernet address of an interface with very many next hops change: no step looks at all of them.
+/// The MTU and Ethernet address of an interface with very many next hops change: no step updates all of them.
 #[test]
 fn adjacencies_follow_their_interface_in_slices() {
     const HOPS: u32 = 4000;
@@ -514,7 +512,7 @@ fn adjacencies_follow_their_interface_in_slices() {
     }
     let mac = Mac([2, 0, 0, 0, 0, 77]);
     let old = |r: &Router, mtu: u16, mac: Mac| {
-        // Behind the destination in the header.
+        // The source follows the destination in the header.
         let is_new = |a: &crate::adjacency::Adjacency| {
             a.mtu == mtu && a.rewrite.is_none_or(|header| header.bytes()[6..12] == mac.0)
         };
@@ -523,7 +521,7 @@ fn adjacencies_follow_their_interface_in_slices() {
     let before = router.interface(1).unwrap().mac;
     router.set_mtu(1, 1400).unwrap();
     assert!(old(&router, 1400, before) > 3000, "not at once");
-    // Another change meanwhile begins anew, and one that is made meanwhile is as the interface is.
+    // Another change meanwhile starts over; an adjacency made meanwhile has the interface's new values.
     router.poll(0);
     router.set_mac(1, Some(mac)).unwrap();
     let fresh = Ipv4Addr::new(10, 1, 200, 200);
@@ -536,7 +534,7 @@ fn adjacencies_follow_their_interface_in_slices() {
     assert!(!router.adjacencies().is_stale());
 }
 
-/// Very many next hops go: what they leave behind is given back some at a time, and then all of it.
+/// Very many next hops go: their adjacencies are freed some at a time, and finally all of them.
 #[test]
 fn what_routes_leave_behind_is_given_back_in_slices() {
     const HOPS: u32 = 8000;
@@ -549,7 +547,7 @@ fn what_routes_leave_behind_is_given_back_in_slices() {
         let next_hop = Ipv4Addr::from_bits(0x0a01_0100 + n).into();
         router.add_route(0, to(n), Path::Via { next_hop, interface: None }).unwrap();
     }
-    // Those that wait for a visit go like others; what has their place then waits for its own.
+    // Adjacencies that wait for an update can be freed, too; the next one in their slot waits for its own update.
     router.set_admin(1, false).unwrap();
     for n in 0..HOPS {
         router.remove_route(0, to(n)).unwrap();

@@ -15,17 +15,17 @@ use crate::testing::turn;
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 /// Flows to 20.0.0.1, each with a source port of its own, from 1 on.
 const FLOWS: u16 = 4096;
-/// Where that is in a packet.
+/// The offset of the source port in a packet.
 const PORT: usize = 34;
 
-/// A router that is sent all flows again and again on pg0, and has three ways out.
+/// A router that receives all flows repeatedly on pg0, and has three output interfaces.
 struct Lab {
     router: Router,
     worker: graph::Worker,
     sinks: Vec<pktgen::Sink>,
 }
 
-/// Which way out each flow goes, by source port.
+/// The output of each flow, by source port.
 type Ways = BTreeMap<u16, usize>;
 
 impl Lab {
@@ -64,7 +64,7 @@ impl Lab {
         self.router.add_route(0, prefix(), list).unwrap();
     }
 
-    /// Sends some packets of each flow. Those of one flow all go the same way.
+    /// Sends some packets of each flow. All packets of one flow must take the same path.
     fn ways(&mut self) -> Ways {
         let mut ways = Ways::new();
         self.sinks.iter().for_each(|sink| sink.keep(usize::MAX));
@@ -82,7 +82,7 @@ impl Lab {
     }
 }
 
-/// How many flows go each way.
+/// Returns the number of flows per path.
 fn count(ways: &Ways) -> [usize; 4] {
     ways.values().fold([0; 4], |mut count, way| {
         count[*way] += 1;
@@ -99,7 +99,7 @@ fn flows_are_spread_evenly_or_by_weight() {
     let mut lab = Lab::new();
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
     let [_, shares @ ..] = count(&lab.ways());
-    // A third is 1,365; the hash is as good as chance, and three standard deviations are 91.
+    // A third is 1,365. The hash is as good as random, and three standard deviations are 91.
     assert!(shares.iter().all(|n| (1260..1470).contains(n)), "{shares:?}");
     lab.route(&[(1, 2), (2, 1), (3, 1)]);
     let [_, shares @ ..] = count(&lab.ways());
@@ -119,13 +119,13 @@ fn a_way_that_goes_moves_its_own_flows_only() {
         })
     };
     let own = count(&before)[2];
-    // By the operator's word, and, in the other direction, as few as can be.
+    // The operator removes a path: only its flows move. With the path back, the shares are even again.
     lab.route(&[(1, 1), (3, 1)]);
     assert_eq!(moved(&lab.ways()), [0, 0, own, 0]);
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
     let [_, shares @ ..] = count(&lab.ways());
     assert!(shares.iter().all(|n| (1260..1470).contains(n)), "{shares:?}");
-    // As its interface goes.
+    // A change by the interface going down.
     let before = lab.ways();
     let own = count(&before)[2];
     lab.router.set_admin(2, false).unwrap();
@@ -137,14 +137,15 @@ fn a_way_that_goes_moves_its_own_flows_only() {
     lab.router.set_admin(2, true).unwrap();
     let [_, shares @ ..] = count(&lab.ways());
     assert!(shares.iter().all(|n| (1260..1470).contains(n)), "{shares:?}");
-    // With the last way the route goes.
+    // Without any path left, the route goes.
     for n in 1..=3 {
         lab.router.set_admin(n, false).unwrap();
     }
     assert!(lab.router.routes::<Ipv4Addr>().lookup(0, Ipv4Addr::new(20, 0, 0, 1)).is_none());
 }
 
-/// Two routes with the same paths share one object; a route that comes to them with flows of its own keeps those on their way.
+/// Two routes with the same paths share one object. A route that joins them with active flows keeps those flows on
+/// their paths.
 #[test]
 fn a_route_keeps_its_flows_whatever_others_there_are() {
     let mut lab = Lab::new();

@@ -1,4 +1,4 @@
-//! The control side: what follows from interfaces, addresses and routes, and what workers get to see of it.
+//! The control side: what follows from interfaces, addresses and routes, and what workers see.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -49,13 +49,13 @@ pub(super) fn via(next_hop: &str, interface: Option<u32>) -> Path {
     Path::Via { next_hop: ip(next_hop).into(), interface }
 }
 
-/// The one path of a list.
+/// Returns the only path of a list.
 pub(super) fn one(list: PathList) -> Path {
     let PathList::One(path) = list else { panic!("{list:?}") };
     path
 }
 
-/// The route to an address, which has one path; workers must find the same.
+/// Returns the route to an address, which has one path. Workers must find the same.
 pub(super) fn route(r: &Router, to: &str) -> Option<(Prefix4, Source, Path)> {
     let said = r.ip4.routes.lookup(0, ip(to));
     let mut participant = r.participant();
@@ -70,7 +70,7 @@ pub(super) fn length(r: &Router, to: &str) -> Option<u8> {
     route(r, to).map(|found| found.0.len())
 }
 
-/// The object that workers find behind a path.
+/// Returns the object that workers find for a path.
 fn object(r: &Router, path: Path) -> Object {
     Object::from_word(r.tables.ip4.objects.get(r.ip4.routes.path(0, path).unwrap().object))
 }
@@ -83,7 +83,7 @@ fn the_preferred_source_counts() {
     assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::INTERFACE, Path::Attached(0)));
     r.remove_address(0, address("10.0.0.1/24")).unwrap();
     assert_eq!(route(&r, "10.0.0.9").unwrap(), (net, Source::STATIC, via("10.0.1.2", None)));
-    // The operator's route is better than that of a neighbour, whether there before or behind.
+    // The operator's route wins over a neighbour's, whichever was added first.
     let host = prefix("10.0.1.7/32");
     r.add_neighbor(1, ip("10.0.1.7"), HOST, true).unwrap();
     assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::NEIGHBOR, via("10.0.1.7", Some(1))));
@@ -93,7 +93,7 @@ fn the_preferred_source_counts() {
     r.add_neighbor(1, ip("10.0.1.7"), HOST, true).unwrap();
     assert_eq!(route(&r, "10.0.1.7").unwrap(), (host, Source::STATIC, Path::Drop));
     r.remove_neighbor(1, ip("10.0.1.7")).unwrap();
-    // The operator's own change replaces what was.
+    // A change by the operator replaces the former path.
     r.add_route(0, host, Path::Prohibit).unwrap();
     assert_eq!(route(&r, "10.0.1.7").unwrap().2, Path::Prohibit);
     assert_eq!(r.remove_route(0, host), Ok(Path::Prohibit.into()));
@@ -125,7 +125,7 @@ fn routes_give_way_to_shorter_ones_while_their_interface_is_away() {
     r.set_admin(0, true).unwrap();
     assert_eq!(lengths(&r), [Some(24); 4]);
 
-    // The device vanishes, and is back.
+    // The device vanishes and comes back.
     r.detach_device(0).unwrap();
     assert_eq!(lengths(&r), [Some(16); 4]);
     r.attach_device(0, device(0).0).unwrap();
@@ -139,7 +139,7 @@ fn routes_give_way_to_shorter_ones_while_their_interface_is_away() {
     assert_eq!(r.adjacencies().iter().count(), 0);
 }
 
-/// An interface may be there before its device is.
+/// An interface can exist before its device.
 #[test]
 fn an_interface_waits_for_its_device() {
     let mut r = router(1);
@@ -168,7 +168,7 @@ fn next_hops_resolve_when_their_network_appears() {
     let Object::Adjacency(first) = object(&r, path) else { panic!("a next hop has an adjacency") };
     assert_eq!(r.adjacencies().get(first).map(|a| a.interface), Some(0));
 
-    // The network moves to another interface: the path means another adjacency, and the route's leaf stays.
+    // The network moves to another interface: the path gets another adjacency, and the route's leaf stays.
     let leaf = r.ip4.routes.path(0, path).unwrap().object;
     r.remove_address(0, address("10.5.0.1/24")).unwrap();
     assert_eq!(length(&r, far), None);
@@ -176,7 +176,7 @@ fn next_hops_resolve_when_their_network_appears() {
     assert_eq!((length(&r, far), r.ip4.routes.path(0, path).unwrap().object), (Some(24), leaf));
     let Object::Adjacency(second) = object(&r, path) else { panic!("a next hop has an adjacency") };
     assert_eq!(r.adjacencies().get(second).map(|a| a.interface), Some(1));
-    // Another VRF's network is none of this one's.
+    // Networks of another VRF do not count.
     r.add_table(3).unwrap();
     r.add_route(3, prefix("198.51.100.0/24"), path).unwrap();
     assert!(r.ip4.routes.path(3, path).unwrap().resolved.is_none());
@@ -195,14 +195,14 @@ fn routes_by_one_next_hop_share_an_object() {
     let (_, Object::Adjacency(index)) = before else { panic!("a next hop has an adjacency") };
     assert_eq!(r.adjacencies().iter().map(|(i, _, users)| (i, users)).collect::<Vec<_>>(), [(index, 1)]);
     assert_eq!(r.adjacencies().get(index).unwrap().rewrite, None);
-    // All follow the neighbour, through the one record.
+    // All routes follow the neighbour, because they share its adjacency.
     for mac in [HOST, HOST_2] {
         r.add_neighbor(0, ip("10.0.0.2"), mac, false).unwrap();
         assert_eq!(object_of(&r), before);
         let header = r.adjacencies().get(index).unwrap().rewrite.unwrap();
         assert_eq!(header.bytes()[..6], mac.0);
     }
-    // And an interface's own address and MTU.
+    // They also follow the interface's own address and MTU.
     r.set_mac(0, Some(Mac([2, 7, 7, 7, 7, 7]))).unwrap();
     r.set_mtu(0, 1400).unwrap();
     let record = r.adjacencies().get(index).unwrap();
@@ -217,7 +217,7 @@ fn routes_by_one_next_hop_share_an_object() {
 fn two_addresses_may_share_a_network() {
     let mut r = router(1);
     r.add_address(0, address("10.0.0.9/24")).unwrap();
-    // Its address is where the others' network ends for whoever has the shorter prefix.
+    // With the shorter prefix, this address is the end of the other address's network.
     r.add_address(0, address("10.0.0.255/16")).unwrap();
     let paths = |r: &Router| {
         ["10.0.0.1", "10.0.0.9", "10.0.0.255", "10.0.0.77", "10.0.255.255"].map(|a| route(r, a).map(|f| f.2))
@@ -245,7 +245,8 @@ fn two_addresses_may_share_a_network() {
     assert_eq!(paths(&r), [None; 5]);
 }
 
-/// RFC 3021 and RFC 6164: both addresses of a link between two routers are hosts', and none is a broadcast's or anycast's.
+/// RFC 3021 and RFC 6164: on a link between two routers both addresses are host addresses, and neither is broadcast or
+/// anycast.
 #[test]
 fn a_network_of_two_has_two_hosts() {
     let mut r = router(2);
@@ -263,7 +264,7 @@ fn a_network_of_two_has_two_hosts() {
         };
         let host = if own.is_ipv4() { 32 } else { 128 };
         assert!(matches!(leads(&r, far), Some((len, Some(Object::Adjacency(_)))) if len == host), "{far}");
-        // An IPv6 address is the router's once nobody else has it.
+        // The router uses an IPv6 address after duplicate address detection.
         let expected = if own.is_ipv4() { Object::Local } else { Object::Drop };
         assert_eq!(leads(&r, own), Some((host, Some(expected))));
     }
@@ -348,14 +349,15 @@ fn a_vrf_goes_when_nothing_uses_it() {
     assert!(r.add_route(5, prefix("10.7.0.0/16"), Path::Drop).is_err());
     r.poll(0);
     assert!(r.ip4.routes.objects_in_use() < objects, "its special routes are gone");
-    // The same number again is a new table.
+    // The same number again is a new, empty table.
     r.add_table(5).unwrap();
     assert!(there(&r));
     assert_eq!(r.ip4.routes.objects_in_use(), objects);
     assert!(r.ip4.routes.lookup(5, ip("10.7.0.1")).is_none());
 }
 
-/// Whatever the order: a neighbour off its interface's networks has a route while the best route to it is attached there.
+/// In any order of events: a neighbour outside its interface's networks has a host route while the best route to it is
+/// attached there.
 #[test]
 fn neighbours_behind_attached_routes_have_one_in_any_order() {
     let changes: [fn(&mut Router); 4] = [
@@ -369,7 +371,7 @@ fn neighbours_behind_attached_routes_have_one_in_any_order() {
         order.iter().for_each(|i| changes[*i](&mut r));
         let has = |r: &Router| r.routes::<Ipv4Addr>().exact(0, prefix("20.1.1.5/32")).next().is_some();
         assert!(has(&r), "{order:?}");
-        // The way of the /24 takes over, then is another one, then is down; at last the /16 is no better.
+        // The path of the /24 takes over, then changes, then goes down; at last the /16 is no better.
         r.remove_route(0, prefix("20.1.1.0/28")).unwrap();
         assert!(!has(&r), "{order:?}");
         r.set_admin(1, false).unwrap();
@@ -387,7 +389,7 @@ fn neighbours_behind_attached_routes_have_one_in_any_order() {
     }
 }
 
-/// The operator's own address stays with a sub-interface, and one that has none follows its device.
+/// A MAC set by the operator stays with a sub-interface; a sub-interface without one follows its device.
 #[test]
 fn ethernet_addresses_of_sub_interfaces() {
     let mut r = router(1);
@@ -405,7 +407,7 @@ fn ethernet_addresses_of_sub_interfaces() {
     assert_eq!(macs(&r), [Mac([2, 0, 0, 0, 0, 9]); 3]);
 }
 
-/// Everything there is to see, as text.
+/// Returns the whole visible state, as text.
 fn state(r: &Router) -> String {
     let mut text = String::new();
     for i in r.interfaces() {
@@ -474,7 +476,7 @@ fn what_is_refused_changes_nothing() {
         ("cannot be a neighbour's", |r| r.add_neighbor(0, ip("10.0.0.3"), Mac::BROADCAST, true)),
         ("cannot be a neighbour's", |r| r.add_neighbor(0, ip("224.0.0.3"), HOST, true)),
         ("router's own", |r| r.add_neighbor(0, ip("10.0.0.1"), HOST, true)),
-        ("no neighbour", |r| r.remove_neighbor(0, ip("10.0.0.3"))),
+        ("no such neighbour", |r| r.remove_neighbor(0, ip("10.0.0.3"))),
         ("no transmit queue", |r| {
             let mut device = device(9).0;
             device.tx.clear();
@@ -507,7 +509,7 @@ fn what_is_refused_changes_nothing() {
     }
 }
 
-/// While a worker forwards, devices come and go, and their indexes with them: what one is sent is what was meant for it.
+/// While a worker forwards, devices and their indexes come and go. Each device must send only packets meant for it.
 #[test]
 fn indexes_are_used_again_under_traffic() {
     let (mut r, worker) = build();
@@ -554,7 +556,7 @@ fn indexes_are_used_again_under_traffic() {
             r.poll(0);
             std::thread::yield_now();
         }
-        assert!(sink.packets() >= 10, "{n}: nothing comes through");
+        assert!(sink.packets() >= 10, "{n}: no packet was forwarded");
         r.remove_route(0, prefix(&format!("10.{n}.0.0/16"))).unwrap();
         r.remove_interface(index).unwrap();
         for packet in sink.take() {

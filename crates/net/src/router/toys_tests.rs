@@ -1,4 +1,4 @@
-//! What features build of interfaces of their own, of tracks and of modes of ports: a tunnel and a wire, as small as can be.
+//! Features with their own interfaces, tracks and port modes: a minimal tunnel and a minimal wire.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,10 +21,10 @@ const HOST: [Mac; 2] = [Mac([2, 0, 0, 0, 0xa, 2]), Mac([2, 0, 0, 0, 0xb, 2])];
 const FAR: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// The object of the tunnel's track, of one test at a time.
+/// The object of the tunnel's track. One test at a time uses it.
 static OBJECT: AtomicU32 = AtomicU32::new(0);
 
-/// IPv4 in IPv4 (RFC 2003), without more than a header.
+/// IPv4 in IPv4 (RFC 2003): only the outer header.
 struct Encapsulate;
 edges! { enum Outer { Follow = "ip4-follow" } }
 
@@ -36,7 +36,7 @@ impl PacketNode for Encapsulate {
     fn one(&mut self, _: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Outer, NoReason> {
         assert!(p.advance(EthernetHeader::LEN));
         let len = 20 + p.total_len() as u16;
-        // One hop more than it is to have, since it is counted down on its way out.
+        // One more than the TTL on the link, because it is decremented on output.
         let mut outer = PacketBuilder::ipv4(NEAR, FAR).protocol(4).ttl(65).build();
         let (h, _) = Ipv4Header::split_mut(&mut outer).unwrap();
         h.set_total_len(len);
@@ -48,7 +48,7 @@ impl PacketNode for Encapsulate {
     }
 }
 
-/// What comes in by the first link leaves by the second one as it is.
+/// Sends frames from the first link out of the second one, unchanged.
 struct Wire;
 edges! { enum Across { Out = "interface-output" } }
 
@@ -81,7 +81,7 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphEr
     Ok(())
 }
 
-/// A router with 10.0.1.1/24 and 10.0.2.1/24 on its links, and a known host .2 on each.
+/// Creates a router with 10.0.1.1/24 and 10.0.2.1/24 on its links, and a known host .2 on each.
 fn lab() -> Lab {
     let address = |i: u32| Address::new(Ipv4Addr::new(10, 0, i as u8 + 1, 1), 24);
     let mut lab = Lab::with(install, address);
@@ -103,14 +103,14 @@ fn prefix(text: &str) -> IpPrefix {
     text.parse().unwrap()
 }
 
-/// What a packet from the first link becomes, on either link.
+/// Sends a packet in from the first link, and returns the frames on either link.
 fn sent(lab: &mut Lab, to: Ipv4Addr) -> [Vec<Vec<u8>>; 2] {
     let packet = PacketBuilder::ipv4(host(0), to).ethernet(HOST[0], own_mac(0)).ttl(9).udp(1, 2);
     lab.receive(0, 0, packet.payload(&[7; 100]).build());
     [lab.sent(0), lab.sent(1)]
 }
 
-/// Checks that a frame is the tunnel's to the host of a link, and gives the packet within.
+/// Checks that a frame carries the tunnel's packet to the host of a link, and returns the inner packet.
 fn inner(frame: &[u8], link: u32) -> Ipv4Header {
     let (ethernet, rest) = EthernetHeader::split(frame).unwrap();
     assert_eq!((ethernet.dst(), ethernet.src()), (HOST[link as usize], own_mac(link)));
@@ -149,7 +149,7 @@ fn a_tunnel_follows_the_route_to_its_far_end() {
             assert!(out[1 - link as usize].is_empty());
         }
     }
-    // A longer route counts from then on, and a shorter one when it has gone.
+    // A longer route takes over; once it is gone, the shorter one does.
     lab.router.add_route(0, prefix("203.0.113.9/32"), via(0)).unwrap();
     lab.run();
     assert_eq!(sent(&mut lab, to[0]).map(|s| s.len()), [1, 0]);
@@ -166,7 +166,11 @@ fn a_tunnel_follows_the_route_to_its_far_end() {
     lab.router.remove_interface(tunnel).unwrap();
     lab.router.untrack(track);
     lab.run();
-    assert_eq!(sent(&mut lab, to[1]).map(|s| s.len()), [1, 0], "nobody leads there: the host hears of it");
+    assert_eq!(
+        sent(&mut lab, to[1]).map(|s| s.len()),
+        [1, 0],
+        "no route to the far end: the host gets an ICMP error"
+    );
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn a_table_stays_while_a_feature_follows_a_route_of_it() {
     lab.router.add_table(5).unwrap();
     let (objects, to) = (lab.router.routes::<Ipv4Addr>().objects_in_use(), IpAddr::from(FAR));
     let tracks = [0, 1].map(|_| lab.router.track(5, to).unwrap());
-    assert_eq!(tracks[0].object, tracks[1].object, "both follow the same");
+    assert_eq!(tracks[0].object, tracks[1].object, "both track the same route");
     for track in tracks {
         let RouterError(why) = lab.router.remove_table(5).unwrap_err();
         assert!(why.contains("a feature follows its route to 203.0.113.9"), "{why}");
@@ -217,13 +221,13 @@ fn a_port_in_a_mode_gives_all_frames_to_its_node() {
     for frame in [plain.clone(), group, tagged(6), tagged(0), [&plain[..12], &[0x88, 0xcc, 1, 2]].concat()] {
         assert!(passes(&mut lab, &frame), "{frame:x?}");
     }
-    // A sub-interface has the mode that it is given.
+    // A sub-interface has its own mode.
     assert!(!passes(&mut lab, &tagged(5)), "it is routed, and the frame is another station's");
     lab.router.set_port_mode(sub, Some(wire)).unwrap();
     assert!(passes(&mut lab, &tagged(5)));
     lab.router.set_port_mode(0, None).unwrap();
     assert!(!passes(&mut lab, &tagged(6)) && passes(&mut lab, &tagged(5)));
-    // In one vector, too, in whatever order.
+    // Also in one vector, in any order.
     for frame in [&plain, &tagged(5), &plain, &tagged(5), &tagged(6)] {
         lab.put(0, 0, frame.clone());
     }

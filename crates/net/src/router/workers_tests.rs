@@ -1,4 +1,4 @@
-//! Workers come and go, and work moves between them, under traffic of which every packet is counted.
+//! Workers are added and removed, and work moves between them, under traffic in which every packet is counted.
 
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
@@ -21,20 +21,20 @@ use crate::interface::{Attention, Handoff};
 use crate::ip::Address;
 
 const FLOWS: u64 = 48;
-/// Packets on their way at most: a rate that the router keeps up with, however slow the machine is.
+/// Maximum number of packets in flight, so that the router keeps up however slow the machine is.
 const WINDOW: u64 = 400;
 const SOURCE: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const TARGET: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
 
-/// A device that numbers the packets of each flow, and sees them come out again.
+/// A device that numbers the packets of each flow on input, and checks them on output.
 #[derive(Default)]
 struct Counting {
     given: AtomicU64,
     wanted: AtomicU64,
-    /// What came out: flow and number, in order.
+    /// The output: flow and number, in order.
     came: Mutex<Vec<(u64, u64)>>,
-    /// Workers that sent something.
+    /// The workers that sent packets.
     senders: Mutex<std::collections::BTreeSet<String>>,
 }
 
@@ -77,7 +77,7 @@ impl TxQueue for Target {
     fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent> {
         let mut came = self.0.came.lock().unwrap();
         for p in frame.packets() {
-            // What the router says of itself is not counted.
+            // Packets of the router's own are not counted.
             if let Some(said) = p.bytes().get(42..58).filter(|_| p.bytes()[12..14] == [8, 0]) {
                 let word = |at: usize| u64::from_be_bytes(said[at..at + 8].try_into().unwrap());
                 came.push((word(0), word(8)));
@@ -93,7 +93,7 @@ impl TxQueue for Target {
     }
 }
 
-/// A router of so many workers on threads, with a device of one queue where packets come in, and one where they go out.
+/// Creates a router with this many workers on threads, and two devices: one with one receive queue, and one for output.
 fn router(workers: usize) -> (Router, Arc<Counting>) {
     let Parts { router: mut r, workers: all } =
         Router::build(install, &Sizes { buffers: 8192, workers }).unwrap();
@@ -117,8 +117,8 @@ fn router(workers: usize) -> (Router, Arc<Counting>) {
     (r, counting)
 }
 
-/// Lets `n` more packets come in, and does what `meanwhile` does until all have come out; the longest time for which one of
-/// its changes stopped a queue.
+/// Sends `n` more packets in, and runs `meanwhile` until all have come out. Returns the longest time that one of its
+/// changes paused a queue.
 fn pass(r: &mut Router, counting: &Counting, n: u64, mut meanwhile: impl FnMut(&mut Router)) {
     let wanted = counting.wanted.fetch_add(n, Ordering::Relaxed) + n;
     let limit = Instant::now() + Duration::from_secs(30);
@@ -132,7 +132,7 @@ fn pass(r: &mut Router, counting: &Counting, n: u64, mut meanwhile: impl FnMut(&
     r.poll(0);
 }
 
-/// Every packet of every flow, in order.
+/// Checks that every packet of every flow came out, in order.
 fn check(counting: &Counting) {
     let came = counting.came.lock().unwrap();
     let mut next = [0; FLOWS as usize];
@@ -183,14 +183,14 @@ fn a_queue_that_its_worker_keeps_up_with_stays_with_it() {
     stop(r);
 }
 
-/// Another worker that gives nothing does not change how a queue's own is to rest.
+/// Another worker that hands over no packets does not change how a queue's worker rests.
 #[test]
 fn a_queue_by_interrupts_is_never_napped_for() {
     let naps = |r: &Router| (0..2).map(|w| r.graph().stats().worker_totals(w).naps).collect::<Vec<_>>();
     for (mode, napped) in [(RxMode::Adaptive, true), (RxMode::Interrupt, false)] {
         let (mut r, counting) = router(2);
         r.set_receive(0, Receive { mode, ..Default::default() }).unwrap();
-        // 100,000 packets a second: worth a nap.
+        // 100,000 packets a second: low enough to nap.
         let (start, mut sent) = (Instant::now(), 0);
         while sent < 20_000 {
             let due = start.elapsed().as_micros() as u64 / 10;
@@ -206,20 +206,20 @@ fn a_queue_by_interrupts_is_never_napped_for() {
     }
 }
 
-/// Workers that come later are scheduled as those that there were from the start.
+/// Workers added later are scheduled like those from the start.
 #[test]
 fn every_worker_is_scheduled_as_the_operator_says() {
     let (mut r, _counting) = router(1);
     r.schedule_workers(Schedule::new(Policy::Batch, 1));
     r.set_workers(&[None; 2]).unwrap();
     let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", r.runners[1].thread_id())).unwrap();
-    // proc(5): the policy is field 41, the one behind the name is the third.
+    // proc(5): the policy is field 41; the field after the name is the third.
     let policy = stat.rsplit(')').next().unwrap().split_whitespace().nth(41 - 3);
     assert_eq!(policy, Some("3"), "SCHED_BATCH: {stat}");
     stop(r);
 }
 
-/// What is done when the workers are found so busy, whatever made them so.
+/// Checks the reaction to given loads, whatever caused them.
 #[test]
 fn who_has_too_much_to_do_is_relieved() {
     let (mut r, counting) = router(2);
@@ -228,16 +228,16 @@ fn who_has_too_much_to_do_is_relieved() {
     let find = |r: &mut Router, loads: [f64; 2], looks| (0..looks).for_each(|_| r.found(&loads));
     find(&mut r, [0.95, 0.7], 9);
     find(&mut r, [0.95, 0.1], 1);
-    assert!(!spread(&r), "not at the first look, and not where nobody has time");
+    assert!(!spread(&r), "not at the first check, and not without a worker that has capacity");
     find(&mut r, [0.95, 0.1], 1);
     assert_eq!((spread(&r), has(&r)), (true, 512));
     find(&mut r, [0.95, 0.1], 2);
-    assert_eq!(has(&r), 512 - 64, "an eighth at once");
+    assert_eq!(has(&r), 512 - 64, "an eighth moves at once");
     pass(&mut r, &counting, 4000, |r| find(r, [0.95, 0.1], 1));
     check(&counting);
     find(&mut r, [0.95, 0.1], 90);
-    assert!(has(&r) < 8, "its work is something else than flows: {}", has(&r));
-    // What the operator says of shards holds until workers come or go.
+    assert!(has(&r) < 8, "its load is not from flows: {}", has(&r));
+    // Shards assigned by the operator stay until workers are added or removed.
     r.give_shards(&Vec::from_iter(0..1024), 0).unwrap();
     find(&mut r, [0.95, 0.1], 9);
     assert_eq!(has(&r), 1024);
@@ -249,7 +249,7 @@ fn who_has_too_much_to_do_is_relieved() {
     stop(r);
 }
 
-/// Queues follow the work: to one worker when there is little, to others when there is much.
+/// Queues follow the load: to one worker if there is little, to several if there is much.
 #[test]
 fn few_packets_keep_few_workers_awake() {
     let (mut r, counting) = router(3);
@@ -260,23 +260,27 @@ fn few_packets_keep_few_workers_awake() {
     let at =
         |r: &Router| r.tables().placement.slots().iter().map(|s| s.attention().worker).collect::<Vec<_>>();
     let find = |r: &mut Router, loads: [f64; 3], looks| (0..looks).for_each(|_| r.found(&loads));
-    assert_eq!(at(&r).iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "they begin on all");
+    assert_eq!(
+        at(&r).iter().collect::<std::collections::BTreeSet<_>>().len(),
+        3,
+        "at first all workers have queues"
+    );
     find(&mut r, [0.1, 0.1, 0.1], 29);
     assert_ne!(at(&r), [0; 3]);
     find(&mut r, [0.1, 0.1, 0.1], 1);
     assert_eq!(at(&r), [0; 3]);
     pass(&mut r, &counting, 2000, |_| {});
     find(&mut r, [0.95, 0.1, 0.0], 1);
-    assert_eq!(at(&r), [0, 1, 2], "all at once, where others have none");
+    assert_eq!(at(&r), [0, 1, 2], "all move at once if other workers have none");
     let gathered: Vec<Attention> =
         r.tables().placement.slots().iter().map(|s| Attention { worker: 0, ..s.attention() }).collect();
     let halved = balance::halved(&gathered, 0, 2).unwrap();
-    assert_eq!(halved.iter().map(|a| a.worker).collect::<Vec<_>>(), [0, 2, 0], "half of those that may move");
+    assert_eq!(halved.iter().map(|a| a.worker).collect::<Vec<_>>(), [0, 2, 0], "half of the movable ones");
     find(&mut r, [0.95, 0.1, 0.2], 1);
     assert!(!r.tables().placement.slots()[0].attention().spread);
     find(&mut r, [0.95, 0.1, 0.2], 1);
-    assert!(r.tables().placement.slots()[0].attention().spread, "there is no other way for one queue");
-    // What the operator has placed, and what is polled without end, stays.
+    assert!(r.tables().placement.slots()[0].attention().spread, "a single queue can only be spread");
+    // Queues placed by the operator, and polling ones, stay.
     let mut placed = Receive::default();
     placed.queues.entry(0).or_default().worker = Some(1);
     r.set_receive(2, placed).unwrap();
@@ -289,7 +293,7 @@ fn few_packets_keep_few_workers_awake() {
     stop(r);
 }
 
-/// What may be changed while packets pass.
+/// The changes to make while packets pass.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Workers(usize),
@@ -339,7 +343,7 @@ fn make(r: &mut Router, change: Change) {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
-    /// Whatever is changed meanwhile: every packet comes out, in the order of its flow.
+    /// Whatever changes meanwhile: every packet comes out, in the order of its flow.
     #[test]
     fn no_change_loses_or_overtakes_a_packet(changes in prop::collection::vec(any_change(), 10..60)) {
         let (mut r, counting) = router(2);
@@ -354,14 +358,14 @@ proptest! {
     }
 }
 
-/// Packets that wait for their next hop on a worker that goes wait on another one.
+/// Packets that wait for their next hop on a removed worker go on waiting on another one.
 #[test]
 fn what_waits_on_a_worker_that_goes_is_sent_all_the_same() {
     let (mut r, counting) = router(3);
     let mut receive = Receive::default();
     receive.queues.entry(0).or_default().worker = Some(2);
     r.set_receive(0, receive).unwrap();
-    // Whatever the workers were told of the neighbour is done then.
+    // By then, all messages about the neighbour have been handled.
     pass(&mut r, &counting, 40, |_| {});
     r.remove_neighbor(1, [10, 0, 1, 2]).unwrap();
     counting.wanted.store(80, Ordering::Relaxed);
@@ -381,7 +385,7 @@ fn what_waits_on_a_worker_that_goes_is_sent_all_the_same() {
     r.add_neighbor(1, [10, 0, 1, 2], TARGET, true).unwrap();
     pass(&mut r, &counting, 0, |_| {});
     check(&counting);
-    // The counters of a worker that runs are not those of one moment.
+    // Counters of a running worker are not a consistent snapshot.
     let start = Instant::now();
     let closed = |r: &Router| (r.accounts().waiting, r.accounts().unaccounted()) == (0, 0);
     while !closed(&r) {
@@ -392,7 +396,7 @@ fn what_waits_on_a_worker_that_goes_is_sent_all_the_same() {
     stop(r);
 }
 
-/// A device that does not let go of its worker.
+/// A device whose `poll` does not return.
 struct Hanging(Arc<AtomicBool>);
 impl RxQueue for Hanging {
     fn poll(&mut self, _: &mut Frame, _: &mut Cache) -> Result<(), Gone> {
@@ -406,7 +410,7 @@ impl RxQueue for Hanging {
     }
 }
 
-/// Ends it, also when a test fails: a router that is dropped waits for its workers.
+/// Stops it, even if a test fails: dropping a router waits for its workers.
 struct LetGo(Arc<AtomicBool>);
 impl Drop for LetGo {
     fn drop(&mut self) {
@@ -435,7 +439,7 @@ fn a_worker_that_hangs_is_named_and_nothing_is_changed() {
         format!("no changes made: worker {}, in node pg-input, does not finish its turn", before.worker);
     assert_eq!(refused.to_string(), wanted);
     assert_eq!(slot.attention(), before);
-    // Who came for work that cannot be shared out goes again, and who was moved is back.
+    // A worker added for work that cannot be shared out is removed again, and a repinned worker gets its core back.
     assert_eq!(r.set_workers(&[None; 4]).unwrap_err().to_string(), wanted);
     assert_eq!(r.set_workers(&[Some(0), None]).map(|()| r.cores.clone()), Ok(vec![Some(0), None]));
     assert_eq!(r.set_workers(&[None; 1]).unwrap_err().to_string(), wanted);
@@ -444,7 +448,7 @@ fn a_worker_that_hangs_is_named_and_nothing_is_changed() {
     stop(r);
 }
 
-/// A device that notes which thread closes its queue.
+/// A device that records which thread closes its queue.
 struct Closing {
     by: Arc<Mutex<Vec<std::thread::ThreadId>>>,
     active: bool,
@@ -466,12 +470,12 @@ impl Drop for Closing {
     }
 }
 
-/// The kernel may take long to close a queue: a worker that did it would leave all its others alone meanwhile.
+/// The kernel may take long to close a queue. A worker that closed it would neglect its other queues meanwhile.
 #[test]
 fn no_worker_closes_the_queues_of_a_device_that_goes() {
     let (mut r, _) = router(2);
     let by = Arc::new(Mutex::new(Vec::new()));
-    // One that its worker polls again and again, and one that it sleeps on.
+    // One queue that its worker polls all the time, and one that it sleeps on.
     for round in 0..40 {
         let (mut device, ..) = pktgen::open(&pktgen::Config::default());
         device.rx = vec![Box::new(Closing { by: by.clone(), active: round % 2 == 0 })];
@@ -483,7 +487,7 @@ fn no_worker_closes_the_queues_of_a_device_that_goes() {
     stop(r);
 }
 
-/// A device at a NUMA node of its own.
+/// A device at a given NUMA node.
 struct At(u32);
 impl drivers::DeviceControl for At {
     fn set_admin(&mut self, _: bool) -> io::Result<()> {
@@ -509,7 +513,7 @@ impl drivers::DeviceControl for At {
 #[test]
 fn a_worker_far_from_its_device_is_noticed() {
     let Some(node) = infra::cpu::numa_node_of(0) else {
-        skipped("needs a kernel that tells the NUMA node of core 0");
+        skipped("needs a kernel that reports the NUMA node of core 0");
         return;
     };
     let (mut r, _) = router(1);
@@ -517,7 +521,7 @@ fn a_worker_far_from_its_device_is_noticed() {
         let (mut device, ..) = pktgen::open(&pktgen::Config::default());
         device.control = Box::new(At(at));
         let index = r.add_device(name, device).unwrap();
-        assert_eq!(r.far_workers(index), [], "nobody knows where a worker is that has no core");
+        assert_eq!(r.far_workers(index), [], "a worker without a core has no known NUMA node");
         r.pin_worker(0, Some(0)).unwrap();
         let far = if at == node { vec![] } else { vec![(0, 0, node)] };
         assert_eq!(r.far_workers(index), far);
