@@ -95,7 +95,7 @@ fn its_rules_of_validity_hold() {
             "loopbacks: { loop0: { mac: 02:00:00:00:00:01 } }",
             "loopbacks: { loop0: { mac: 03:00:00:00:00:01 } }",
             "1:14",
-            "group's",
+            "group address",
         ),
         (
             "taps: { tap0: { host: { name: abcdefghijklmno } } }",

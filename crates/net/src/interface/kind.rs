@@ -1,7 +1,7 @@
 //! Interface kinds of features, such as tunnels.
 //!
-//! Frames sent out of such an interface have an Ethernet header, like all others, so features on the arc
-//! `interface-output` and captures need no special case. After the arc they go to the feature's node, which removes the
+//! Frames sent out of such an interface have an Ethernet header, like all others. So captures and features on the arc
+//! `interface-output` need no special case. After the arc they go to the feature's node, which removes the
 //! header if it is not needed. Received packets enter at `ethernet-input`, or, without an Ethernet header, at
 //! `ip4-input` and `ip6-input`, with interface and VRF set.
 

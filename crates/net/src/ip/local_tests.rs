@@ -123,7 +123,7 @@ fn a_number_has_one_taker() {
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
         t.ip4.protocols.register(b, 1, "known").unwrap();
         let second = t.ip4.protocols.register(b, 1, "other").unwrap_err().to_string();
-        assert!(second.contains("second") && second.contains("\"other\""), "{second}");
+        assert!(second.contains("already has a node") && second.contains("\"other\""), "{second}");
         let large = t.ip4.protocols.register(b, 256, "known").unwrap_err().to_string();
         assert!(large.contains("too large"), "{large}");
         assert_eq!(

@@ -25,7 +25,7 @@ impl Neighborhood {
         i.admin_up && !i.heir && self.link_up(index) && (i.parent == index || self.usable(i.parent))
     }
 
-    /// True if the interface's device is present and has a carrier. A loopback needs no device.
+    /// True if the interface's device is present and has a carrier. Loopbacks and features' interfaces need no device.
     fn link_up(&self, index: u32) -> bool {
         let Some(i) = self.interfaces.get(index) else { return false };
         match &i.device {
@@ -112,7 +112,7 @@ impl Router {
         self.tables.counters.totals(index, self.blueprint.stats().drops_total(index))
     }
 
-    /// True if the interface's device is present and has a carrier. A loopback needs no device.
+    /// True if the interface's device is present and has a carrier. Loopbacks and features' interfaces need no device.
     pub fn link_up(&self, index: u32) -> bool {
         self.near.link_up(index)
     }

@@ -15,7 +15,7 @@ impl Neighborhood {
         A::own(info).chain(self.lender(info).into_iter().flat_map(A::own)).collect()
     }
 
-    /// True if an address is the anycast address of the routers on a network of this interface.
+    /// True if an address is the subnet-router anycast address of a network of this interface.
     pub(super) fn is_anycast<A: Routed>(&self, info: &InterfaceInfo, address: A) -> bool {
         self.speaks_from::<A>(info).iter().any(|a| a.anycast() == Some(address))
     }

@@ -91,7 +91,7 @@ impl Router {
     /// of their output interface. Returns the identifier of the ping, valid until [`Router::ping_stop`].
     ///
     /// # Errors
-    /// If no route covers the destination, the router does not have the source address (or none at all), a request
+    /// If no route covers the destination, the source address is not the router's, the router has no address, a request
     /// would be too large, or too many pings are active.
     pub fn ping_start(
         &mut self,

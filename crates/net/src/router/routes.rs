@@ -158,7 +158,7 @@ impl Router {
             {
                 let what = self.forwarding_text(kind, index);
                 return Err(RouterError(format!(
-                    "{prefix} cannot lead to {what}: that does not forward {}",
+                    "{prefix} cannot lead to {what}, which does not forward {}",
                     A::NAME
                 )));
             }
@@ -321,7 +321,7 @@ impl Router {
         }
     }
 
-    /// True if paths hold adjacencies until workers that may be about to use them have passed.
+    /// True while paths hold adjacencies that a worker may still be about to use.
     pub fn waits_for_workers(&self) -> bool {
         self.ip4.routes.waits_for_workers() || self.ip6.routes.waits_for_workers()
     }

@@ -187,7 +187,7 @@ fn routes_lead_to_a_node_of_a_feature_beside_others() {
     assert_eq!(router.forwarding_text(kind, 7), "tunnel 7");
     let other = router.add_route(0, "2001:db8::/32".parse::<IpPrefix>().unwrap(), Path::Feature(kind, 0));
     let other = other.unwrap_err().0;
-    assert!(other.contains("cannot lead to tunnel 0: that does not forward IPv6"), "{other}");
+    assert!(other.contains("cannot lead to tunnel 0, which does not forward IPv6"), "{other}");
     for _ in 0..20 {
         crate::testing::turn(&router, &mut workers[0]);
     }

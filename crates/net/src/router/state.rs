@@ -30,7 +30,7 @@ impl States {
 }
 
 fn undeclared<T>() -> String {
-    format!("no feature of this router keeps {}", type_name::<T>())
+    format!("no feature of this router declares the state {}", type_name::<T>())
 }
 
 impl Hooks {
@@ -100,7 +100,10 @@ mod tests {
     fn a_state_that_nobody_keeps_is_not_there() {
         let (mut router, _) = testing::router();
         let why = router.state::<Books>().unwrap_err().0;
-        assert!(why.contains("no feature of this router keeps") && why.contains("Books"), "{why}");
+        assert!(
+            why.contains("no feature of this router declares the state") && why.contains("Books"),
+            "{why}"
+        );
         assert!(router.state_mut::<Books>().is_err());
     }
 

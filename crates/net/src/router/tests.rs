@@ -447,7 +447,7 @@ fn what_is_refused_changes_nothing() {
         ("no table", |r| r.remove_route(9, prefix("10.0.0.0/8")).map(drop)),
         ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/8")).map(drop)),
         ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/24")).map(drop)),
-        ("MTU of 67", |r| r.set_mtu(0, 67)),
+        ("MTU 67 is", |r| r.set_mtu(0, 67)),
         ("more than 1500", |r| r.set_mtu(3, 1501)),
         ("cannot be an interface's address", |r| r.set_mac(0, Some(Mac::BROADCAST))),
         ("cannot be an interface's address", |r| r.set_mac(0, Some(Mac::ZERO))),
