@@ -384,6 +384,8 @@ pub fn run_with(
             [dash] if dash == "-" => script(&mut connection, options, false, input, out, errors),
             // A single word may be a whole line, as in `volley ctl "show version"`.
             [line] => connection.say(line, options.json, out).map(|()| 0),
+            // The shell has taken the quotes of a comment away.
+            [first, ..] if first.starts_with('#') => Ok(0),
             words => {
                 // A bar that the shell passes on begins a filter.
                 let word = |word| if word == "|" { Cow::Borrowed(word) } else { quote(word) };

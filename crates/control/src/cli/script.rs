@@ -1,7 +1,7 @@
 //! Commands from a file.
 
 use crate::files;
-use model::cli::{Answer, Args, CHUNK, Call, CliError, Job, Line, Output, Registry, Step, Values};
+use model::cli::{Answer, Args, CHUNK, Call, CliError, Job, Line, Output, Registry, Step, Values, comment};
 use model::origin::FrontEnd;
 use model::place::{Fault, Place};
 use std::cell::RefCell;
@@ -25,7 +25,8 @@ const BATCHES: usize = 16;
 /// How often it is asked whether there are more commands.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Commands, one a line. A line goes on in the next one after a `\` at its end and while a `{` is open.
+/// Commands, one a line. A line goes on in the next one after a `\` at its end and while a `{` is open. So does a comment
+/// of VPP's, `comment { … }`.
 pub(super) struct Commands<R> {
     input: R,
     line: usize,
@@ -65,6 +66,8 @@ impl<R: BufRead> Commands<R> {
         let (mut command, mut parts) = (String::new(), Vec::new());
         let mut begin = 0;
         let mut open = 0;
+        // Braces that a comment has open, and the line that it begins in.
+        let mut commented = (0, 0);
         let mut unread = None;
         while !self.ended {
             let mut bytes = Vec::new();
@@ -83,10 +86,13 @@ impl<R: BufRead> Commands<R> {
             }
             if read == 0 {
                 self.ended = true;
-                if open > 0 {
-                    return Err(at(begin, 1, "the '{' in this command is never closed".into()));
+                match (open, commented) {
+                    (1.., _) => return Err(at(begin, 1, "the '{' in this command is never closed".into())),
+                    (_, (1.., line)) => {
+                        return Err(at(line, 1, "the '{' in this comment is never closed".into()));
+                    }
+                    _ => break,
                 }
-                break;
             }
             self.line += 1;
             let text = String::from_utf8_lossy(&bytes);
@@ -94,6 +100,15 @@ impl<R: BufRead> Commands<R> {
                 let valid = String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default());
                 let column = valid.chars().count() + 1;
                 unread.get_or_insert(at(self.line, column, "expected text in UTF-8".into()));
+            }
+            let text_of_comment = if commented.0 > 0 { Some(&*text) } else { comment(&text) };
+            if let Some(words) = text_of_comment.filter(|_| command.is_empty()) {
+                let line = if commented.0 > 0 { commented.1 } else { self.line };
+                commented = (commented.0 + depth(words), line);
+                match unread.take() {
+                    Some(unread) => return Err(unread),
+                    None => continue,
+                }
             }
             let found = Line::read(&text);
             open += found
@@ -369,6 +384,14 @@ pub async fn run_job<C>(
 mod tests {
     use super::*;
 
+    impl<R: BufRead> Commands<R> {
+        /// What follows the first command.
+        fn skipping_one(mut self) -> Result<Option<Command>, Unread> {
+            self.next()?;
+            self.next()
+        }
+    }
+
     fn all(text: &str) -> Vec<(usize, String)> {
         let mut commands = Commands::new(text.as_bytes());
         std::iter::from_fn(|| commands.next().unwrap()).map(|c| (c.line, c.text)).collect()
@@ -379,6 +402,15 @@ mod tests {
         let text = "# head\n\na b # tail\npg new { # x\n  size 64\n} end\nlong \\\n line\nlast";
         let expected = [(3, "a b"), (4, "pg new {   size 64 } end"), (7, "long   line"), (9, "last")];
         assert_eq!(all(text), expected.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn comments_may_span_lines() {
+        let text =
+            "comment one {\n it's { nested } x\n} y\na\n// b {\nCOMMENT it's\n  comment { c }\nd // e\n";
+        assert_eq!(all(text), [(4, "a".to_owned()), (8, "d // e".to_owned())]);
+        let Unread { line, error, .. } = Commands::new(&b"a\ncomment {\nb\n"[..]).skipping_one().unwrap_err();
+        assert_eq!((line, error.to_string().contains("comment is never closed")), (2, true), "{error}");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub enum Value {
     Text(String),
     /// A number.
     Number(u64),
+    /// The first and the last number of a range.
+    Range(u32, u32),
     /// An address.
     Ip(IpAddr),
     /// An address, host bits kept, with a prefix length of at most all its bits.
@@ -78,7 +80,7 @@ impl Args {
     }
 
     /// The argument `name`, if it was given: an `IpAddr` for `ip`, an address with its length for `address` and `prefix`, of one family
-    /// for types that name it, a `Mac` for `mac`, a `u16`, `u32` or `u64` for numbers, a `PathBuf` for `path`, and a `String` for everything with a name.
+    /// for types that name it, a `Mac` for `mac`, a `u16`, `u32` or `u64` for numbers, a `(u32, u32)` for a range, a `PathBuf` for `path`, and a `String` for everything with a name.
     pub fn get<T: FromArg>(&self, name: &str) -> Option<T> {
         // A keyword may have the name of the argument that follows it, as in `via <via:ip>`.
         self.taken.iter().filter(|t| t.name == name).find_map(|t| T::from_arg(&t.value, &self.call))
@@ -154,6 +156,15 @@ impl FromArg for u32 {
 impl FromArg for u16 {
     fn from_arg(value: &Value, call: &Call) -> Option<u16> {
         u64::from_arg(value, call)?.try_into().ok()
+    }
+}
+
+impl FromArg for (u32, u32) {
+    fn from_arg(value: &Value, _: &Call) -> Option<(u32, u32)> {
+        match value {
+            Value::Range(first, last) => Some((*first, *last)),
+            _ => None,
+        }
     }
 }
 

@@ -52,10 +52,11 @@ pub(super) fn complete<'g>(
     let mut candidates = Vec::new();
     for leaf in leaves(&states) {
         match leaf {
-            Leaf::Keyword(keyword) if keyword.starts_with(&*begun) => {
-                candidates.push(candidate(keyword, meaning(&states, leaf, &help), false));
+            Leaf::Keyword(keyword) => {
+                // One spelling is enough, as the others lead to the same.
+                let spelling = keyword.completed(&begun).into_iter();
+                candidates.extend(spelling.map(|word| candidate(word, meaning(&states, leaf, &help), false)));
             }
-            Leaf::Keyword(_) => {}
             Leaf::Arg { kind: Kind::Name(name), .. } => {
                 let names = values.values(name).into_iter().filter(|value| value.starts_with(&*begun));
                 candidates.extend(names.map(|value| candidate(&quote(&value), name, false)));

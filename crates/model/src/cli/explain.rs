@@ -1,7 +1,7 @@
 //! Why a line is no command, and what would fit.
 
 use super::error::{CliError, nearest};
-use super::grammar::{Kind, Leaf};
+use super::grammar::{Keyword, Kind, Leaf};
 use super::lex::Token;
 use super::parse::State;
 use super::registry::Values;
@@ -32,7 +32,7 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
     let names: Vec<String> = leaves
         .iter()
         .flat_map(|leaf| match leaf {
-            Leaf::Keyword(keyword) => vec![keyword.clone()],
+            Leaf::Keyword(keyword) => keyword.spellings().map(str::to_owned).collect(),
             Leaf::Arg { kind: Kind::Name(kind), .. } => values.values(kind),
             Leaf::Arg { .. } => Vec::new(),
         })
@@ -49,9 +49,8 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
 
 /// The kind of name that the word was probably meant to be: where one fits, and nothing else but keywords which are not like it.
 fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
-    let keyword =
-        |leaf: &&'l Leaf| if let Leaf::Keyword(keyword) = *leaf { Some(keyword.as_str()) } else { None };
-    if nearest(word, leaves.iter().filter_map(keyword)).is_some() {
+    let keyword = |leaf: &&'l Leaf| if let Leaf::Keyword(keyword) = *leaf { Some(keyword) } else { None };
+    if nearest(word, leaves.iter().filter_map(keyword).flat_map(Keyword::spellings)).is_some() {
         return None;
     }
     let mut others = leaves.iter().filter(|leaf| keyword(leaf).is_none());
@@ -85,7 +84,7 @@ pub(super) fn expected(states: &[State]) -> String {
 
 fn describe(leaf: &Leaf) -> String {
     match leaf {
-        Leaf::Keyword(keyword) => keyword.clone(),
+        Leaf::Keyword(keyword) => keyword.name.clone(),
         Leaf::Arg { name, kind } => format!("<{name}> {}", kind.describe()),
     }
 }

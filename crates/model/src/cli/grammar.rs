@@ -4,7 +4,8 @@
 //! ip route add <prefix:prefix> [table <table:u32>] {via <via:ip> [<interface:interface>] | drop}... [count <n:u32>]
 //! ```
 //!
-//! A bare word is a keyword, `<name:type>` an argument, `[…]` an optional group and `{… | …}` a choice. Optional
+//! A bare word is a keyword, `<name:type>` an argument, `[…]` an optional group and `{… | …}` a choice. `a/b/c` is a
+//! keyword with synonyms: handlers know it as `a`. Keywords may be typed in capitals. Optional
 //! groups that stand side by side may come in any order, each at most once. Every optional group and every
 //! alternative must begin to consume something, so `[[a]]` is refused. `{… | …}...` is a choice that is made once or more
 //! often, and a command has one of these at most: its handler asks for the words of each [round](super::Args::rounds). Types:
@@ -15,6 +16,7 @@
 //! | `text` | the rest of the line | `String` |
 //! | `path` | a file name, relative to where the client is | `PathBuf` |
 //! | `u16`, `u32`, `u64` | a number, decimal or `0x…` | the number |
+//! | `range` | two numbers, the first one not above the second: `20-22` | `(u32, u32)` |
 //! | `ip` | an address: `192.0.2.1`, `2001:db8::1` | `IpAddr` |
 //! | `address`, `address4` | `192.0.2.1/24`, `2001:db8::1/64`, the address of an interface and its network | `(IpAddr, u8)` |
 //! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a prefix of all its bits | `(IpAddr, u8)` |
@@ -35,6 +37,8 @@ pub(super) enum Kind {
     Path,
     /// A number that is not above the limit.
     Number(u64),
+    /// A first and a last number.
+    Range,
     /// An address.
     Ip,
     /// An address with the length of its network's prefix; of a family, if one is named.
@@ -57,6 +61,7 @@ impl Kind {
             "u16" => Kind::Number(u16::MAX.into()),
             "u32" => Kind::Number(u32::MAX.into()),
             "u64" => Kind::Number(u64::MAX),
+            "range" => Kind::Range,
             "ip" => Kind::Ip,
             "address" => Kind::Address(None),
             "address4" => Kind::Address(Some(Family::V4)),
@@ -77,6 +82,7 @@ impl Kind {
             Kind::Text => "text".into(),
             Kind::Path => "a file name".into(),
             Kind::Number(limit) => format!("a number from 0 to {limit}"),
+            Kind::Range => "a range of numbers (such as 20-22)".into(),
             Kind::Ip => "an IP address (such as 192.0.2.1 or 2001:db8::1)".into(),
             Kind::Address(family) => format!(
                 "{} with the length of its network's prefix (such as {})",
@@ -110,11 +116,44 @@ fn such_as(family: Option<Family>, ip4: &str, ip6: &str) -> String {
     }
 }
 
+/// A word of the grammar with its synonyms, in small letters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Keyword {
+    /// Under which handlers know it, however it was spelt.
+    pub(super) name: String,
+    /// What may be typed in its place.
+    synonyms: Vec<String>,
+}
+
+impl Keyword {
+    fn parse(symbol: &str) -> Keyword {
+        let mut spellings = symbol.split('/').map(str::to_owned);
+        Keyword { name: spellings.next().unwrap_or_default(), synonyms: spellings.collect() }
+    }
+
+    /// The word and its synonyms.
+    pub(super) fn spellings(&self) -> impl Iterator<Item = &str> {
+        [&self.name].into_iter().chain(&self.synonyms).map(String::as_str)
+    }
+
+    /// The first spelling that begins with `word`, whatever the case of its letters.
+    pub(super) fn completed(&self, word: &str) -> Option<&str> {
+        self.spellings().find(|spelling| {
+            spelling.get(..word.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(word))
+        })
+    }
+
+    /// True if `word` is one of the spellings, whatever the case of its letters.
+    pub(super) fn is(&self, word: &str) -> bool {
+        self.spellings().any(|spelling| spelling.eq_ignore_ascii_case(word))
+    }
+}
+
 /// One element that takes a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Leaf {
     /// The word itself, or a beginning of it.
-    Keyword(String),
+    Keyword(Keyword),
     /// A value.
     Arg {
         /// Under which the handler asks for it.
@@ -240,7 +279,11 @@ fn group(rest: &mut &[&str], close: &str, objects: &[&str]) -> Result<Vec<Seq>, 
 
 fn leaf(symbol: &str, objects: &[&str]) -> Result<Leaf, String> {
     let Some(inner) = symbol.strip_prefix('<').and_then(|s| s.strip_suffix('>')) else {
-        return Ok(Leaf::Keyword(symbol.into()));
+        let faulty = symbol.split('/').any(str::is_empty);
+        return match faulty {
+            true => Err(format!("'{symbol}' has an empty synonym")),
+            false => Ok(Leaf::Keyword(Keyword::parse(symbol))),
+        };
     };
     let (name, kind) = inner.split_once(':').ok_or_else(|| format!("{symbol} lacks a type"))?;
     let kind = Kind::parse(kind, objects).ok_or_else(|| format!("{symbol} has an unknown type"))?;
@@ -256,7 +299,7 @@ mod tests {
     }
 
     fn keyword(text: &str) -> Item {
-        Item::Leaf(Leaf::Keyword(text.into()))
+        Item::Leaf(Leaf::Keyword(Keyword::parse(text)))
     }
 
     #[test]
@@ -275,8 +318,19 @@ mod tests {
     }
 
     #[test]
+    fn a_keyword_may_have_synonyms() {
+        let Some(Item::Leaf(Leaf::Keyword(word))) = parse("neighbors/arp").unwrap().pop() else { panic!() };
+        assert_eq!(word.name, "neighbors");
+        assert!(word.is("Arp") && word.is("neighbors") && !word.is("neighbor"));
+        assert_eq!(
+            [word.completed("NEI"), word.completed("a"), word.completed("x")],
+            [Some("neighbors"), Some("arp"), None]
+        );
+    }
+
+    #[test]
     fn arguments_have_types() {
-        let seq = parse("x <n:u16> <if:interface> <s:node> <o:note>").unwrap();
+        let seq = parse("x <n:u16> <if:interface> <s:node> <o:note> <r:range>").unwrap();
         let arg = |name: &str, kind| Item::Leaf(Leaf::Arg { name: name.into(), kind });
         let name = |kind: &str| Kind::Name(kind.into());
         assert_eq!(
@@ -285,7 +339,8 @@ mod tests {
                 arg("n", Kind::Number(65535)),
                 arg("if", name("interface")),
                 arg("s", name("node")),
-                arg("o", name("note"))
+                arg("o", name("note")),
+                arg("r", Kind::Range)
             ]
         );
     }
@@ -305,6 +360,7 @@ mod tests {
             ("a [b] ...", "without '}'"),
             ("a {b}... {c}...", "more than one"),
             ("a <b", "without"),
+            ("a b/", "empty synonym"),
             ("a <b>", "lacks a type"),
             ("a <b:u7>", "unknown type"),
         ] {

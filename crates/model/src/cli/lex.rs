@@ -4,6 +4,9 @@ use super::error::CliError;
 use std::borrow::Cow;
 use std::ops::Range;
 
+/// The word with which a line of VPP's scripts is a comment.
+const COMMENT: &str = "comment";
+
 /// A word of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
@@ -28,9 +31,14 @@ pub struct Line<'a> {
 
 impl<'a> Line<'a> {
     /// Cuts `line` at white space. `"…"` and `'…'` hold a word together, within the former `\` takes the next
-    /// character as it is; a `#` that begins a word begins a comment.
+    /// character as it is; a `#` that begins a word begins a comment. A line that begins with `//` or with the word
+    /// `comment` is one.
     pub fn read(line: &'a str) -> Line<'a> {
         let mut found = Line { end: line.len(), ..Line::default() };
+        if is_comment(line) {
+            found.end = line.len() - line.trim_start().len();
+            return found;
+        }
         let mut chars = line.char_indices().peekable();
         while let Some(&(start, first)) = chars.peek() {
             if first.is_whitespace() {
@@ -90,6 +98,19 @@ impl<'a> Line<'a> {
     }
 }
 
+/// True if the whole line is a comment: after `//`, or after VPP's word `comment`.
+fn is_comment(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    first.starts_with("//") || first.eq_ignore_ascii_case(COMMENT)
+}
+
+/// The text behind the word `comment` that begins a line. As a block in braces, it may go on in the lines below.
+pub fn comment(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.get(..COMMENT.len()).filter(|_| is_comment(line) && !line.starts_with("//"))?;
+    line.get(COMMENT.len()..)
+}
+
 /// `word` as it must be written in a line to be read as this one word.
 pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = !word.is_empty()
@@ -125,6 +146,11 @@ mod tests {
         assert_eq!(words("a#b 'c d' \"e \\\"f\" g'h i'j ''"), ["a#b", "c d", "e \"f", "gh ij", ""]);
         assert_eq!(words("# all"), [""; 0]);
         assert_eq!(words("#"), [""; 0]);
+        for line in ["// it's", "  //x", "comment { don't }", "Comment", "comment\tx"] {
+            assert_eq!(words(line), [""; 0], "{line}");
+        }
+        assert_eq!(words("a //b comment"), ["a", "//b", "comment"]);
+        assert_eq!(words("comments x"), ["comments", "x"]);
     }
 
     #[test]

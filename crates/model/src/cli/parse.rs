@@ -158,8 +158,8 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
     let word: &str = &token.text;
     let value = match leaf {
         Leaf::Keyword(keyword) => {
-            let fit = if keyword == word { Fit::Keyword } else { Fit::Abbreviation };
-            let fits = !token.quoted && !word.is_empty() && keyword.starts_with(word);
+            let fit = if keyword.is(word) { Fit::Keyword } else { Fit::Abbreviation };
+            let fits = !token.quoted && !word.is_empty() && keyword.completed(word).is_some();
             return fits.then_some((fit, Value::Keyword));
         }
         Leaf::Arg { kind, .. } => match kind {
@@ -167,6 +167,7 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
             Kind::Text if tokens.len() == 1 => Value::Text(word.to_owned()),
             Kind::Text => Value::Text(line.get(token.span.start..tokens.last()?.span.end)?.to_owned()),
             Kind::Number(limit) => Value::Number(number(word).filter(|n| n <= limit)?),
+            Kind::Range => range(word)?,
             Kind::Ip => Value::Ip(word.parse().ok()?),
             Kind::Address(family) => prefix(word, *family)?,
             Kind::Prefix(family) => match ip(word, *family) {
@@ -207,6 +208,14 @@ fn number(word: &str) -> Option<u64> {
     }
 }
 
+/// Two numbers in order, as `20-22`.
+fn range(word: &str) -> Option<Value> {
+    let (first, last) = word.split_once('-')?;
+    let number = |word| number(word).and_then(|n| u32::try_from(n).ok());
+    let (first, last) = (number(first)?, number(last)?);
+    (first <= last).then_some(Value::Range(first, last))
+}
+
 /// Follows `states` through all of `tokens`, words of `line`.
 ///
 /// # Errors
@@ -236,7 +245,7 @@ pub(super) fn walk<'g>(
                     ended.clear();
                 }
                 let (name, takes_rest) = match leaf {
-                    Leaf::Keyword(keyword) => (keyword, false),
+                    Leaf::Keyword(keyword) => (&keyword.name, false),
                     Leaf::Arg { name, kind } => (name, *kind == Kind::Text),
                 };
                 let taken = Taken { name: name.clone(), value, span: token.span.clone(), round: round(next) };

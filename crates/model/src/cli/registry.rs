@@ -88,8 +88,16 @@ pub struct Registry<C> {
     objects: Vec<&'static str>,
     /// Commands of features that are in each report, behind those that it names.
     supports: Vec<String>,
-    /// Commands that this program could have, and why it has not.
-    left_out: Vec<(Registry<C>, String)>,
+    /// Commands that this program has not, and why.
+    left_out: Vec<LeftOut>,
+}
+
+/// A command that the program has not.
+struct LeftOut {
+    grammar: Seq,
+    why: String,
+    /// Whether a line is meant only if it has the whole grammar, and not a beginning of it.
+    whole: bool,
 }
 
 impl<C: Values + 'static> Default for Registry<C> {
@@ -118,7 +126,24 @@ impl<C: Values + 'static> Registry<C> {
 
     /// Refuses these commands, for this reason. They are not listed.
     pub fn leave_out(&mut self, commands: Registry<C>, why: String) {
-        self.left_out.push((commands, why));
+        let commands = commands.commands.into_iter().filter(|command| !matches!(command.run, Run::Help));
+        self.left_out.extend(commands.map(|command| LeftOut {
+            grammar: command.grammar,
+            why: why.clone(),
+            whole: false,
+        }));
+    }
+
+    /// Refuses lines that begin like this, whatever follows, if no command takes so many of their words. They are not listed.
+    ///
+    /// # Panics
+    /// As [`add`](Self::add).
+    pub fn refuse(&mut self, beginning: &str, why: String) {
+        let syntax = format!("{beginning} [<rest:text>]");
+        let grammar = grammar::parse(&syntax, &self.objects);
+        let grammar =
+            grammar.unwrap_or_else(|fault| panic!("the beginning '{beginning}' is faulty: {fault}"));
+        self.left_out.push(LeftOut { grammar, why, whole: true });
     }
 
     /// Makes the name of a kind of objects a type of arguments: the name of such an object, of which [`Values`] knows all.
@@ -272,9 +297,29 @@ impl<C: Values + 'static> Registry<C> {
         let syntax = |index: usize| self.commands.get(index).map_or("", |command| command.syntax.as_str());
         parse::decide(self.start(), line, found, values, syntax).map_err(|e| {
             let depth = self.depth(line, found, values);
-            let deeper = self.left_out.iter().find(|(r, _)| r.depth(line, found, values) > depth);
-            deeper.map_or(e, |(_, why)| CliError::new(why.clone()))
+            self.refusal(line, found, values, depth).map_or(e, CliError::new)
         })
+    }
+
+    /// Why the command is left out that has more of a line's words than `depth`; `None` if there is no such command, or if
+    /// several reasons fit.
+    fn refusal(&self, line: &str, found: &Line<'_>, values: &dyn Values, depth: usize) -> Option<&str> {
+        let start: Vec<State<'_>> = self
+            .left_out
+            .iter()
+            .enumerate()
+            .map(|(i, left_out)| State::start(i, &left_out.grammar))
+            .collect();
+        let words = (depth + 1..=found.tokens.len()).rev().filter_map(|n| found.tokens.get(..n));
+        let states =
+            words.map(|words| parse::walk(start.clone(), line, words, values)).find_map(Result::ok)?;
+        let left_out = |state: &State<'_>| {
+            let left_out = self.left_out.get(state.command)?;
+            (!left_out.whole || state.may_end()).then_some(left_out.why.as_str())
+        };
+        let mut whys = states.iter().filter_map(left_out);
+        let first = whys.next()?;
+        whys.all(|why| why == first).then_some(first)
     }
 
     /// How many of a line's words a command could begin with.

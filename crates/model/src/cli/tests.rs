@@ -42,6 +42,8 @@ const COMMANDS: &[&str] = &[
     "packet-generator new <what:text>",
     "pcap trace [max <n:u64>] file <file:path>",
     "trace add <node:node> <n:u32>",
+    "show {ip neighbors/neighbor/arp | arp} [<interface:interface>]",
+    "create sub-interfaces <interface:interface> <ids:range>",
 ];
 
 fn registry() -> Rc<Registry<Toy>> {
@@ -76,6 +78,64 @@ fn words_can_be_abbreviated() {
         run("set int st host-eth0 up"),
         Ok("set interface state interface=Text(\"host-eth0\") up".into())
     );
+}
+
+#[test]
+fn the_case_of_keywords_does_not_matter() {
+    assert_eq!(run("SHOW Version"), Ok("show version".into()));
+    assert_eq!(run("Sh INT"), Ok("show interface".into()));
+    // Names are as they are.
+    assert!(run("show interface HOST-eth0").unwrap_err().contains("there is no interface 'HOST-eth0'"));
+    assert_eq!(complete("SH"), ["show"]);
+}
+
+#[test]
+fn synonyms_are_one_keyword() {
+    for line in ["show ip arp", "show ip neighbor", "show ip neighbors", "show ip neighb", "show ip n"] {
+        assert_eq!(run(line), Ok("show ip neighbors".into()), "{line}");
+    }
+    assert_eq!(run("show arp host-eth0"), Ok("show arp interface=Text(\"host-eth0\")".into()));
+    assert_eq!(complete("show ip n"), ["neighbors"]);
+    assert_eq!(complete("show ip a"), ["arp"]);
+}
+
+#[test]
+fn a_range_is_two_numbers_in_order() {
+    let head = "create sub-interfaces interface=Text(\"host-eth0\")";
+    assert_eq!(run("create sub host-eth0 20-22"), Ok(format!("{head} ids=Range(20, 22)")));
+    for range in ["22-20", "20", "20-", "-20", "1-4294967296", "1-2-3"] {
+        let error = run(&format!("create sub host-eth0 {range}")).unwrap_err();
+        assert!(error.contains("a range of numbers (such as 20-22)"), "{error}");
+    }
+}
+
+#[test]
+fn beginnings_of_other_commands_are_refused() {
+    let mut registry = Rc::into_inner(registry()).unwrap();
+    for (beginning, why) in [
+        ("show bridge-domain", "not yet"),
+        ("bridge", "none"),
+        ("show ip fib table <table:u32> mtrie", "other"),
+        ("ping", "a"),
+        ("pint", "b"),
+    ] {
+        registry.refuse(beginning, why.into());
+    }
+    let registry = Rc::new(registry);
+    let refused =
+        |line: &str| registry.run(&mut Toy::default(), line, Call::default()).err().unwrap().to_string();
+    for line in ["show bridge-domain", "sh BRIDGE", "show bridge-domain 7 {x", "show bridge-domain 1 detail"]
+    {
+        assert_eq!(refused(line), "not yet", "{line}");
+    }
+    assert_eq!(refused("br 1"), "none");
+    assert_eq!(refused("show ip fib table 7 mtrie 0"), "other");
+    // A beginning that is not whole, or that several fit, is an unknown command.
+    assert!(refused("show ip fib table x").contains("does not fit"));
+    assert!(refused("pin 1").contains("there is no command 'pin'"));
+    assert!(refused("show b7").contains("does not fit"));
+    // What there is comes first.
+    assert!(registry.run(&mut Toy::default(), "show ip fib table 7", Call::default()).is_ok());
 }
 
 #[test]
@@ -167,7 +227,9 @@ fn a_text_is_the_rest_of_the_line() {
 
 #[test]
 fn empty_lines_do_nothing() {
-    assert_eq!(run("  # nothing"), Ok(String::new()));
+    for line in ["  # nothing", "// it's nothing", "comment { it's nothing }", "COMMENT"] {
+        assert_eq!(run(line), Ok(String::new()), "{line}");
+    }
 }
 
 #[test]
@@ -300,7 +362,7 @@ fn arguments_have_one_type() {
 #[test]
 fn completion_offers_words_names_and_hints() {
     assert_eq!(complete("sh"), ["show"]);
-    assert_eq!(complete("show "), ["interface", "ip", "version"]);
+    assert_eq!(complete("show "), ["interface", "ip", "version", "arp"]);
     assert_eq!(complete("show i"), ["interface", "ip"]);
     assert_eq!(complete("set interface state host"), ["host-eth0", "host-eth1"]);
     assert_eq!(complete("set interface mtu "), ["<mtu>"]);
@@ -347,7 +409,12 @@ fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<
                     sentence(group, pick, out);
                 }
             }
-            Item::Leaf(Leaf::Keyword(word)) => out.push(word_of(word.clone(), word, Value::Keyword)),
+            Item::Leaf(Leaf::Keyword(word)) => {
+                let spellings: Vec<_> = word.spellings().map(str::to_owned).collect();
+                let spelling = spellings[pick(spellings.len())].clone();
+                let spelling = if pick(2) == 0 { spelling } else { spelling.to_uppercase() };
+                out.push(word_of(spelling, &word.name, Value::Keyword));
+            }
             Item::Leaf(Leaf::Arg { name, kind }) => {
                 let number = pick(60_000) as u64;
                 let ip4 = IpAddr::from(Ipv4Addr::from_bits(number as u32 * 65_537));
@@ -363,6 +430,10 @@ fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<
                         (quote_always(text), Value::Text(text.into()))
                     }
                     Kind::Number(_) => (number.to_string(), Value::Number(number)),
+                    Kind::Range => {
+                        let (first, last) = (number as u32, number as u32 + pick(9) as u32);
+                        (format!("{first}-{last}"), Value::Range(first, last))
+                    }
                     Kind::Ip => {
                         let address = address(&None, pick);
                         (address.to_string(), Value::Ip(address))
