@@ -1,6 +1,7 @@
 //! Time: the processor's counter, and what it means in nanoseconds.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::ops::RangeInclusive;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The processor's time-stamp counter. It counts at a constant rate, [`Clock::tsc_hz`], whatever the core's
 /// frequency; where there is none, nanoseconds.
@@ -19,6 +20,20 @@ fn monotonic_ns() -> u64 {
     // SAFETY: t is a valid place for the result. The clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Seconds by which the machine's time zone is ahead of UTC at this time; 0 if that cannot be known.
+pub fn utc_offset(time: SystemTime) -> i32 {
+    let Some(seconds) =
+        time.duration_since(UNIX_EPOCH).ok().and_then(|t| libc::time_t::try_from(t.as_secs()).ok())
+    else {
+        return 0;
+    };
+    // SAFETY: a tm of zeros is one: numbers, and a null pointer to the name of the zone.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both are valid for the call. It reads the environment, which no thread changes.
+    let found = unsafe { libc::localtime_r(&seconds, &mut local) };
+    if found.is_null() { 0 } else { i32::try_from(local.tm_gmtoff).unwrap_or(0) }
 }
 
 /// The counter and the clock, read as one: the best of some tries, because the thread may be interrupted between
@@ -151,6 +166,14 @@ mod tests {
         assert_eq!(clock.at_ns(0), 7);
         assert_eq!(clock.ticks_to_ns(u64::MAX), u64::MAX >> 2);
         assert_eq!(clock.at_ns(u64::MAX), ((1u64 << 63) - 1) / 4 + 7);
+    }
+
+    #[test]
+    fn a_time_zone_is_less_than_a_day_ahead() {
+        for time in [SystemTime::now(), UNIX_EPOCH, UNIX_EPOCH - Duration::from_secs(1)] {
+            let offset = utc_offset(time);
+            assert!(offset.abs() < 24 * 3600, "{offset} s");
+        }
     }
 
     #[test]

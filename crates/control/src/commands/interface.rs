@@ -26,19 +26,29 @@ pub fn register(r: &mut Registry<Context>) {
 
 /// Those that make and remove interfaces.
 fn made(r: &mut Registry<Context>) {
-    r.add(
-        "create loopback interface [mac <mac:mac>] [instance <instance:u16>] [index <index:u32>]",
-        "Make a loopback interface.",
-        create_loopback,
-    );
-    r.add("delete loopback interface intfc <interface:interface>", "Remove a loopback interface.", |c, a| {
-        delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Loopback(_)))
-    });
+    for words in ["create loopback interface", "loopback create-interface"] {
+        r.add(
+            &format!("{words} [mac <mac:mac>] [instance <instance:u16>] [index <index:u32>]"),
+            "Make a loopback interface.",
+            create_loopback,
+        );
+    }
+    for words in ["delete loopback interface", "loopback delete-interface"] {
+        r.add(&format!("{words} intfc <interface:interface>"), "Remove a loopback interface.", |c, a| {
+            let name: String = a.need("interface")?;
+            delete(c, a, "interface", &name, |spec| matches!(spec, Spec::Loopback(_)))
+        });
+    }
     r.add(
         "create sub-interfaces <interface:interface> <id:u32> [{dot1q <vlan:u16> | dot1ad <service:u16>}] \
          [inner-dot1q <inner:u16>] [exact-match] [index <index:u32>]",
         "Make an interface for packets with these VLAN tags; without tags given, its number is the VLAN.",
         create_sub,
+    );
+    r.add(
+        "create sub-interfaces <interface:interface> <ids:range>",
+        "Make an interface for each VLAN of a range, such as 20-22: all of them, or none.",
+        create_range,
     );
     r.add("delete sub-interface <interface:interface>", "Remove a sub-interface.", |c, a| {
         delete(c, a, "interface", &a.need::<String>("interface")?, |spec| matches!(spec, Spec::Sub { .. }))
@@ -69,7 +79,7 @@ fn set(r: &mut Registry<Context>) {
         },
     );
     r.add(
-        "set interface description <interface:interface> <description:word>",
+        "set interface description/tag <interface:interface> <description:word>",
         "Say what an interface is for, in a line for people; several words in double quotes.",
         |c, a| {
             let text: String = a.need("description")?;
@@ -77,7 +87,7 @@ fn set(r: &mut Registry<Context>) {
         },
     );
     r.add(
-        "set interface description del <interface:interface>",
+        "set interface description/tag del <interface:interface>",
         "Forget what was said of an interface.",
         |c, a| change(c, a, "interface", |i| i.description = None),
     );
@@ -224,6 +234,30 @@ fn create_sub(c: &mut Context, a: &Args) -> Done {
         return Err(a.fault("id", format!("there is an interface {name} already")));
     }
     create(c, a, about, Interface::sub_key(&name), Interface::new(Spec::Sub { parent, id, tags }))
+}
+
+/// Makes the sub-interfaces of a range of VLANs in one transaction.
+fn create_range(c: &mut Context, a: &Args) -> Done {
+    let (parent, (first, last)) = (a.need::<String>("interface")?, a.need::<(u32, u32)>("ids")?);
+    let vlan = |id: u32| u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan));
+    let (Some(first), Some(last)) = (vlan(first), vlan(last)) else {
+        return Err(a.fault("ids", format!("a range is one of VLANs: {} to {}", VLANS.start(), VLANS.end())));
+    };
+    let (mut changes, mut names) = (Vec::new(), String::new());
+    for vlan in first..=last {
+        let name = format!("{parent}.{vlan}");
+        let key = Interface::sub_key(&name);
+        if c.store.get(&key).is_some() {
+            return Err(a.fault("ids", format!("there is an interface {name} already; none was made")));
+        }
+        let tags = Tags { outer_service: false, outer: vlan, inner: None };
+        let spec = Spec::Sub { parent: parent.clone(), id: vlan.into(), tags };
+        changes.push(Change::set(key, Interface::new(spec)));
+        names.extend([&name, "\n"]);
+    }
+    let device = c.system.router.interface_named(&parent).is_none_or(|i| i.kind == Kind::Device);
+    c.transact(changes).map_err(|e| a.about(if device { "ids" } else { "interface" }, e))?;
+    Ok(Output::text(names))
 }
 
 /// Changes what is set on an interface; a refusal is about the argument `about`.

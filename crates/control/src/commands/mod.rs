@@ -15,6 +15,7 @@ mod neighbor;
 mod ping;
 pub mod rates;
 mod route;
+mod scripts;
 pub(crate) mod show;
 mod trace;
 pub mod trouble;
@@ -368,6 +369,7 @@ pub(crate) fn own() -> Registry<Context> {
     logging::register(&mut r);
     workers::register(&mut r);
     buffers::register(&mut r);
+    scripts::register(&mut r);
     r
 }
 

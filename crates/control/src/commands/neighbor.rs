@@ -12,7 +12,7 @@ use crate::intent::{Change, Neighbor, OfFamily};
 pub fn register(r: &mut Registry<Context>) {
     for words in ["set ip neighbor", "set ip arp", "ip neighbor"] {
         r.add(
-            &format!("{words} <interface:interface> <ip:ip> <mac:mac> [static]"),
+            &format!("{words} [static] <interface:interface> <ip:ip> <mac:mac> [static]"),
             "Name a neighbour's Ethernet address. It stays until it is deleted, with \"static\" or without.",
             set,
         );

@@ -18,9 +18,9 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "ping <destination:ip> [<interface:interface>] [source <source:ip>] [table-id <table:u16>] [size <size:u32>] [repeat <n:u32>] \
+        "ping <destination:ip> [<interface:interface>] [source {<source:ip> | <interface:interface>}] [table-id <table:u16>] [size <size:u32>] [repeat <n:u32>] \
          [interval <seconds:word>]",
-        "Send echo requests, and show the replies. A link-local address needs the interface whose link it is on. The interval is in seconds, as 0.2.",
+        "Send echo requests, and show the replies. A link-local address needs the interface whose link it is on, with \"source\" or without. The interval is in seconds, as 0.2.",
         start,
     );
 }

@@ -16,9 +16,10 @@ use crate::intent::{Branch, Change, Edit, Family, Key, Note, Route, Table, Value
 /// Routes that are changed between two looks at the clock.
 const BATCH: u32 = 64;
 
-/// A prefix, and in any order what may follow it; VPP has the count before it.
-const ROUTE: &str = "[count <of:u32>] <prefix:prefix> [table <table:u16>] \
-     [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>] | via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | \
+/// A prefix, and in any order what may follow it; VPP has the count and the table before it, too.
+const ROUTE: &str = "[count <of:u32>] [table <table:u16>] <prefix:prefix> [table <table:u16>] \
+     [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>] [preference <preference:u16>] \
+     [next-hop-table <next-hop-table:u16>] [resolve-via-host] [resolve-via-attached] | via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | \
      via {ip4-lookup-in-table | ip6-lookup-in-table} <other:u16>}...] [count <n:u32>]";
 
 /// Declares the commands.
@@ -120,6 +121,27 @@ pub(super) fn branches(a: &Args) -> Result<(Vec<Branch>, Vec<Args>), CliError> {
     Ok((branches, rounds))
 }
 
+/// Refuses VPP's options of a path, unless they ask for what holds without them.
+fn has_defaults(c: &Context, words: &Args, table: u16) -> Result<(), CliError> {
+    if words.get::<u16>("preference").is_some_and(|preference| preference != 0) {
+        let why = "a preference is not supported yet: all paths of a route share its flows";
+        return Err(words.fault("preference", why));
+    }
+    let by = words.get::<String>("interface");
+    // The next hop is in the table of the interface that the path names, or else in that of the route.
+    let own = by.as_deref().and_then(|name| c.system.router.interface_named(name)).map_or(table, |i| i.fib);
+    if words.get::<u16>("next-hop-table").is_some_and(|other| other != own) {
+        let why = format!("another table for the next hop is not supported yet: it is in table {own}");
+        return Err(words.fault("next-hop-table", why));
+    }
+    // A next hop of which the interface is known is looked up in no table.
+    let ways = ["resolve-via-host", "resolve-via-attached"];
+    match ways.into_iter().find(|way| words.has(way) && by.is_none()) {
+        Some(way) => Err(words.fault(way, format!("'{way}' is not supported yet: name the interface"))),
+        None => Ok(()),
+    }
+}
+
 /// The error about the word that this refusal of a route is about.
 fn about(
     e: CliError,
@@ -172,6 +194,10 @@ pub(super) fn exact(a: &Args, name: &str) -> Result<IpPrefix, CliError> {
 fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     let prefix = exact(a, "prefix")?;
     let (branches, rounds) = branches(a)?;
+    if a.times("table") > 1 {
+        return Err(a.fault("table", "the table is given twice"));
+    }
+    rounds.iter().try_for_each(|words| has_defaults(c, words, table(a, "table")))?;
     if deed != Deed::Remove && branches.is_empty() {
         return Err(a.fault("prefix", "the route says nowhere to go: via NEXT-HOP, drop, unreachable …"));
     }

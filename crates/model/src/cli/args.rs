@@ -61,6 +61,11 @@ impl Args {
         self.find(name).is_some()
     }
 
+    /// How often the argument `name` was given: more than once only if its syntax has it in more than one place.
+    pub fn times(&self, name: &str) -> usize {
+        self.taken.iter().filter(|taken| taken.name == name && taken.value != Value::Keyword).count()
+    }
+
     /// Who said the command, by which front end, and how.
     pub fn origin(&self) -> Origin {
         Origin::new(self.call.front_end, self.call.peer.clone(), &self.line)

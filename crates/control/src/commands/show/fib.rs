@@ -29,17 +29,19 @@ pub fn register(r: &mut Registry<Context>) {
 /// Declares the commands that each family has of its own.
 fn family<A: OfFamily>(r: &mut Registry<Context>) {
     let (noun, prefix) = (A::FAMILY.noun(), A::FAMILY.prefix());
-    r.add(&format!("show {noun} fib [table <table:u16>] [<prefix:{prefix}>]"), "Show routes.", show::<A>);
+    // The index of a table is its number.
+    let fib = format!("show {noun} fib [table/index <table:u16>]");
     r.add(
-        &format!("show {noun} fib [table <table:u16>] <prefix:{prefix}> longer-prefixes"),
-        "Show the routes for a prefix and for all within it.",
+        &format!("{fib} [<prefix:{prefix}>]"),
+        "Show routes: all, that of a prefix, or the one that packets to an address take.",
         show::<A>,
     );
     r.add(
-        &format!("show {noun} fib [table <table:u16>] summary"),
-        "Count routes by the length of their prefix.",
-        summary::<A>,
+        &format!("{fib} <prefix:{prefix}> longer-prefixes"),
+        "Show the routes for a prefix and for all within it.",
+        show::<A>,
     );
+    r.add(&format!("{fib} summary"), "Count routes by the length of their prefix.", summary::<A>);
     r.add(
         &format!("show {noun} table [<table:u16>]"),
         "Show the VRFs, and with a number who uses one.",
@@ -234,6 +236,23 @@ impl<A: OfFamily> Reader<'_, A> {
 }
 
 impl Route {
+    /// What holds for addresses without a route: no source names it.
+    fn without(family: Family) -> Route {
+        let path = format!("dpo-drop {}", family.word());
+        let (source, reason) = ("default", None);
+        let of = RouteSource {
+            source,
+            distance: u8::MAX,
+            path,
+            resolved: true,
+            through: Vec::new(),
+            reason,
+            ways: Vec::new(),
+        };
+        let prefix = if family == Family::V4 { "0.0.0.0/0" } else { "::/0" };
+        Route { prefix: prefix.into(), link: None, installed: true, sources: vec![of] }
+    }
+
     fn text(&self, out: &mut String) {
         let link = self.link.as_ref().map_or_else(String::new, |link| format!(" on {link}"));
         let _ = writeln!(out, "{}{link}", self.prefix);
@@ -332,6 +351,13 @@ fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
                     Fib::<A> { table, within, gathered, prefixes, begun: false },
                     a.json(),
                 ));
+            }
+            if found.is_none() {
+                // As of any router: what no route has is dropped.
+                let route = Route::without(A::FAMILY);
+                let mut text = heading::<A>(table);
+                route.text(&mut text);
+                return Ok(Output::show([route], text));
             }
             found
         }

@@ -21,10 +21,14 @@ pub fn register(r: &mut Registry<Context>) {
         "Show what goes through interfaces a second, of the last 4 to 5 seconds, or since they were made.",
         all_rates,
     );
-    r.add("show interface description [<interface:interface>]", "Show what interfaces are for.", |c, a| {
-        let table = Table::new(&["Name", "Idx", "State", "Description"]);
-        Ok(Output::rows(Descriptions { chosen: Chosen::new(c, a)?, table }, a.json()))
-    });
+    r.add(
+        "show interface description/tag [<interface:interface>]",
+        "Show what interfaces are for.",
+        |c, a| {
+            let table = Table::new(&["Name", "Idx", "State", "Description"]);
+            Ok(Output::rows(Descriptions { chosen: Chosen::new(c, a)?, table }, a.json()))
+        },
+    );
     r.add(
         "show interface features <interface:interface>",
         "Show the feature arcs of an interface.",
@@ -40,17 +44,20 @@ pub fn register(r: &mut Registry<Context>) {
         "Show devices and links; \"brief\" without what a device has to say of itself.",
         hardware,
     );
-    r.add("show features", "Show the features that are on, by interface and arc.", |_, a| {
+    r.add("show features [verbose]", "Show the features that are on, by interface and arc.", |_, a| {
         Ok(Output::rows(
             AllFeatures { next: 0, table: Table::new(&["Interface", "Arc", "Features"]) },
             a.json(),
         ))
     });
-    r.add("clear interfaces", "Start the counters of all interfaces anew.", |c, _| {
-        let all: Vec<u32> = c.system.router.interfaces().map(|i| i.index).collect();
-        all.into_iter().for_each(|i| c.system.router.clear_interface(i));
-        super::none()
-    });
+    // Volley counts packets of interfaces and of their devices in one place.
+    for noun in ["interfaces", "hardware-interfaces"] {
+        r.add(&format!("clear {noun}"), "Start the counters of all interfaces anew.", |c, _| {
+            let all: Vec<u32> = c.system.router.interfaces().map(|i| i.index).collect();
+            all.into_iter().for_each(|i| c.system.router.clear_interface(i));
+            super::none()
+        });
+    }
 }
 
 #[derive(Serialize)]

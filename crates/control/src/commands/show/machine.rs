@@ -50,7 +50,9 @@ const TECH_SUPPORT: &[&str] = &[
 pub fn register(r: &mut Registry<Context>) {
     r.add("show cpu", "Show the processor.", |c, _| Ok(cpu(c)));
     r.add("show machine", "Show the machine: kernel, memory, huge pages.", |_, _| Ok(machine()));
-    r.add("show startup-conf", "Show the start configuration, as it was read.", |c, _| Ok(startup(c)));
+    r.add("show startup-conf/startup-config", "Show the start configuration, as it was read.", |c, _| {
+        Ok(startup(c))
+    });
     r.report(
         "show tech-support",
         "Show all that helps to find out from afar what is wrong, section by section.",
@@ -59,7 +61,7 @@ pub fn register(r: &mut Registry<Context>) {
 }
 
 /// The beginning of a file of the kernel, or nothing.
-fn read(path: &str) -> String {
+pub(super) fn read(path: &str) -> String {
     let mut text = Vec::new();
     // What the kernel does not say is left out.
     let _ = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
@@ -67,7 +69,7 @@ fn read(path: &str) -> String {
 }
 
 /// The value of the first line that begins with a name and a colon.
-fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+pub(super) fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.lines().find_map(|line| {
         let (found, value) = line.split_once(':')?;
         (found.trim() == name).then(|| value.trim())

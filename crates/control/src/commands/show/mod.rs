@@ -1,10 +1,13 @@
 //! What the operator sees. Each command makes a value, which `--json` prints as it is, and its text in VPP's columns.
 
 mod accounting;
+mod clock;
 mod fib;
 mod interface;
+mod ip4;
 mod ip6;
 mod machine;
+mod memory;
 mod neighbor;
 mod runtime;
 
@@ -26,10 +29,13 @@ pub fn register(r: &mut Registry<Context>) {
     fib::register(r);
     neighbor::register::<Ipv4Addr>(r);
     neighbor::register::<Ipv6Addr>(r);
+    ip4::register(r);
     ip6::register(r);
     runtime::register(r);
     accounting::register(r);
     machine::register(r);
+    memory::register(r);
+    clock::register(r);
     r.add("show version [verbose]", "Show which build this is.", |_, _| Ok(version()));
     r.add("show buffers", "Show the buffer pool.", |c, _| Ok(buffers(c)));
     r.add("show threads", "Show the threads.", |c, _| Ok(threads(c)));
@@ -155,12 +161,16 @@ struct BufferMemory {
 
 impl BufferMemory {
     fn of(part: Part, for_devices: bool) -> BufferMemory {
-        let pages = match part.page {
-            PageSize::Huge2M => "2 MiB",
-            PageSize::Transparent => "2 MiB, transparent",
-            PageSize::Small => "4 KiB",
-        };
-        BufferMemory { total: part.total, available: part.free, pages, for_devices }
+        BufferMemory { total: part.total, available: part.free, pages: pages(part.page), for_devices }
+    }
+}
+
+/// The pages of memory in words.
+fn pages(of: PageSize) -> &'static str {
+    match of {
+        PageSize::Huge2M => "2 MiB",
+        PageSize::Transparent => "2 MiB, transparent",
+        PageSize::Small => "4 KiB",
     }
 }
 

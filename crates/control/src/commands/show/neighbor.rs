@@ -4,14 +4,18 @@ use net::neighbor::{Key, NeighborView};
 
 use super::super::{Context, Output};
 use crate::cli::{Args, PAGE, Registry, Rows, Table};
-use crate::intent::OfFamily;
+use crate::intent::{Family, OfFamily};
 
 /// Declares the commands of a family.
 pub fn register<A: OfFamily>(r: &mut Registry<Context>) {
-    // The singular is a command too, not the beginning of two.
-    for noun in ["neighbors", "neighbor"] {
+    // The singular is a name of its own, not a beginning of "neighbor-config". VPP had other names for many years.
+    let names: &[&str] = match A::FAMILY {
+        Family::V4 => &["ip neighbors/neighbor/neigh/arp", "arp"],
+        Family::V6 => &["ip6 neighbors/neighbor/neigh"],
+    };
+    for name in names {
         r.add(
-            &format!("show {} {noun} [<interface:interface>] [max <n:u32>]", A::FAMILY.noun()),
+            &format!("show {name} [<interface:interface>] [max <n:u32>]"),
             "Show neighbours, or the first n.",
             |c, a| Ok(neighbors::<A>(c, a)),
         );

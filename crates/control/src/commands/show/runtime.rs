@@ -11,18 +11,25 @@ use crate::cli::{Args, CliError, Registry, Table};
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "show runtime [max]",
-        "Show what each node did, by thread; \"max\" shows its slowest call, of those that were timed.",
+        "show runtime [{max | verbose | summary | time}]",
+        "Show what each node did, by thread; \"max\" shows its slowest call, of those that were timed, \"verbose\" nodes that did nothing, \
+         too, \"summary\" only the sums, \"time\" seconds for clocks.",
         runtime,
     );
     for words in ["show errors", "show node counters"] {
         r.add(
-            &format!("{words} [all]"),
+            &format!("{words} [all/verbose]"),
             "Show drops and events by node and reason; \"all\" lists those that did not happen, too.",
             errors,
         );
     }
-    r.add("show node [<node:node>]", "Show the nodes, or one with its edges and drop reasons.", node);
+    for words in ["show node", "show vlib graph"] {
+        r.add(
+            &format!("{words} [<node:node>]"),
+            "Show the nodes, or one with its edges and drop reasons.",
+            node,
+        );
+    }
     r.add("clear runtime", "Start the run-time statistics anew.", |c, _| {
         c.system.router.graph().stats().clear_runtime();
         super::none()
@@ -53,13 +60,53 @@ struct Node {
     slowest_packets: u64,
 }
 
+/// What a thread did, by the word of the command that asks for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum View {
+    Plain,
+    Max,
+    Verbose,
+    Summary,
+    Time,
+}
+
+impl View {
+    fn of(a: &Args) -> View {
+        let words = [
+            ("max", View::Max),
+            ("verbose", View::Verbose),
+            ("summary", View::Summary),
+            ("time", View::Time),
+        ];
+        words.into_iter().find(|(word, _)| a.has(word)).map_or(View::Plain, |(_, view)| view)
+    }
+
+    /// The table of a thread's nodes.
+    fn text(self, nodes: &[Node], tsc_hz: f64) -> String {
+        if self == View::Summary {
+            let (calls, packets) = nodes.iter().fold((0, 0), |(c, p), n| (c + n.calls, p + n.packets));
+            return format!("{} nodes were active, {calls} calls, {packets} vectors\n", nodes.len());
+        }
+        let columns: Vec<&str> = match self {
+            View::Max => COLUMNS[1].into(),
+            View::Time => COLUMNS[0].iter().map(|c| if *c == "Clocks" { "Time" } else { c }).collect(),
+            _ => COLUMNS[0].into(),
+        };
+        let mut t = Table::new(&columns);
+        let clock = if self == View::Time { 1.0 / tsc_hz } else { 1.0 };
+        nodes.iter().for_each(|n| t.row(n.row(self == View::Max, clock)));
+        t.to_string()
+    }
+}
+
 impl Node {
-    /// The cells of a row, in the order of VPP's table. No node of a worker ever suspends: the column is for those who
+    /// The cells of a row, in the order of VPP's table, with so much for a clock. No node of a worker ever suspends: the column is for those who
     /// read by position.
-    fn row(&self, max: bool) -> Vec<String> {
+    fn row(&self, max: bool, clock: f64) -> Vec<String> {
         let mut row =
             vec![self.name.into(), self.state.into(), self.calls.to_string(), self.packets.to_string()];
-        let average = [format!("{:.2e}", self.clocks_per_packet), format!("{:.2}", self.packets_per_call)];
+        let average =
+            [format!("{:.2e}", self.clocks_per_packet * clock), format!("{:.2}", self.packets_per_call)];
         if max {
             let each = self.slowest_clocks as f64 / self.slowest_packets.max(1) as f64;
             let worst =
@@ -91,7 +138,7 @@ const COLUMNS: [&[&str]; 2] = [
 
 fn runtime(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let graph = c.system.router.graph();
-    let max = a.has("max");
+    let view = View::of(a);
     let mut text = String::new();
     let mut threads = Vec::new();
     for w in 0..c.system.router.workers() {
@@ -100,7 +147,7 @@ fn runtime(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         let nodes: Vec<Node> = did
             .into_iter()
             .zip(inputs)
-            .filter(|(n, _)| n.calls > 0)
+            .filter(|(n, _)| n.calls > 0 || view == View::Verbose)
             .map(|(n, input)| Node {
                 name: n.name,
                 state: if input { "polling" } else { "active" },
@@ -113,9 +160,8 @@ fn runtime(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             })
             .collect();
         let thread = Thread { thread: format!("volley_wk_{w}"), nodes };
-        let mut t = Table::new(COLUMNS[usize::from(max)]);
-        thread.nodes.iter().for_each(|n| t.row(n.row(max)));
-        let _ = write!(text, "Thread {} {}\n{t}---------------\n", w + 1, thread.thread);
+        let shown = view.text(&thread.nodes, c.clock.tsc_hz());
+        let _ = write!(text, "Thread {} {}\n{shown}---------------\n", w + 1, thread.thread);
         threads.push(thread);
     }
     Ok(Output::show(&threads, text))

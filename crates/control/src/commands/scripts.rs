@@ -1,0 +1,54 @@
+//! What VPP's scripts have between their commands.
+
+use std::time::{Duration, Instant};
+
+use super::{Context, Output, interval};
+use crate::cli::{Args, CliError, Job, Registry, Step};
+
+/// Declares the commands.
+pub fn register(r: &mut Registry<Context>) {
+    r.add("wait <seconds:word>", "Wait for so many seconds, such as 0.5.", wait);
+    r.add(
+        "set terminal <settings:text>",
+        "Do nothing: VPP's scripts set their terminal. The client here has its own line editor and history, and no pager.",
+        |_, _| Ok(Output::none()),
+    );
+}
+
+/// The end of a time that a script waits for.
+struct Wait {
+    until: Instant,
+}
+
+fn wait(_: &mut Context, a: &Args) -> Result<Output, CliError> {
+    Ok(Output::job(Wait { until: Instant::now() + interval(a, "seconds", 0.0)? }))
+}
+
+impl Job<Context> for Wait {
+    fn step(&mut self, _: &mut Context, _: &mut String) -> Step {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Step::Done,
+            left => Step::After(left),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::testing::Cli;
+
+    #[test]
+    fn a_script_waits_and_sets_its_terminal() {
+        let (mut cli, begun) = (Cli::new(), Instant::now());
+        assert_eq!(cli.ok("wait 0.02"), "");
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+        for (line, place) in [("wait 3601", "3601"), ("wait -1", "-1"), ("wait long", "long")] {
+            assert!(cli.refused(line, place).contains("an interval is 0 to 3600 seconds"));
+        }
+        assert!(cli.run("wait").is_err() && cli.run("set terminal").is_err());
+        assert_eq!(cli.ok("set terminal pager off"), "");
+        assert_eq!(cli.ok("set terminal history limit 100"), "");
+    }
+}

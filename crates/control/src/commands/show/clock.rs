@@ -1,0 +1,62 @@
+//! The time, and how long the router has run.
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use super::super::{Context, Output};
+use crate::cli::Registry;
+
+/// Declares the command.
+pub fn register(r: &mut Registry<Context>) {
+    r.add("show clock", "Show the time, and how long the router has run.", |c, _| Ok(clock(c)));
+}
+
+#[derive(Serialize)]
+struct Clock {
+    /// In the time zone of the machine, with its distance from UTC.
+    local: String,
+    utc: String,
+    uptime_seconds: f64,
+}
+
+fn clock(c: &Context) -> Output {
+    let now = SystemTime::now();
+    let v = Clock {
+        local: local(now),
+        utc: humantime::format_rfc3339_seconds(now).to_string(),
+        uptime_seconds: c.started.elapsed().as_secs_f64(),
+    };
+    let text =
+        format!("Local time {}\nUTC        {}\nUp         {:.3} s\n", v.local, v.utc, v.uptime_seconds);
+    Output::show(&v, text)
+}
+
+/// A time as `2026-11-26T23:28:11+01:00`.
+fn local(time: SystemTime) -> String {
+    let offset = infra::clock::utc_offset(time);
+    let distance = std::time::Duration::from_secs(offset.unsigned_abs().into());
+    let shifted = if offset < 0 { time.checked_sub(distance) } else { time.checked_add(distance) };
+    let text = humantime::format_rfc3339_seconds(shifted.unwrap_or(time)).to_string();
+    let sign = if offset < 0 { '-' } else { '+' };
+    let minutes = offset.unsigned_abs() / 60;
+    format!("{}{sign}{:02}:{:02}", text.trim_end_matches('Z'), minutes / 60, minutes % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Cli;
+
+    #[test]
+    fn the_time_is_shown_here_and_at_greenwich() {
+        let mut cli = Cli::new();
+        let text = cli.ok("show clock");
+        let line = |n: usize| text.lines().nth(n).unwrap();
+        assert!(line(0).starts_with("Local time 20") && line(1).starts_with("UTC        20"), "{text}");
+        assert!(line(1).ends_with('Z') && line(2).ends_with(" s"), "{text}");
+        let json = cli.json("show clock");
+        let local = json["local"].as_str().unwrap();
+        assert_eq!((local.len(), &local[22..23]), ("2026-11-26T23:28:11+01:00".len(), ":"), "{local}");
+        assert!(json["uptime_seconds"].as_f64().unwrap() >= 0.0);
+    }
+}
