@@ -60,6 +60,7 @@ fn is_at_the_end_of(name: &str, reference: &str) {
 #[test]
 fn the_pages_list_what_there_is() {
     is_at_the_end_of("cli.md", &list());
+    is_at_the_end_of("vpp-commands.md", &control::commands::foreign::reference());
     is_at_the_end_of("startup-conf.md", &startup::reference());
     let fields = control::config::reference(&volley::features::declared().1);
     is_at_the_end_of("configuration-fields.md", &fields);

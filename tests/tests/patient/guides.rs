@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use scenarios::Ping;
 use testkit::netns::{Host, LIMIT, Lab};
+use testkit::process::Finished;
 use testkit::router::Router;
 
 /// A host `a` whose device `far` is the other end of `near` in the namespace that the router is to run in.
@@ -137,4 +138,51 @@ fn sub_interfaces() {
     Ping::until_answered(&a, "192.168.200.1", Duration::from_secs(5));
     vpp("delete sub-interface host-eth0.200");
     assert!(!vpp("show interface").contains("host-eth0.200"));
+}
+
+/// The commands of the list, and what becomes of each; see `crates/volley/tests/typed`.
+const TYPED: &str = include_str!("../../../crates/volley/tests/typed/typed.tsv");
+
+/// What becomes of a command, in the words of the list.
+fn outcome(finished: &Finished) -> &'static str {
+    match finished.ok() {
+        true => "runs",
+        false if finished.stderr.contains("unknown command; ") => "form",
+        false if finished.stderr.contains("not supported yet") => "not yet",
+        false => "refused",
+    }
+}
+
+#[test]
+fn what_operators_type_who_know_vpp() {
+    let Some((a, r)) = cable("vpp1host", "vpp1out") else { return };
+    if !r.can_tap() {
+        return;
+    }
+    a.run("ip addr add 10.10.1.1/24 dev vpp1host");
+    let (lab, mut setup) = (r.lab(), String::new());
+    for n in [1, 2] {
+        lab.link((&lab.host(&format!("h{n}")), "eth0"), (&r, &format!("eth{n}")));
+        setup += &format!(
+            "create host-interface name eth{n}\nset interface state host-eth{n} up\n\
+             set interface ip address host-eth{n} 10.0.{n}.1/24\n"
+        );
+    }
+    let router = Router::start(&r, &setup);
+    let folder = lab.dir().display().to_string();
+    let (mut faults, mut count) = (String::new(), 0);
+    for line in TYPED.lines() {
+        let (expected, rest) = line.split_once('\t').unwrap();
+        let (_, command) = rest.split_once('\t').unwrap();
+        let command =
+            command.replace("/run/volley", &folder).replace("file x.pcap", &format!("file {folder}/x.pcap"));
+        let finished = router.attempt(&command);
+        let became = outcome(&finished);
+        if became != expected {
+            faults += &format!("{became} instead of {expected}: {finished}\n");
+        }
+        count += 1;
+    }
+    assert!(faults.is_empty(), "{faults}");
+    assert_eq!(count, 294);
 }

@@ -3,6 +3,7 @@
 mod buffers;
 pub mod config;
 mod filter;
+pub mod foreign;
 mod history;
 mod interface;
 mod later;
@@ -370,6 +371,7 @@ pub(crate) fn own() -> Registry<Context> {
     workers::register(&mut r);
     buffers::register(&mut r);
     scripts::register(&mut r);
+    foreign::register(&mut r);
     r
 }
 

@@ -92,6 +92,9 @@ pub struct Registry<C> {
     left_out: Vec<LeftOut>,
 }
 
+/// The argument for whatever follows the beginning of a command that the program has not.
+const REST: &str = "rest";
+
 /// A command that the program has not.
 struct LeftOut {
     grammar: Seq,
@@ -139,7 +142,7 @@ impl<C: Values + 'static> Registry<C> {
     /// # Panics
     /// As [`add`](Self::add).
     pub fn refuse(&mut self, beginning: &str, why: String) {
-        let syntax = format!("{beginning} [<rest:text>]");
+        let syntax = format!("{beginning} [<{REST}:text>]");
         let grammar = grammar::parse(&syntax, &self.objects);
         let grammar =
             grammar.unwrap_or_else(|fault| panic!("the beginning '{beginning}' is faulty: {fault}"));
@@ -301,7 +304,7 @@ impl<C: Values + 'static> Registry<C> {
         })
     }
 
-    /// Why the command is left out that has more of a line's words than `depth`; `None` if there is no such command, or if
+    /// Why the command is left out that takes more than `depth` of a line's words; `None` if there is no such command, or if
     /// several reasons fit.
     fn refusal(&self, line: &str, found: &Line<'_>, values: &dyn Values, depth: usize) -> Option<&str> {
         let start: Vec<State<'_>> = self
@@ -313,11 +316,12 @@ impl<C: Values + 'static> Registry<C> {
         let words = (depth + 1..=found.tokens.len()).rev().filter_map(|n| found.tokens.get(..n));
         let states =
             words.map(|words| parse::walk(start.clone(), line, words, values)).find_map(Result::ok)?;
-        let left_out = |state: &State<'_>| {
+        let why = |state: &State<'_>| {
             let left_out = self.left_out.get(state.command)?;
-            (!left_out.whole || state.may_end()).then_some(left_out.why.as_str())
+            let own = state.taken().iter().filter(|taken| taken.name != REST).count();
+            (own > depth && (!left_out.whole || state.may_end())).then_some(left_out.why.as_str())
         };
-        let mut whys = states.iter().filter_map(left_out);
+        let mut whys = states.iter().filter_map(why);
         let first = whys.next()?;
         whys.all(|why| why == first).then_some(first)
     }

@@ -118,6 +118,7 @@ fn beginnings_of_other_commands_are_refused() {
         ("show ip fib table <table:u32> mtrie", "other"),
         ("ping", "a"),
         ("pint", "b"),
+        ("set interface ipsec", "c"),
     ] {
         registry.refuse(beginning, why.into());
     }
@@ -134,6 +135,8 @@ fn beginnings_of_other_commands_are_refused() {
     assert!(refused("show ip fib table x").contains("does not fit"));
     assert!(refused("pin 1").contains("there is no command 'pin'"));
     assert!(refused("show b7").contains("does not fit"));
+    // A beginning has to have more of the words than a command that there is.
+    assert!(refused("set interface ip address host-eth7 1.1.1.1/8").contains("no interface 'host-eth7'"));
     // What there is comes first.
     assert!(registry.run(&mut Toy::default(), "show ip fib table 7", Call::default()).is_ok());
 }

@@ -1,0 +1,107 @@
+//! What operators type who know VPP: 294 commands of its guides, in the order in which they were pasted into Volley, and what
+//! becomes of each.
+
+use control::cli::CliError;
+use control::commands::foreign::{Instead, all};
+use control::testing::Cli;
+
+/// A command a line: what is expected, whether it needs an interface of Linux, and the command, with tabs between them.
+const TYPED: &str = include_str!("typed.tsv");
+/// The interfaces of the list, and those that a router without Linux's has in their place.
+const INTERFACES: [(&str, &str); 2] = [("host-eth1", "pg1"), ("host-eth2", "pg2")];
+
+/// What becomes of a command: `runs`, `form` (refused with Volley's form), `not yet`, or `refused` for another reason.
+fn outcome(result: &Result<String, CliError>) -> &'static str {
+    match result.as_ref().map_err(ToString::to_string) {
+        Ok(_) => "runs",
+        Err(why) if why.starts_with("unknown command; ") => "form",
+        Err(why) if why.contains("not supported yet") => "not yet",
+        Err(_) => "refused",
+    }
+}
+
+/// A router with the interfaces of the list.
+fn router() -> Cli {
+    let mut cli = Cli::with(volley::features::ALL);
+    // The list makes one of this name.
+    cli.ok("delete packet-generator interface pg0");
+    cli.ok("create packet-generator interface pg2");
+    cli.ok("set interface state pg2 up");
+    cli.ok("set interface ip address pg1 10.0.1.1/24");
+    cli.ok("set interface ip address pg2 10.0.2.1/24");
+    cli
+}
+
+#[test]
+fn commands_of_vpps_guides_are_taken_or_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().display().to_string();
+    let (mut cli, mut faults, mut count) = (router(), String::new(), 0);
+    for line in TYPED.lines() {
+        let [expected, needs, command] = line.splitn(3, '\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        count += 1;
+        assert!(["any", "linux"].contains(&needs), "{line}");
+        if needs == "linux" {
+            // The scenario of VPP's guides runs it.
+            continue;
+        }
+        let command = INTERFACES.iter().fold(command.to_owned(), |c, (of, here)| c.replace(of, here));
+        let command =
+            command.replace("/run/volley", &folder).replace("file x.pcap", &format!("file {folder}/x.pcap"));
+        let result = cli.run(&command);
+        let became = outcome(&result);
+        if became != expected {
+            let said = result.map_or_else(|error| error.to_string(), |text| text.lines().take(2).collect());
+            faults += &format!("{count}\t{became}\t{command}\t({expected}) {said}\n");
+        }
+    }
+    assert!(faults.is_empty(), "\n{faults}");
+    assert_eq!(count, 294);
+}
+
+/// A word in the place of each argument of a beginning.
+fn sample(beginning: &str) -> String {
+    let word = |word: &str| {
+        match word.split_once(':').map(|(_, kind)| kind.trim_end_matches('>')) {
+            Some("interface") => "pg1",
+            Some("prefix") => "10.1.0.0/16",
+            Some("ip") => "10.0.2.2",
+            Some("mac") => "02:00:00:00:00:09",
+            Some("word") => "eth2",
+            Some(_) => "7",
+            None => word.split('/').next().unwrap_or_default(),
+        }
+        .to_owned()
+    };
+    beginning.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// What there is is not said to be missing, and each entry is found by its own words.
+#[test]
+fn no_command_that_there_is_stands_in_the_table_of_others() {
+    let (cli, mut faults) = (router(), String::new());
+    for foreign in all() {
+        let line = sample(foreign.beginning);
+        for line in [format!("{line} something more {{ 7 }}"), line] {
+            let answer = cli.registry.check(&line, &cli.context).map_err(|error| error.to_string());
+            if answer != Err(foreign.refusal()) {
+                faults += &format!("{line}: {answer:?}\n");
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{faults}");
+}
+
+#[test]
+fn what_the_table_says_instead_is_a_command() {
+    let mut cli = router();
+    cli.ok("create loopback interface instance 0");
+    for foreign in all() {
+        let Instead::Command(form) = foreign.instead else { continue };
+        let line = form.replace("INTERFACE", "pg1").replace("TAP", "loop0");
+        let answer = cli.registry.check(&line, &cli.context);
+        assert!(answer.is_ok(), "{form}: {}", answer.unwrap_err().render());
+    }
+}
