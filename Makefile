@@ -1,6 +1,6 @@
 # What there is to do with Volley. Each target installs what it needs (scripts/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help setup build test soak fuzz miri sanitize lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare demo loom deb test-deb
+.PHONY: help setup build test soak fuzz miri sanitize lint bench bench-fib bench-lpm bench-io bench-restart bench-tester bench-compare demo loom deb test-deb docs-check
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
@@ -32,6 +32,9 @@ sanitize: setup ## Run the tests of infra, buf and memif's rings under AddressSa
 
 lint: setup ## Check the format, the lints, the documentation and the layers, without running tests
 	@scripts/test.sh lint
+
+docs-check: ## Check that every link of the documentation leads to a page and a heading
+	@scripts/check-docs
 
 bench: setup ## Measure clocks per packet, start, memory, latency; tables, and target/bench/*.json
 	@. scripts/env.sh && cargo build --release --package volley && cargo bench --package volley --bench graph && \

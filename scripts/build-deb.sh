@@ -75,7 +75,7 @@ finish() { # finish PACKAGE CRATE: what every package has, and the package
 }
 
 begin volley-bench "$tester"
-file 644 docs/bench.md "$doc/bench.md"
+file 644 docs/reference/bench.md "$doc/bench.md"
 finish volley-bench bench
 
 begin volley "$volley"
@@ -93,7 +93,7 @@ ln -s volley "$root/usr/share/bash-completion/completions/vppctl"
 for function in packaging/completion/_volley_router packaging/completion/_vppctl; do
     file 644 "$function" "usr/share/zsh/vendor-completions/$(basename "$function")"
 done
-for name in README.md docs/configuration.md docs/metrics.md docs/startup-conf.md docs/cli.md; do
+for name in README.md docs/guide/configuration.md docs/reference/metrics.md docs/reference/startup-conf.md docs/reference/cli.md; do
     file 644 "$name" "$doc/$(basename "$name")"
 done
 for example in docs/examples/*.yaml packaging/prometheus/volley.rules.yml packaging/grafana/volley.json; do

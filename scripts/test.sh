@@ -64,6 +64,7 @@ phase "format" cargo fmt --all --check
 phase "layers" scripts/check-layers
 phase "reach" scripts/check-reach
 phase "skips" scripts/check-skips
+phase "links" scripts/check-docs
 phase "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings
 phase "documentation" documents
 if [ "${1:-all}" = all ]; then

@@ -1,4 +1,4 @@
-//! What speaks of metrics elsewhere speaks of those that there are: `docs/metrics.md`, the alert rules, the dashboard.
+//! What speaks of metrics elsewhere speaks of those that there are: `docs/reference/metrics.md`, the alert rules, the dashboard.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -44,7 +44,7 @@ fn list() -> String {
 
 /// Fails unless a page ends with this reference, whose first line is a heading.
 fn is_at_the_end_of(name: &str, reference: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
     let old = fs::read_to_string(&path).unwrap();
     let heading = reference.lines().next().unwrap();
     let (introduction, _) =
@@ -53,7 +53,7 @@ fn is_at_the_end_of(name: &str, reference: &str) {
     if std::env::var_os("VOLLEY_BLESS").is_some() {
         fs::write(&path, new).unwrap();
     } else {
-        assert!(old == new, "docs/{name} is not up to date: run this with VOLLEY_BLESS=1");
+        assert!(old == new, "docs/reference/{name} is not up to date: run this with VOLLEY_BLESS=1");
     }
 }
 

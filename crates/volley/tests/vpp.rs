@@ -1,4 +1,4 @@
-//! `docs/vpp-commands.md` says which of VPP's commands there are: each is read here.
+//! `docs/reference/vpp-commands.md` says which of VPP's commands there are: each is read here.
 
 use control::testing::Cli;
 
@@ -9,7 +9,7 @@ fn quoted(cell: &str) -> Option<&str> {
 
 #[test]
 fn the_commands_in_the_table_are_commands() {
-    let table = include_str!("../../../docs/vpp-commands.md");
+    let table = include_str!("../../../docs/reference/vpp-commands.md");
     let (commands, _) = table.split_once("## The session").unwrap();
     let misread = ["does not fit here", "there is no command", "nothing may follow", "is not complete"];
     let (mut read, mut faults) = (0, String::new());

@@ -90,7 +90,7 @@ fn the_books_close_over_a_corpus_of_malformed_packets() {
 }
 
 /// The list of differences to Linux's router.
-const LIST: &str = include_str!("../../../docs/differences-to-linux.md");
+const LIST: &str = include_str!("../../../docs/reference/differences-to-linux.md");
 /// How long each packet has when it is looked at for the first time, and again: on a busy machine an answer may come late. Looked at
 /// again are packets whose difference the list does not have, and those that a row is about which no packet has shown yet.
 const SETTLE: [Duration; 3] =
@@ -176,12 +176,16 @@ fn the_list_of_differences_to_linux_is_complete() {
         left = again.map(|(odd, _)| *odd).collect();
     }
     let new: Vec<String> = new.iter().map(|d| format!("| {} |", d.join(" | "))).collect();
-    assert!(new.is_empty(), "docs/differences-to-linux.md does not have these:\n{}", new.join("\n"));
+    assert!(
+        new.is_empty(),
+        "docs/reference/differences-to-linux.md does not have these:\n{}",
+        new.join("\n")
+    );
     let gone = rows.iter().zip(seen).filter(|(_, seen)| !seen);
     let gone: Vec<String> = gone.map(|(row, _)| row.cells.join(" | ")).collect();
     assert!(
         gone.is_empty(),
-        "docs/differences-to-linux.md has these, and there are none:\n{}",
+        "docs/reference/differences-to-linux.md has these, and there are none:\n{}",
         gone.join("\n")
     );
 }

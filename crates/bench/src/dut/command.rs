@@ -119,7 +119,7 @@ impl Place {
     }
 }
 
-/// Returns the environment variables that describe the testbed, as documented in `docs/bench.md`.
+/// Returns the environment variables that describe the testbed, as documented in `docs/reference/bench.md`.
 fn variables(bed: &Bed, on: &[usize]) -> Vec<(String, String)> {
     let mut all = vec![
         ("BENCH_DIR".to_owned(), bed.directory().display().to_string()),

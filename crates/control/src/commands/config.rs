@@ -197,7 +197,7 @@ impl Rows<Context> for Yaml {
 
 fn header(generation: u64) -> String {
     format!(
-        "# generation {generation} of a Volley router's configuration; docs/configuration.md describes it\n"
+        "# generation {generation} of a Volley router's configuration; docs/guide/configuration.md describes it\n"
     )
 }
 

@@ -1,7 +1,7 @@
 //! The whole configuration as one YAML file: what [`Store`](crate::intent::Store) holds, written and read.
 //!
 //! The words are those that VPP's operators know from declarative configuration (`vppcfg`), and its rules of validity
-//! hold; VRFs, static routes, neighbours and bounds are Volley's own. `docs/configuration.md` describes the file.
+//! hold; VRFs, static routes, neighbours and bounds are Volley's own. `docs/guide/configuration.md` describes the file.
 //!
 //! ```yaml
 //! interfaces:

@@ -7,7 +7,7 @@ use model::schema::Row;
 use super::{body, encapsulation, route, settings};
 use crate::intent::Catalog;
 
-/// Every field as Markdown; `docs/configuration-fields.md` ends with it.
+/// Every field as Markdown; `docs/reference/configuration-fields.md` ends with it.
 pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::new();
     let interfaces =

@@ -117,7 +117,7 @@ pub fn metrics(catalog: &Catalog) -> Vec<&'static Metric> {
     METRICS.iter().chain(catalog.all_metrics().iter().copied()).collect()
 }
 
-/// The metrics as a Markdown table; `docs/metrics.md` ends with it.
+/// The metrics as a Markdown table; `docs/reference/metrics.md` ends with it.
 pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::from("| metric | labels | kind | meaning |\n|---|---|---|---|\n");
     for metric in metrics(catalog) {

@@ -2,7 +2,7 @@
 //!
 //! HTTP is spoken on a thread of its own ([`server`]), which asks the main thread for samples. That one collects them in
 //! slices ([`collect`]), between which packets and commands get their turn. All metrics are declared in [`declared`], from
-//! which `docs/metrics.md` is made. Counters are totals since the start: what `clear` commands do is not seen here.
+//! which `docs/reference/metrics.md` is made. Counters are totals since the start: what `clear` commands do is not seen here.
 
 mod collect;
 pub mod declared;

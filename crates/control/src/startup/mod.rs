@@ -7,7 +7,7 @@
 //!
 //! Text becomes tokens (`lex`), a tree (`tree`), and by the table of `parameters` a [`Startup`]. What VPP knows and
 //! Volley has no use for is accepted with one warning; what nobody knows is an error. All faults are reported at
-//! once, each with its place. `docs/startup-conf.md` lists every parameter.
+//! once, each with its place. `docs/reference/startup-conf.md` lists every parameter.
 
 mod cpu;
 mod lex;

@@ -1,5 +1,5 @@
 //! Every section and parameter that VPP's configuration reference has for the sections used here, in one table:
-//! what it takes, what it does, and how it is read. `docs/startup-conf.md` is checked against it.
+//! what it takes, what it does, and how it is read. `docs/reference/startup-conf.md` is checked against it.
 
 use super::{
     Startup, Workers,

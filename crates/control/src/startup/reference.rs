@@ -38,7 +38,7 @@ fn entry(section: &'static str, parameter: &Parameter) -> Entry {
     Entry { section, names, values: parameter.values, default, help: parameter.help }
 }
 
-/// Every section and parameter as Markdown; `docs/startup-conf.md` ends with it.
+/// Every section and parameter as Markdown; `docs/reference/startup-conf.md` ends with it.
 pub fn reference() -> String {
     let mut text = String::new();
     for (section, _) in SECTIONS {

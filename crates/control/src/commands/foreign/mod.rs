@@ -94,7 +94,7 @@ impl fmt::Display for Instead {
     }
 }
 
-/// The table as Markdown, for `docs/vpp-commands.md`.
+/// The table as Markdown, for `docs/reference/vpp-commands.md`.
 pub fn reference() -> String {
     let mut text = String::from(
         "## Not there yet\n\nA command that begins like one of these is refused, with what the second column says. Keywords may be \
@@ -111,7 +111,6 @@ pub fn reference() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::Cli;
 
     #[test]
