@@ -137,7 +137,7 @@ fn an_interface_is_taken_once() {
     let said = router
         .ctl("create interface af_xdp host-if eth0 generic rx-queue-size 256 tx-queue-size 512 no-zero-copy");
     // What comes out of a veth pair has no checksums: whoever asks for it is told, and so is the log.
-    let warning = "eth0 is an end of a veth pair, ";
+    let warning = "eth0 is an end of a veth pair: ";
     assert!(said.starts_with(&format!("xdp-eth0\nwarning: {warning}")), "{said}");
     assert!(said.contains("ethtool -K IF tx off") && router.ctl("show logging").contains(warning), "{said}");
     assert!(router.ctl("show config").contains(
@@ -145,7 +145,7 @@ fn an_interface_is_taken_once() {
     ));
     let shown = router.ctl("show hardware-interfaces xdp-eth0");
     assert!(
-        shown.contains("behind the driver (generic)") && shown.contains("256 packets to receive"),
+        shown.contains("after the driver (generic)") && shown.contains("256 packets to receive"),
         "{shown}"
     );
     // Of others there is nothing to know.

@@ -183,8 +183,8 @@ mod tests {
         )]);
         assert_eq!(faults, [""; 0]);
         for (warning, part) in warnings.iter().zip([
-            "x.yaml:2:3: on this machine: no.pcap cannot be replayed: No such file",
-            "x.yaml:3:3: on this machine: x.yaml cannot be replayed: ",
+            "x.yaml:2:3: on this machine: cannot replay no.pcap: No such file",
+            "x.yaml:3:3: on this machine: cannot replay x.yaml: ",
             "x.yaml:3:3: on this machine: there is no directory no to record in",
         ]) {
             assert!(warning.starts_with(part), "{warning}\nexpected {part}");

@@ -224,7 +224,7 @@ pub fn watch() {
         let state = if *up { "up" } else { "down" };
         let said = match outcome {
             Ok(true) => format!(
-                "volley: the router ended without restoring {name}; the guardian restored it: {state}, MTU {mtu} bytes\n"
+                "volley: the router ended without restoring {name}; it is restored to {state}, MTU {mtu} bytes\n"
             ),
             Err(e) if e.raw_os_error() != Some(libc::ENODEV) => {
                 format!("volley: cannot restore {name} ({state}, MTU {mtu} bytes): {e}\n")
@@ -360,7 +360,7 @@ mod tests {
         start(&guardian, &format!("cat; echo the router has ended > {}", heard.display()));
         let id = guardian.posts().guardians[&0].process.id();
         start(&guardian, "exit");
-        assert!(!std::path::Path::new(&format!("/proc/{id}")).exists(), "and none stays as a zombie");
+        assert!(!std::path::Path::new(&format!("/proc/{id}")).exists(), "no zombie is left");
         assert!(!heard.exists());
     }
 

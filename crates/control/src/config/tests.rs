@@ -519,7 +519,7 @@ fn faults_of_memif_are_named() {
     wrong("interfaces:\n  memif0/0: {}\n", &[("2:3", "needs a \"memif\"")]);
     wrong(
         "interfaces:\n  memif0/0: { memif: { ring-size: 1000, secret: \"1234567890123456789012345\" } }\n",
-        &[("2:3", "power of two"), ("2:22", "its \"role\" is needed"), ("2:49", "24 bytes at most")],
+        &[("2:3", "power of two"), ("2:22", "its \"role\" is needed"), ("2:49", "more than 24")],
     );
 }
 

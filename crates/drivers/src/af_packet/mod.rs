@@ -115,7 +115,7 @@ impl DeviceControl for Control {
     fn describe(&self) -> Vec<(&'static str, String)> {
         let Config { name, queues, rx_ring, mode, .. } = &self.config;
         let receive = match mode {
-            Mode::V2 => "one by one (TPACKET_V2)",
+            Mode::V2 => "one packet at a time (TPACKET_V2)",
             Mode::V3 => "in blocks (TPACKET_V3)",
         };
         let stack = match &self.stack {

@@ -69,7 +69,7 @@ struct Said {
 unsafe fn slot(ring: &Mapping, said: Said) -> Slot<'_> {
     let first = said.at + said.mac;
     let inside = said.mac > VirtioNetHeader::LEN && first + said.captured <= said.end;
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let bytes = if inside { unsafe { ring.bytes(first, said.captured) } } else { None };
     let header = if inside { ring.read(first - VirtioNetHeader::LEN) } else { None };
     let place = match (bytes, header) {

@@ -176,7 +176,7 @@ impl DeviceControl for Control {
         let Config { name, rx_ring, tx_ring, .. } = &self.config;
         let attach = match self.program.attach {
             Attach::Native => "in the driver (native)",
-            Attach::Generic => "behind the driver (generic)",
+            Attach::Generic => "after the driver (generic)",
         };
         vec![
             self.port.describe(name),

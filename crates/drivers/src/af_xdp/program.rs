@@ -65,7 +65,7 @@ fn redirect(map: RawFd) -> [u64; 6] {
 /// Addresses among the attributes point to memory that lives through the call and has the size that the command
 /// requires.
 unsafe fn bpf(command: c_int, attributes: &[u64]) -> io::Result<c_int> {
-    // SAFETY: the attributes live through the call, and the length is theirs; the rest is as the caller says.
+    // SAFETY: the attributes live through the call, and the length is theirs; the caller guarantees the rest.
     let r = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(attributes)) };
     sys::check(r as isize).map(|n| n as c_int)
 }
@@ -75,7 +75,7 @@ unsafe fn bpf(command: c_int, attributes: &[u64]) -> io::Result<c_int> {
 /// # Safety
 /// As for [`bpf`].
 unsafe fn bpf_fd(command: c_int, attributes: &[u64]) -> io::Result<OwnedFd> {
-    // SAFETY: as the caller says; the descriptor is new, and nobody else's.
+    // SAFETY: guaranteed by the caller; the descriptor is new and has no other owner.
     unsafe { bpf(command, attributes).map(|fd| apart::above(OwnedFd::from_raw_fd(fd))) }
 }
 
@@ -92,7 +92,7 @@ impl Program {
         let license = c"Dual MIT/GPL";
         let load =
             [pair(BPF_PROG_TYPE_XDP, code.len() as u32), code.as_ptr() as u64, license.as_ptr() as u64];
-        // SAFETY: the code has the length that is said, and the licence its zero; both live through the call.
+        // SAFETY: the code has the given length, and the licence ends with a zero byte; both live through the call.
         let program = unsafe { bpf_fd(BPF_PROG_LOAD, &load)? };
         let flags = match attach {
             Attach::Native => XDP_FLAGS_DRV_MODE,

@@ -42,7 +42,7 @@ pub fn above(file: OwnedFd) -> OwnedFd {
     // SAFETY: no memory is involved.
     let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, ABOVE) };
     match sys::check(moved as isize) {
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(moved) => unsafe { OwnedFd::from_raw_fd(moved as c_int) },
         Err(_) => file,
     }
@@ -277,11 +277,11 @@ impl Nursery {
         thread::Builder::new().name("volley_nursery".into()).spawn(move || {
             let made = || -> io::Result<OwnedFd> {
                 keep_only(&[number])?;
-                // SAFETY: in the table of this thread alone nobody else has this number.
+                // SAFETY: the descriptor table is this thread's alone, so the number has no other owner.
                 let inside = unsafe { OwnedFd::from_raw_fd(number) };
                 let nowhere = File::options().read(true).write(true).open("/dev/null")?;
                 for number in 0..FIRST {
-                    // SAFETY: no memory is involved, and nobody has these numbers in this thread's own table.
+                    // SAFETY: no memory is involved, and these numbers have no owner in this thread's own table.
                     sys::check(unsafe { libc::dup2(nowhere.as_raw_fd(), number) } as isize)?;
                 }
                 Ok(inside)
@@ -337,7 +337,7 @@ fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::
         }
         // SAFETY: no memory is involved.
         life.0.id.store(unsafe { libc::gettid() }, Ordering::Release);
-        // SAFETY: the files are in the table of this thread alone, under these numbers, and nobody else has them.
+        // SAFETY: the files are in the table of this thread alone, under these numbers, without another owner.
         let kept = own.into_iter().map(|n| ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(n) }));
         work(Ok(kept.collect()));
         drop(life);

@@ -58,7 +58,7 @@ impl Mapping {
     #[inline]
     pub(crate) unsafe fn write<T: Plain>(&self, at: usize, value: T) {
         if let Some(to) = self.at(at, size_of::<T>()) {
-            // SAFETY: within the mapping, and no reference to it exists, as the caller says.
+            // SAFETY: within the mapping, and no reference to it exists, as the caller guarantees.
             unsafe { ptr::write_unaligned(to.cast::<T>(), value) };
         }
     }
@@ -71,7 +71,7 @@ impl Mapping {
     #[inline]
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> Option<&[u8]> {
         let first = self.at(at, len)?;
-        // SAFETY: within the mapping, initialised, and the kernel does not write there, as the caller says.
+        // SAFETY: within the mapping, initialised, and the kernel does not write there, as the caller guarantees.
         Some(unsafe { std::slice::from_raw_parts(first, len) })
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn pair() -> io::Result<[OwnedFd; 2]> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
     // SAFETY: the kernel writes two descriptors.
     sys::check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } as isize)?;
-    // SAFETY: they are new, and nobody else's.
+    // SAFETY: they are new and have no other owner.
     Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }))
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn socket_of_strangers(domain: c_int, kind: c_int, protocol: c_int) -
 pub(crate) fn memory_file(name: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: the name is a string that ends with a zero.
     let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) } as isize)?;
-    // SAFETY: the descriptor is new, and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 
@@ -63,7 +63,7 @@ unsafe impl Plain for libc::xdp_desc {}
 unsafe impl Plain for libc::xdp_mmap_offsets {}
 // SAFETY: integers of 64 bits.
 unsafe impl Plain for libc::xdp_statistics {}
-// SAFETY: integers, without padding between them or behind.
+// SAFETY: integers, without padding between or after them.
 unsafe impl Plain for libc::xdp_umem_reg {}
 // SAFETY: integers, without padding between them.
 unsafe impl Plain for libc::packet_mreq {}
@@ -149,7 +149,7 @@ pub(crate) unsafe fn bind<T>(fd: BorrowedFd<'_>, address: &T) -> io::Result<()> 
 /// # Safety
 /// `argument` is what `request` takes, and what it points to lives through the call.
 pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: *mut T) -> io::Result<()> {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let r = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) };
     check(r as isize).map(|_| ())
 }
@@ -159,7 +159,7 @@ pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: *m
 /// # Safety
 /// `request` takes a number, not an address.
 pub(crate) unsafe fn ioctl_number(fd: BorrowedFd<'_>, request: c_ulong, argument: c_ulong) -> io::Result<()> {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let r = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) };
     check(r as isize).map(|_| ())
 }
@@ -174,8 +174,8 @@ pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
 /// signals. SIGABRT is among them, because a service manager's watchdog sends it to all processes of a service. Only
 /// the first three files stay open. Makes system calls only, as required between `fork` and `exec`.
 pub(crate) fn apart() -> io::Result<()> {
-    // SAFETY: no memory is involved, but for the dispositions of signals. Files are closed by `exec` only, when nobody is
-    // left who has them.
+    // SAFETY: no memory is involved except the signal dispositions. Only `exec` closes files, and none of their owners
+    // is left then.
     unsafe {
         check(libc::setsid() as isize)?;
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGABRT] {
@@ -232,7 +232,7 @@ pub(crate) fn message() -> libc::msghdr {
 
 fn new_fd(result: c_int) -> io::Result<OwnedFd> {
     let fd = check(result as isize)?;
-    // SAFETY: the callers' system calls have just made the descriptor; nobody else has it.
+    // SAFETY: the callers' system calls have just created the descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 

@@ -9,8 +9,8 @@
 //!     └─Down── any
 //! ```
 //!
-//! While offering, it sends one message at a time and waits for the server's acknowledgement, because VPP 26.06 reads
-//! one message and no other until the next one arrives. Some servers do not acknowledge; they get all remaining
+//! While offering, it sends one message at a time and waits for the server's acknowledgement. VPP 26.06 needs that: it
+//! reads one message, and no other until the next one arrives. Some servers do not acknowledge; they get all remaining
 //! messages after a short time.
 
 use super::message::{AddRing, Init, Message, SECRET_LEN, VERSION};

@@ -82,7 +82,7 @@ impl Peer {
     /// Overwrites a byte of any buffer.
     fn write_data(&self, buffer: usize, at: usize, value: u8) {
         let at = buffer * STRIDE + DATA + at % DATA_ROOM;
-        // SAFETY: a byte of the mapping; nobody has borrowed it now.
+        // SAFETY: a byte of the mapping; no reference to it exists.
         unsafe { self.buffers.at(at, 1).unwrap().write_volatile(value) };
     }
 }

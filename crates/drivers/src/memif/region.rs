@@ -144,7 +144,7 @@ impl Region {
         let fd = sys::check(unsafe {
             libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
         } as isize)?;
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(fd as i32) };
         let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: no memory is involved.
@@ -323,7 +323,7 @@ const BY_HAND: usize = 256;
 #[inline(always)]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     if !(16..=BY_HAND).contains(&len) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         return unsafe { copy_rest(from, to, len) };
     }
     let last = len - 16;
@@ -345,10 +345,10 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// As of [`copy`].
+/// As for [`copy`].
 #[cold]
 #[inline(never)]
 unsafe fn copy_rest(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { ptr::copy_nonoverlapping(from, to, len) }
 }

@@ -6,11 +6,15 @@
 //!   128  descriptors                                      offset in the region (32), metadata (32)
 //! ```
 //!
-//! Only the client writes the head, and only the server the tail, in both directions. In a ring to the server, the
-//! client moves the head past the slots that it has filled, and the server moves the tail past those that it has
-//! read. In a ring to the client, the client moves the head past the empty buffers that it offers, and the server
-//! moves the tail past those that it has filled. So three of the four cases work between their own index (`next`) and
-//! the peer's ([`available`](Ring::available)). A client that sends has the rest of the ring.
+//! Only the client writes the head, and only the server the tail, in both directions.
+//!
+//! * Ring to the server: the client moves the head past the slots that it has filled. The server moves the tail past
+//!   the slots that it has read.
+//! * Ring to the client: the client moves the head past the empty buffers that it offers. The server moves the tail
+//!   past the slots that it has filled.
+//!
+//! So in three of these four cases, a side's [`available`](Ring::available) slots reach from its own index (`next`) to
+//! the peer's. A client that sends has the rest of the ring.
 //!
 //! A side never reads its own index back from shared memory. It checks the peer's index, which can never make more
 //! slots available than the ring has.

@@ -87,7 +87,7 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: no address is asked for.
     let fd = unsafe { libc::accept4(listener.as_raw_fd(), none, std::ptr::null_mut(), flags) };
     let fd = sys::check(fd as isize)?;
-    // SAFETY: the descriptor is new, and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
 }
 

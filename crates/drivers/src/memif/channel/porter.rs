@@ -80,7 +80,7 @@ struct Own {
 /// Returns the error for a message whose file was lost.
 pub(super) fn lost(kind: &str) -> String {
     format!(
-        "{kind} lost its file: this process has no free file descriptor: raise LimitNOFILE of the service"
+        "{kind} lost its file: this process has no free file descriptor (raise LimitNOFILE of its service)"
     )
 }
 
@@ -371,7 +371,7 @@ mod tests {
         assert!(matches!(sorted(region(), vec![memory()], false), (Told::Message(Ok(_), true), true)));
         assert!(
             matches!(sorted(ring(), vec![], false), (Told::Message(Ok(_), false), false)),
-            "the server says so"
+            "the server reports the missing file"
         );
         for (message, files, why) in [
             (region(), vec![socket()], "the file of ADD_REGION is not shared memory"),
