@@ -18,8 +18,11 @@ const WORDS: [(&str, &str); 3] = [
     ("count", "show the number of lines"),
 ];
 
-/// Bytes of a compiled expression, which a client chooses.
-const MOST_COMPILED: usize = 1 << 20;
+/// Limits for filters, which the main thread compiles and runs for clients that may only read: filters in a line, bytes of an
+/// expression, bytes of a compiled one. Together they cost a millisecond or two.
+const MOST_FILTERS: usize = 4;
+const MOST_BYTES: usize = 200;
+const MOST_COMPILED: usize = 64 << 10;
 
 /// One filter.
 #[derive(Debug)]
@@ -66,6 +69,9 @@ pub(super) fn split(line: &str) -> Result<(&str, Option<Pipe>), CliError> {
     let (command, rest) = found.tokens.split_at(at);
     let mut filters = Vec::new();
     for words in rest.split(is_bar).skip(1) {
+        if filters.len() == MOST_FILTERS {
+            return Err(CliError::new(format!("too many filters: a command has at most {MOST_FILTERS}")));
+        }
         filters.push(filter(line, words, rest)?);
     }
     let end = command.last().map_or(0, |token| token.span.end);
@@ -99,6 +105,9 @@ fn filter(line: &str, words: &[Token<'_>], rest: &[Token<'_>]) -> Result<Filter,
         (Some("count"), []) => Ok(Filter::Count(0)),
         (Some("count"), [extra, ..]) => fault("unexpected word: count takes no argument".into(), Some(extra)),
         (Some(name), []) => fault(format!("{name} needs a regular expression"), Some(first)),
+        (Some(_), [text]) if text.text.len() > MOST_BYTES => {
+            fault(format!("the regular expression is longer than {MOST_BYTES} bytes"), Some(text))
+        }
         (Some(name), [text]) => {
             let compiled =
                 RegexBuilder::new(&text.text).case_insensitive(true).size_limit(MOST_COMPILED).build();
@@ -286,6 +295,15 @@ mod tests {
             let error = split(line).unwrap_err().render();
             assert!(error.contains(why) && error.starts_with(line), "{error}");
         }
+    }
+
+    #[test]
+    fn a_line_has_few_filters() {
+        let line = |n: usize| format!("show int{}", " | match .{9}".repeat(n));
+        assert!(split(&line(4)).is_ok());
+        assert!(split(&line(5)).unwrap_err().render().contains("at most 4"));
+        let long = format!("show int | match {}", "a".repeat(201));
+        assert!(split(&long).unwrap_err().render().contains("longer than 200 bytes"));
     }
 
     #[test]
