@@ -173,7 +173,7 @@ impl Router {
         let mut all = self.interfaces().filter(|i| i.fib == fib);
         let (address, name) = all.find_map(|i| {
             let here = source.is_some() || interface.is_none_or(|on| on == i.index);
-            let address = A::tentative(i).filter(wanted).next().filter(|_| here)?;
+            let address = A::tentative(i).find(wanted).filter(|_| here)?;
             Some((address, &i.name))
         })?;
         Some(RouterError(format!(
