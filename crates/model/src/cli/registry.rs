@@ -92,6 +92,9 @@ pub struct Registry<C> {
     left_out: Vec<LeftOut>,
 }
 
+/// Words of a line that decide which command was meant if none takes the line. What any command begins with is shorter.
+const DEEP: usize = 32;
+
 /// The argument for whatever follows the beginning of a command that the program has not.
 const REST: &str = "rest";
 
@@ -313,7 +316,7 @@ impl<C: Values + 'static> Registry<C> {
             .enumerate()
             .map(|(i, left_out)| State::start(i, &left_out.grammar))
             .collect();
-        let words = (depth + 1..=found.tokens.len()).rev().filter_map(|n| found.tokens.get(..n));
+        let words = (depth + 1..=found.tokens.len().min(DEEP)).rev().filter_map(|n| found.tokens.get(..n));
         let states =
             words.map(|words| parse::walk(start.clone(), line, words, values)).find_map(Result::ok)?;
         let why = |state: &State<'_>| {
@@ -326,11 +329,11 @@ impl<C: Values + 'static> Registry<C> {
         whys.all(|why| why == first).then_some(first)
     }
 
-    /// How many of a line's words a command could begin with.
+    /// How many of a line's words a command could begin with, of the first [`DEEP`].
     fn depth(&self, line: &str, found: &Line<'_>, values: &dyn Values) -> usize {
         let words = |n: &usize| found.tokens.get(..*n);
         let fits = |n: &usize| words(n).is_some_and(|w| parse::walk(self.start(), line, w, values).is_ok());
-        (1..=found.tokens.len()).take_while(fits).count()
+        (1..=found.tokens.len().min(DEEP)).take_while(fits).count()
     }
 
     /// What can stand at the end of `line`, for those who may only read or for all.
