@@ -36,7 +36,7 @@ pub(super) fn complete<'g>(
     help: impl Fn(usize) -> &'g str,
 ) -> Completion {
     let mut found = Line::read(line);
-    if found.end < line.len() {
+    if found.end < line.len() || found.is_too_long() {
         return Completion { from: line.len(), candidates: Vec::new() };
     }
     let last = found.tokens.pop_if(|token| token.span.end == line.len());

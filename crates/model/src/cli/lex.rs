@@ -7,6 +7,10 @@ use std::ops::Range;
 /// The word with which a line of VPP's scripts is a comment.
 const COMMENT: &str = "comment";
 
+/// Words of a line at most. A reading of a line is a list of its words, which costs time and stack by its length, and the main
+/// thread reads lines of clients that may only read.
+pub(super) const MOST_WORDS: usize = 4096;
+
 /// A word of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
@@ -89,12 +93,23 @@ impl<'a> Line<'a> {
     }
 
     /// As [`read`](Line::read), for a line that should be whole.
+    ///
+    /// # Errors
+    /// If a quote is not closed, or the line has too many words.
     pub fn whole(line: &'a str) -> Result<Line<'a>, CliError> {
         let found = Line::read(line);
         match found.open_quote {
+            _ if found.is_too_long() => {
+                Err(CliError::new(format!("the line is too long: a command has at most {MOST_WORDS} words")))
+            }
             Some(at) => Err(CliError::new("this quote is not closed").at(line, at..at + 1)),
             None => Ok(found),
         }
+    }
+
+    /// True if the line has more words than a command may have.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.tokens.len() > MOST_WORDS
     }
 }
 
