@@ -232,6 +232,11 @@ impl Door {
         stranger.stream(&self.relays)
     }
 
+    /// Closes the sockets of clients for which the system had no room.
+    pub(super) fn close_left(&self) {
+        self.relays.close_left();
+    }
+
     fn turn_away(&mut self, stranger: Stranger) {
         self.fast.happened();
         if self.turned.is_empty() {

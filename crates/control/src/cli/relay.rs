@@ -9,8 +9,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,14 @@ struct Counts {
     all: AtomicUsize,
     /// Those whose session is over, and that wait for their client to read.
     finishing: AtomicUsize,
+    /// Clients without a session whose sockets a thread has to close, with the last words for each.
+    left: Mutex<Vec<(Unclosed, Arc<[u8]>)>>,
+}
+
+impl Counts {
+    fn next_left(&self) -> Option<(Unclosed, Arc<[u8]>)> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
 }
 
 /// One more of a count, until it is dropped.
@@ -77,30 +86,64 @@ impl Relays {
     /// Gives a socket that stands for the client's, which has a thread of its own from now on. Neither of them waits.
     ///
     /// # Errors
-    /// When the process has no descriptor or thread left. The client's socket stays open then: to close it might hang.
+    /// If the process has no descriptor or thread left. Another thread closes the client's socket then, as soon as there can be one.
     pub(super) fn stand_in(&self, client: Unclosed) -> io::Result<UnixStream> {
-        let (outer, inner) = UnixStream::pair()?;
-        for socket in [&*client, &outer, &inner] {
-            socket.set_nonblocking(true)?;
-        }
-        let entered = Entered::new(&self.0, |counts| &counts.all);
-        thread::Builder::new().name("volley_cli".into()).stack_size(STACK).spawn(move || {
-            relay(&client, &outer, &entered.counts);
-            // The session hears of the end now; what follows may hang.
-            drop(outer);
-            drop(std::mem::ManuallyDrop::into_inner(client));
-            drop(entered);
-        })?;
-        Ok(inner)
+        self.stand_in_by(client, UnixStream::pair)
     }
 
-    /// Says something to clients and closes their sockets, on a thread of their own, which may hang. Where there can be no thread,
-    /// they stay open.
+    fn stand_in_by(
+        &self,
+        client: Unclosed,
+        pair: impl FnOnce() -> io::Result<(UnixStream, UnixStream)>,
+    ) -> io::Result<UnixStream> {
+        let (give, take) = mpsc::channel::<(Unclosed, UnixStream)>();
+        let entered = Entered::new(&self.0, |counts| &counts.all);
+        let ready = pair().and_then(|(outer, inner)| {
+            for socket in [&*client, &outer, &inner] {
+                socket.set_nonblocking(true)?;
+            }
+            // The client comes by the channel: a closure that finds no thread would take it along.
+            spawn(move || {
+                let Ok((client, outer)) = take.recv() else { return };
+                relay(&client, &outer, &entered.counts);
+                // The session hears of the end now; what follows may hang.
+                drop(outer);
+                drop(std::mem::ManuallyDrop::into_inner(client));
+                drop(entered);
+            })?;
+            Ok((outer, inner))
+        });
+        match ready {
+            Ok((outer, inner)) => {
+                // The thread waits for it.
+                let _ = give.send((client, outer));
+                Ok(inner)
+            }
+            Err(error) => {
+                self.close(vec![client], &Arc::from([]));
+                Err(error)
+            }
+        }
+    }
+
+    /// Says something to clients and closes their sockets, on a thread of their own, which may hang. If there can be no thread now,
+    /// the next one closes them.
     pub(super) fn close(&self, clients: Vec<Unclosed>, words: &Arc<[u8]>) {
-        let (entered, words) = (Entered::new(&self.0, |counts| &counts.all), words.clone());
-        // Without a thread the closure is dropped, which closes nothing.
-        let _ = thread::Builder::new().name("volley_cli".into()).stack_size(STACK).spawn(move || {
-            for client in clients {
+        let all = clients.into_iter().map(|client| (client, words.clone()));
+        self.0.left.lock().unwrap_or_else(PoisonError::into_inner).extend(all);
+        self.close_left();
+    }
+
+    /// Closes the sockets of clients for which there was no thread.
+    pub(super) fn close_left(&self) {
+        if self.0.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            return;
+        }
+        let entered = Entered::new(&self.0, |counts| &counts.all);
+        // Without a thread they are left for the next one.
+        let _ = spawn(move || {
+            // One at a time: should its closing hang, another thread closes the others.
+            while let Some((client, words)) = entered.counts.next_left() {
                 // Nothing was said to it before, so there is room, unless it is gone.
                 let _ = client.set_nonblocking(true).and_then(|()| (&*client).write(&words));
                 drop(std::mem::ManuallyDrop::into_inner(client));
@@ -108,6 +151,11 @@ impl Relays {
             drop(entered);
         });
     }
+}
+
+/// Runs a thread for clients.
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name("volley_cli".into()).stack_size(STACK).spawn(work).map(|_| ())
 }
 
 /// Passes bytes both ways until both have ended, or one is gone.
@@ -314,6 +362,27 @@ mod tests {
         assert!(back == bytes);
         write.join().unwrap();
         echo.join().unwrap();
+        assert!(all_ended(&relays));
+    }
+
+    #[test]
+    fn a_client_without_a_place_is_closed() {
+        let relays = Relays::default();
+        let (mut client, accepted) = UnixStream::pair().unwrap();
+        client.set_read_timeout(Some(LONG)).unwrap();
+        let full = || Err(nix::errno::Errno::EMFILE.into());
+        let refused = relays.stand_in_by(Unclosed::new(accepted), full).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(nix::libc::EMFILE));
+        assert_eq!(client.read(&mut [0]).unwrap(), 0, "nobody holds the other end");
+        assert!(all_ended(&relays));
+        // One for which there was no thread either, when there is one again.
+        let (mut client, accepted) = UnixStream::pair().unwrap();
+        client.set_read_timeout(Some(LONG)).unwrap();
+        relays.0.left.lock().unwrap().push((Unclosed::new(accepted), b"too many".as_slice().into()));
+        relays.close_left();
+        let mut said = String::new();
+        client.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "too many");
         assert!(all_ended(&relays));
     }
 

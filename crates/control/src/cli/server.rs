@@ -172,6 +172,7 @@ pub async fn serve<C: Values + 'static>(
         if let Err(error) = come.and_then(|stranger| house.let_in(stranger, &door)) {
             tracing::warn!("cannot accept a CLI client: {error}");
             time::sleep(RECOVERY).await;
+            door.close_left();
         }
     }
 }
