@@ -80,14 +80,14 @@ pub fn open_by(
 /// Looks for a file that is to be made or replaced, and does not follow a link. Call it on a thread that may wait.
 ///
 /// # Errors
-/// It is no ordinary file, there can be no thread, or too many files are waited for.
+/// It is not an ordinary file, there can be no thread, or too many files are waited for.
 pub fn may_be_made(path: &Path) -> io::Result<()> {
     let place = Place::take(&OPEN)?;
     let path = path.to_owned();
     apart(move || {
         let _place = place;
         match path.symlink_metadata() {
-            Ok(there) if !there.is_file() => Err(io::Error::other("it is no ordinary file")),
+            Ok(there) if !there.is_file() => Err(io::Error::other("it is not an ordinary file")),
             // Why it cannot be made, to make it tells.
             _ => Ok(()),
         }
@@ -176,7 +176,7 @@ fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
     let found = File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)?;
     let about = found.metadata()?;
     if !about.is_file() || is_made_by_the_kernel(fstatfs(&found)?.filesystem_type()) {
-        return Err(io::Error::other("it is no ordinary file"));
+        return Err(io::Error::other("it is not an ordinary file"));
     }
     if about.len() > LARGEST {
         return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
@@ -245,7 +245,7 @@ mod tests {
             Path::new("/dev/tty"),
             Path::new("/proc/version"),
         ] {
-            assert_eq!(read(other).unwrap_err().to_string(), "it is no ordinary file", "{}", other.display());
+            assert_eq!(read(other).unwrap_err().to_string(), "it is not an ordinary file", "{}", other.display());
         }
         std::fs::remove_file(&path).unwrap();
         File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();

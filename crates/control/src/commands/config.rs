@@ -429,7 +429,7 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let old = fs::metadata(&path).ok();
     if old.as_ref().is_some_and(|old| !old.is_file()) {
-        return Err(io::Error::other("it is no ordinary file"));
+        return Err(io::Error::other("it is not an ordinary file"));
     }
     let permissions = old.map_or(Permissions::from_mode(0o640), |old| old.permissions());
     let gone = remove_left_behind(folder);

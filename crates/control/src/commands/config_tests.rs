@@ -59,7 +59,7 @@ fn only_ordinary_files_are_replaced() {
     for file in [&pipe, &link] {
         for command in ["config save", "create pcap interface pcap0 tx"] {
             let refused = cli.run(&format!("{command} {}", file.display())).unwrap_err().to_string();
-            assert!(refused.contains("ordinary file"), "{command}: {refused}");
+            assert!(refused.contains("it is not an ordinary file"), "{command}: {refused}");
         }
     }
     let kind = |path: &Path| path.symlink_metadata().unwrap().file_type();
@@ -252,7 +252,7 @@ fn only_ordinary_files_are_read_and_no_link_is_written_through() {
     let mut cli = Cli::new();
     for path in ["/dev/zero", "/dev/null", "/"] {
         let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
-        assert!(told.contains("no ordinary file"), "{told}");
+        assert!(told.contains("it is not an ordinary file"), "{told}");
     }
     let (folder, path) = file("a.yaml", "old\n");
     cli.ok(&format!("config save {path}"));

@@ -449,7 +449,7 @@ fn files_are_run_up_to_the_first_fault() {
     assert_eq!(server.ctl(&["show", "count"], "", |_| ()).1, "111\n");
     assert!(exec("circle").2.contains("exec each other"));
     assert!(exec("missing").2.contains("cannot read"));
-    assert!(exec(".").2.contains("it is no ordinary file"));
+    assert!(exec(".").2.contains("it is not an ordinary file"));
     server.wait_for_jobs(0);
 }
 
