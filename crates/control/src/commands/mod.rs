@@ -26,7 +26,7 @@ mod workers;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,8 +83,8 @@ pub struct Context {
     pub rates: Rates,
     /// What may go wrong, and how it is.
     pub trouble: Trouble,
-    /// Pings under way, each with its job's token.
-    pub pings: Vec<(u16, Weak<()>)>,
+    /// Pings under way.
+    pub pings: Vec<ping::Pinging>,
     /// What is to be told to whoever said the last command.
     notice: Option<String>,
     /// The file that the router starts from is not what it is to be: nobody confirmed it.

@@ -12,8 +12,19 @@ use crate::cli::{Args, CliError, Job, Registry, Step};
 
 /// How long the last reply is waited for.
 const PATIENCE: u64 = 1_000_000_000;
+/// Pings at once of clients that may only read: fewer than the router has room for, so that others find some.
+const READERS: usize = 16;
 /// How often replies are looked for while waiting.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// A ping under way.
+pub struct Pinging {
+    id: u16,
+    /// Its job's.
+    token: Weak<()>,
+    /// It is of a client that may only read.
+    reader: bool,
+}
 
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
@@ -35,11 +46,15 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         return Err(a.fault("n", format!("a ping has 1 to {} requests", u16::MAX)));
     }
     // Whoever asked for a ping may have gone without a word: its job was dropped, and its token with it.
-    let (gone, alive) =
-        std::mem::take(&mut c.pings).into_iter().partition(|(_, job)| job.strong_count() == 0);
+    let (gone, alive): (Vec<Pinging>, _) =
+        std::mem::take(&mut c.pings).into_iter().partition(|ping| ping.token.strong_count() == 0);
     c.pings = alive;
-    let gone: Vec<(u16, Weak<()>)> = gone;
-    gone.into_iter().for_each(|(id, _)| c.system.router.ping_stop(id));
+    gone.into_iter().for_each(|ping| c.system.router.ping_stop(ping.id));
+    if a.call().read_only && c.pings.iter().filter(|ping| ping.reader).count() >= READERS {
+        return Err(CliError::new(format!(
+            "clients of sockets for reading have {READERS} active pings, the maximum: stop one, or wait"
+        )));
+    }
     let table = table(a, "table");
     if !c.system.router.routes::<Ipv4Addr>().tables().any(|t| t == table) {
         return Err(a.fault("table", format!("there is no table {table}")));
@@ -49,7 +64,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let to = PingTarget { address: destination, interface };
     let id = c.system.router.ping_start(table, to, source, size)?;
     let token = Rc::new(());
-    c.pings.push((id, Rc::downgrade(&token)));
+    c.pings.push(Pinging { id, token: Rc::downgrade(&token), reader: a.call().read_only });
     Ok(Output::job(Ping {
         id,
         destination,

@@ -5,6 +5,20 @@ use crate::cli::{Call, Step};
 use crate::testing::Cli;
 
 #[test]
+fn pings_of_readers_leave_room_for_others() {
+    let mut cli = Cli::new();
+    let ping = |cli: &mut Cli, read_only| {
+        cli.registry.run(&mut cli.context, "ping 10.0.0.2", Call { read_only, ..Call::default() })
+    };
+    let mut jobs: Vec<_> = (0..16).map(|_| ping(&mut cli, true).unwrap().job).collect();
+    assert!(ping(&mut cli, true).err().unwrap().to_string().contains("16 active pings"));
+    jobs.push(ping(&mut cli, false).unwrap().job);
+    // One that has ended makes room.
+    jobs.swap_remove(0);
+    assert!(ping(&mut cli, true).is_ok());
+}
+
+#[test]
 fn a_ping_as_json_is_one_object() {
     let mut cli = Cli::new();
     let call = Call { json: true, ..Call::default() };
