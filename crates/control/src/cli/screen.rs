@@ -81,7 +81,8 @@ pub(super) fn page(
     }
 }
 
-/// Returns the command and the time between two looks, if a line ends with `| watch` or `| watch SECONDS`.
+/// Returns the command and the time between two looks, if a list is shown by a line that ends with `| watch` or `| watch SECONDS`. Other
+/// commands are not repeated: they may change something.
 pub(super) fn watched(line: &str) -> Option<(&str, Duration)> {
     let (command, watch) = line.rsplit_once('|')?;
     let mut words = watch.split_whitespace();
@@ -92,7 +93,8 @@ pub(super) fn watched(line: &str) -> Option<(&str, Duration)> {
         }
         _ => return None,
     };
-    Some((command.trim(), Duration::from_secs_f64(seconds)))
+    let command = command.trim();
+    is_list(command).then(|| (command, Duration::from_secs_f64(seconds)))
 }
 
 /// Shows the text of a command again and again, until it fails or is interrupted.
@@ -144,6 +146,7 @@ mod tests {
             "show int | watch 0",
             "show int | watch x",
             "show int | watch 1 2",
+            "set interface mtu 1400 host-eth1 | watch",
         ] {
             assert_eq!(watched(line), None, "{line}");
         }
