@@ -245,7 +245,12 @@ mod tests {
             Path::new("/dev/tty"),
             Path::new("/proc/version"),
         ] {
-            assert_eq!(read(other).unwrap_err().to_string(), "it is not an ordinary file", "{}", other.display());
+            assert_eq!(
+                read(other).unwrap_err().to_string(),
+                "it is not an ordinary file",
+                "{}",
+                other.display()
+            );
         }
         std::fs::remove_file(&path).unwrap();
         File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();

@@ -10,7 +10,8 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("wait <seconds:word>", "Wait for so many seconds, such as 0.5.", wait);
     r.add(
         "set terminal <settings:text>",
-        "Do nothing: VPP's scripts set their terminal. The client here has its own line editor and history, and no pager.",
+        "Accept the terminal settings of VPP's scripts, which change nothing here. At the client's prompt, \"set terminal pager on\" or \"off\" \
+         switches its pager.",
         |_, _| Ok(Output::none()),
     );
 }
