@@ -145,7 +145,8 @@ impl Packets {
                 Fate::Ignored(_) | Fate::Held | Fate::Taken => (None, None),
             };
             let (node, time) = (tracer.node_name(e.node), self.zero + Duration::from_nanos(e.time));
-            let time = humantime::format_rfc3339_micros(time).to_string();
+            // A clock that was set to 1970 after the packet came has no earlier time to print.
+            let time = humantime::format_rfc3339_micros(time.max(SystemTime::UNIX_EPOCH)).to_string();
             let mut text = format!("{time}: {node}\n");
             // A node that gave the packet away left it as it was.
             if let Some(record) = e.after.or(e.before) {

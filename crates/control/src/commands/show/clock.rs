@@ -37,7 +37,9 @@ fn local(time: SystemTime) -> String {
     let offset = infra::clock::utc_offset(time);
     let distance = std::time::Duration::from_secs(offset.unsigned_abs().into());
     let shifted = if offset < 0 { time.checked_sub(distance) } else { time.checked_add(distance) };
-    let text = humantime::format_rfc3339_seconds(shifted.unwrap_or(time)).to_string();
+    // Times before 1970 cannot be printed.
+    let shifted = shifted.unwrap_or(time).max(SystemTime::UNIX_EPOCH);
+    let text = humantime::format_rfc3339_seconds(shifted).to_string();
     let sign = if offset < 0 { '-' } else { '+' };
     let minutes = offset.unsigned_abs() / 60;
     format!("{}{sign}{:02}:{:02}", text.trim_end_matches('Z'), minutes / 60, minutes % 60)
@@ -45,7 +47,18 @@ fn local(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::local;
     use crate::testing::Cli;
+
+    #[test]
+    fn times_around_1970_are_printed() {
+        for seconds in [0, 1, 100_000] {
+            let text = local(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+            assert!(text.starts_with("19"), "{text}");
+        }
+    }
 
     #[test]
     fn the_time_is_shown_here_and_at_greenwich() {
