@@ -189,7 +189,7 @@ fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
 /// Opens a file of this process's own, which only its owner can open, for reading and appending. Makes it if there is none.
 ///
 /// # Errors
-/// It is a link or no ordinary file, or the system refuses.
+/// It is a link, no ordinary file, or another user's file by a hard link; or the system refuses.
 pub fn private(path: &Path) -> io::Result<File> {
     // Should it be a pipe, nobody waits for its other end.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
@@ -201,6 +201,11 @@ pub fn private(path: &Path) -> io::Result<File> {
         return Err(io::Error::other(format!("{} is not an ordinary file", path.display())));
     }
     if found.mode() & 0o7777 != 0o600 {
+        // Whoever may write to the folder can give any file of the same file system this name, too.
+        if found.nlink() > 1 {
+            let text = format!("{} is another file, too (a hard link): remove this name", path.display());
+            return Err(io::Error::other(text));
+        }
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(file)

@@ -185,6 +185,13 @@ mod tests {
         let pipe = directory.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(Lock::open(pipe).is_err());
+        // Nor by a second name, which would change the mode of a file that is none of the router's.
+        let (file, name) = (directory.path().join("file"), directory.path().join("name"));
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        fs::hard_link(&file, &name).unwrap();
+        assert!(Lock::open(name).unwrap_err().to_string().contains("hard link"));
+        assert_eq!(mode(&file), 0o644);
     }
 
     #[test]
