@@ -291,10 +291,11 @@ impl Paths {
         vrfs.find(|fib| !self.find(*fib, &path.into()).is_empty())
     }
 
-    /// A list in a VRF that somebody follows without a route.
+    /// A list in a VRF that somebody follows without a route: one that leads to a next hop.
     pub fn tracked_in(&self, fib: u16) -> Option<&PathState> {
-        let of_vrf = self.by_list.iter().filter(|((of, _), _)| *of == fib);
-        of_vrf.flat_map(|(_, ids)| ids).map(|id| &self.states[*id]).find(|state| state.tracks > 0)
+        let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let of_vrf = self.by_next_hop.range((fib, least, 0)..).take_while(|(of, ..)| *of == fib);
+        of_vrf.map(|(.., id)| &self.states[*id]).find(|state| state.tracks > 0)
     }
 
     /// Those with a path that names an interface.
