@@ -90,7 +90,7 @@ impl Family for u32 {
     }
 
     fn forwarded(self) -> bool {
-        (1..224).contains(&(self >> 24)) && ![10, 127].contains(&(self >> 24))
+        (1..224).contains(&(self >> 24)) && ![10, 127].contains(&(self >> 24)) && self >> 16 != 0xa9fe
     }
 }
 

@@ -74,6 +74,12 @@ pub const fn is_martian_source(addr: u32) -> bool {
     addr >> 24 == 127 || (addr >> 28 >= 0xe && (addr >> 28 == 0xe || addr == u32::MAX))
 }
 
+/// Whether this is a link-local address, 169.254/16, which means something on one link only (RFC 3927).
+#[inline(always)]
+pub const fn is_link_local(addr: u32) -> bool {
+    addr >> 16 == 0xa9fe
+}
+
 /// Whether this is 0.0.0.0, the source of a host that has no address yet (RFC 2131); never to be forwarded.
 #[inline(always)]
 pub const fn is_unspecified(addr: u32) -> bool {

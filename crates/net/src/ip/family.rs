@@ -86,10 +86,11 @@ impl Ip for Ipv4Addr {
     const HAS_BROADCAST: bool = true;
     const EXAMPLE: &'static str = "192.0.2.0/24";
     /// RFC 1812 sections 5.3.5.1 and 5.3.7: "this network", loopback, reserved; and the limited broadcast, which is for
-    /// whoever hears it.
+    /// whoever hears it. RFC 3927 section 7: link-local addresses, which no default route covers.
     const SPECIAL: &'static [(Ipv4Addr, u8, Path)] = &[
         (Ipv4Addr::new(0, 0, 0, 0), 8, Path::Drop),
         (Ipv4Addr::new(127, 0, 0, 0), 8, Path::Drop),
+        (Ipv4Addr::new(169, 254, 0, 0), 16, Path::Drop),
         (Ipv4Addr::new(240, 0, 0, 0), 4, Path::Drop),
         (Ipv4Addr::BROADCAST, 32, Path::Local),
     ];

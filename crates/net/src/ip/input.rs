@@ -4,11 +4,12 @@ use std::net::Ipv4Addr;
 
 use buf::{Cache, Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
-use infra::class_a::Reader;
+use infra::class_a::{Reader, WordReader};
+use infra::lpm::{LpmLookup, NO_ROUTE};
 use wire::ipv4::{self, Ipv4Header};
 
-use super::OwnAddresses;
 use super::lookup::Fibs;
+use super::{Object, OwnAddresses};
 use crate::Tables;
 
 /// Version 4, and a header without options.
@@ -22,6 +23,7 @@ reasons! {
         Length = "bad-length", Error, "the total length is less than the header's or more than what came";
         Checksum = "bad-checksum", Error, "the header checksum is wrong";
         Martian = "martian-source", Warn, "no packet may come from this source address (127/8, multicast, broadcast), or only one for this router (0/8)";
+        LinkLocal = "link-local-source", Info, "the source address (169.254/16) means something on its own link only, and no route of the operator leads there";
         OwnSource = "own-source", Warn, "the source address is this router's own, or the broadcast address of one of its networks";
     }
 }
@@ -29,11 +31,12 @@ reasons! {
 pub struct Ip4Input {
     own: Reader<OwnAddresses<Ipv4Addr>>,
     fibs: Reader<Fibs<Ipv4Addr>>,
+    objects: WordReader,
 }
 
 impl Ip4Input {
     pub fn new(t: &Tables) -> Ip4Input {
-        Ip4Input { own: t.ip4.own.clone(), fibs: t.ip4.fibs.clone() }
+        Ip4Input { own: t.ip4.own.clone(), fibs: t.ip4.fibs.clone(), objects: t.ip4.objects.clone() }
     }
 }
 
@@ -46,14 +49,19 @@ impl FrameNode for Ip4Input {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let own = self.own.get(cx.guard);
         let bufs = &mut *cx.bufs;
-        let fetch = self.fibs.get(cx.guard).ahead(frame);
+        let fibs = self.fibs.get(cx.guard);
+        let fetch = fibs.ahead(frame);
+        let leads = |fib, address| {
+            let leaf = fibs.get(fib).map_or(NO_ROUTE, |t| t.lookup(address));
+            !matches!(Object::from_word(self.objects.get(leaf)), Object::Drop | Object::Report(_))
+        };
         let usual = Verdict::Next(Next::Lookup);
         out.mostly(usual, frame, |_, p| {
             if is_plain(own, p) {
                 fetch(p.peek::<Ipv4Header>().dst_u32());
                 return None;
             }
-            let verdict = check(own, bufs, p);
+            let verdict = check(own, leads, bufs, p);
             (verdict != usual).then_some(verdict)
         });
     }
@@ -71,20 +79,27 @@ fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>) -> bool {
         && usize::from(h.total_len()) == len
         && !chained
         && h.checksum_ok()
-        && src.wrapping_sub(HOSTS) < GROUPS - HOSTS
-        && !ipv4::is_loopback(src)
+        && SUSPECT[src as usize >> 29] >> (src >> 24 & 31) & 1 == 0
         && h.dst_u32() < GROUPS
         && !own.forbids_source(fib, src)
 }
 
 /// Below are addresses of hosts that do not know theirs, 0/8.
 const HOSTS: u32 = 0x0100_0000;
+/// One bit for each first byte of an address: whether some source that begins so needs a closer look. They are in 0/8, 127/8, 169/8
+/// (of which 169.254/16 is link-local), and from [`GROUPS`] on.
+const SUSPECT: [u32; 8] = [1, 0, 0, 1 << 31, 0, 1 << 9, 0, u32::MAX];
 /// From here on addresses are groups, reserved, or broadcast.
 const GROUPS: u32 = 0xe000_0000;
 
-/// All checks, of any packet.
+/// All checks, of any packet. `leads` says whether a route of a VRF leads to an address.
 #[inline(never)]
-fn check(own: &OwnAddresses<Ipv4Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
+fn check(
+    own: &OwnAddresses<Ipv4Addr>,
+    leads: impl Fn(u16, u32) -> bool,
+    bufs: &mut Cache,
+    p: &mut Packet<'_>,
+) -> Verdict<Next, Reason> {
     let (len, total, fib) = (p.len(), p.total_len(), p.fib());
     let Some(h) = p.head::<Ipv4Header>() else { return Verdict::Drop(Reason::Short) };
     let (plain, said) = (h.version_ihl() == PLAIN, usize::from(h.total_len()));
@@ -100,6 +115,9 @@ fn check(own: &OwnAddresses<Ipv4Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> 
     if ipv4::is_martian_source(src) || (src < HOSTS && !stays_here(own, fib, dst)) {
         return Verdict::Drop(Reason::Martian);
     }
+    if ipv4::is_link_local(src) && !stays_here(own, fib, dst) && !leads(fib, src) {
+        return Verdict::Drop(Reason::LinkLocal);
+    }
     if own.forbids_source(fib, src) {
         return Verdict::Drop(Reason::OwnSource);
     }
@@ -113,8 +131,8 @@ fn check(own: &OwnAddresses<Ipv4Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> 
     if ipv4::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
 }
 
-/// Whether a packet to `dst` is certainly for this router or its link: all that a host without an address may send (RFC 1812
-/// section 5.3.7). To groups nothing is forwarded.
+/// Whether a packet to `dst` is certainly for this router or its link: all that a host without an address (RFC 1812 section
+/// 5.3.7) or with a link-local one (RFC 3927 section 7) may send. To groups nothing is forwarded.
 #[cold]
 fn stays_here(own: &OwnAddresses<Ipv4Addr>, fib: u16, dst: u32) -> bool {
     ipv4::is_broadcast(dst) || ipv4::is_multicast(dst) || own.contains(fib, dst)

@@ -113,7 +113,8 @@ fn rfc1812_4_2_2_11_which_sources_are_martians() {
         [128, 0, 0, 1],
         [223, 255, 255, 255],
         [10, 0, 0, 1],
-        [169, 254, 1, 1],
+        [169, 253, 255, 255],
+        [169, 255, 0, 0],
     ] {
         assert_eq!(once(&from(good)), "ip4-lookup", "{good:?}");
     }
@@ -130,6 +131,24 @@ fn rfc1812_5_3_7_what_comes_from_network_0_is_not_forwarded() {
             (OWN.octets(), "ip4-lookup"),
             ([224, 0, 0, 1], "ip4-local"),
             ([239, 1, 2, 3], "no-multicast-route"),
+        ] {
+            let mut p = with(12, &from);
+            p[16..20].copy_from_slice(&to);
+            wire::ipv4::write_checksum(&mut p);
+            assert_eq!(once(&p), expected, "{from:?} {to:?}");
+        }
+    }
+}
+
+/// No route leads to the source here.
+#[test]
+fn rfc3927_7_what_comes_from_a_link_local_address_is_not_forwarded() {
+    for from in [[169, 254, 0, 0], [169, 254, 1, 1], [169, 254, 255, 255]] {
+        for (to, expected) in [
+            (FAR.octets(), "link-local-source"),
+            ([255; 4], "ip4-lookup"),
+            (OWN.octets(), "ip4-lookup"),
+            ([224, 0, 0, 1], "ip4-local"),
         ] {
             let mut p = with(12, &from);
             p[16..20].copy_from_slice(&to);
@@ -204,6 +223,9 @@ fn plain(p: &[u8]) -> &'static str {
     match p[12] {
         127 | 224..240 => return "martian-source",
         _ if p[12..16] == [255; 4] => return "martian-source",
+        169 if p[13] == 254 && p[16] >> 4 != 14 && p[16..20] != [255; 4] && p[16..20] != OWN.octets() => {
+            return "link-local-source";
+        }
         _ if p[12..16] == OWN.octets() => return "own-source",
         _ => {}
     }

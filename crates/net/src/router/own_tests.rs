@@ -5,7 +5,7 @@ use wire::builder::PacketBuilder;
 
 use super::lab::{Lab, own_mac};
 use super::*;
-use crate::ip::Address;
+use crate::ip::{Address, IpPrefix, Path};
 use crate::nd::Standing;
 
 const A_MAC: Mac = Mac([2, 0, 0, 0, 0xa, 2]);
@@ -129,4 +129,34 @@ fn a_link_local_address_goes_to_another_vrf_with_its_interface() {
     lab.router.set_table(1, 5).unwrap();
     lab.run();
     assert_eq!((own(&lab, 0, scoped).0, own(&lab, 5, scoped).0), (false, true));
+}
+
+/// What passes from the first link to the second, or why it does not.
+fn forwarded(lab: &mut Lab, from: Ipv4Addr, to: Ipv4Addr) -> Result<(), Vec<&'static str>> {
+    lab.sent(1);
+    let (_, reasons) = ping(lab, to, from);
+    if lab.sent(1).is_empty() { Err(reasons) } else { Ok(()) }
+}
+
+/// RFC 3927 section 7: whatever the default route says. A network that the operator connects or routes is the exception.
+#[test]
+fn link_local_addresses_of_ip4_are_forwarded_only_where_the_operator_has_them() {
+    let mut lab = lab::<Ipv4Addr>();
+    let (host, there) = (Ipv4Addr::at(0, 2), Ipv4Addr::at(1, 2));
+    let (here, far) = (Ipv4Addr::new(169, 254, 5, 2), Ipv4Addr::new(169, 254, 6, 2));
+    lab.router.add_neighbor(1, there, Mac([2, 0, 0, 0, 0xb, 2]), true).unwrap();
+    let via = Path::Via { next_hop: there.into(), interface: None };
+    lab.router.add_route(0, "0.0.0.0/0".parse::<IpPrefix>().unwrap(), via).unwrap();
+    assert_eq!(forwarded(&mut lab, host, Ipv4Addr::new(198, 51, 100, 1)), Ok(()));
+    assert_eq!(forwarded(&mut lab, host, far), Err(vec!["blackhole"]));
+    assert_eq!(forwarded(&mut lab, far, there), Err(vec!["link-local-source"]));
+    // A link with such addresses, and a route.
+    lab.router.add_address(0, Address::new(Ipv4Addr::new(169, 254, 5, 1), 30)).unwrap();
+    lab.pass(5000);
+    assert_eq!(forwarded(&mut lab, here, there), Ok(()));
+    assert_eq!(ping(&mut lab, Ipv4Addr::new(169, 254, 5, 1), here).1, Vec::<&str>::new());
+    assert_eq!(forwarded(&mut lab, far, there), Err(vec!["link-local-source"]));
+    lab.router.add_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), via).unwrap();
+    assert_eq!(forwarded(&mut lab, host, far), Ok(()));
+    assert_eq!(forwarded(&mut lab, far, there), Ok(()));
 }
