@@ -8,15 +8,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use graph::PuntReason;
 use model::metrics::Lines;
+use net::interface::Kind;
 use net::router::{InterfaceInfo, Router};
 use tokio::sync::mpsc;
 use tokio::time;
 
 use super::declared::Id;
+use super::process;
 use super::server::Ask;
 use super::text::{Samples, samples};
 use crate::commands::Context;
-use crate::intent::OfFamily;
+use crate::intent::{Find, OfFamily};
 
 /// How long a slice runs before the others get their turn.
 const SLICE: Duration = Duration::from_micros(500);
@@ -181,6 +183,7 @@ impl Collection {
         let level = format!("x86-64-{:?}", infra::cpu::level()).to_lowercase();
         out.add(Id::BuildInfo, &[env!("CARGO_PKG_VERSION"), &level], 1);
         out.add(Id::StartTime, &[], self.started.as_secs());
+        process::collect(out, self.started);
         out.add(Id::ConfigGeneration, &[], c.journal.generation());
 
         out.add(Id::ConfigUnconfirmed, &[], u8::from(c.awaits_confirmation()));
@@ -219,6 +222,14 @@ impl Collection {
 
     fn interface(&mut self, c: &Context, i: &InterfaceInfo) {
         let (out, name) = (&mut self.lines, [i.name.as_str()]);
+        let description =
+            c.store.interface(&i.name).and_then(|i| i.description.as_deref()).unwrap_or_default();
+        let kind = match i.kind {
+            Kind::SubInterface => "sub-interface",
+            kind => i.device.as_ref().map_or(kind.name().unwrap_or("absent"), |d| d.driver),
+        };
+        let (vrf, mac) = (i.fib.to_string(), i.mac.to_string());
+        out.add(Id::InterfaceInfo, &[&i.name, kind, &vrf, &mac, description], 1);
         out.add(Id::InterfaceUp, &name, u8::from(c.system.router.usable(i.index)));
         out.add(Id::InterfaceAdminUp, &name, u8::from(i.admin_up));
         out.add(Id::InterfaceAbsent, &name, u8::from(i.is_absent()));

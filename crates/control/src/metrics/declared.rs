@@ -36,6 +36,23 @@ metrics! {
     ConfigOverdue: Gauge "volley_config_vain_rollbacks" []
         "How often it was tried in vain to take back the configuration that nobody has confirmed; 0 if all is well.";
 
+    ProcessStart: Gauge "process_start_time_seconds" []
+        "Start time of the process, in seconds since 1970 (UTC).";
+    ProcessCpu: Counter "process_cpu_seconds_total" []
+        "CPU time of the process, in user mode and in the kernel. Workers that poll use all of their cores.";
+    ProcessVirtual: Gauge "process_virtual_memory_bytes" []
+        "Virtual memory of the process, much of it reserved only.";
+    ProcessResident: Gauge "process_resident_memory_bytes" []
+        "Memory of the process, without huge pages.";
+    ProcessFds: Gauge "process_open_fds" []
+        "Open file descriptors of the process.";
+    ProcessMostFds: Gauge "process_max_fds" []
+        "Limit of open file descriptors.";
+    ProcessThreads: Gauge "process_threads" []
+        "Threads of the process.";
+
+    InterfaceInfo: Info "volley_interface_info" ["interface", "kind", "vrf", "mac", "description"]
+        "Properties of the interface, to be joined to its other metrics. Without a description the label is empty.";
     InterfaceUp: Gauge "volley_interface_up" ["interface"]
         "1 if packets can leave by the interface: it is set up, and its link is up, too.";
     InterfaceAdminUp: Gauge "volley_interface_admin_up" ["interface"]

@@ -6,6 +6,7 @@
 
 mod collect;
 pub mod declared;
+mod process;
 mod server;
 #[cfg(test)]
 mod tests;

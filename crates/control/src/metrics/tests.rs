@@ -45,6 +45,7 @@ fn router(turning: bool) -> Context {
         "create packet-generator interface pg1",
         "set interface state pg0 up",
         "set interface ip address pg0 10.0.0.1/24",
+        "set interface description pg0 \"up \\\"link\\\"\"",
         "set interface tcp-mss-clamp pg0 ip4 enable ip4-mss 1400 ip6 rx ip6-mss 1380",
         "ip table add 7",
         "ip route add 10.9.0.0/16 table 7 via drop",
@@ -115,6 +116,13 @@ fn both_formats_are_read_by_a_parser_and_have_every_metric() {
     let unreported = "{node=\"ip4-icmp-error\",reason=\"unreported-limit\"}";
     assert_eq!(value(&text, &format!("volley_node_events_total{unreported}")), 0.0);
     assert!(!text.contains(&format!("volley_drop_packets_total{unreported}")));
+    let info =
+        "kind=\"packet-generator\",vrf=\"0\",mac=\"02:fe:00:00:00:00\",description=\"up \\\"link\\\"\"";
+    assert_eq!(value(&text, &format!("volley_interface_info{{interface=\"pg0\",{info}}}")), 1.0);
+    let (resident, all) = ("process_resident_memory_bytes", "process_virtual_memory_bytes");
+    assert!(value(&text, resident) > 1e6 && value(&text, all) > value(&text, resident));
+    assert!(value(&text, "process_cpu_seconds_total") > 0.0);
+    assert!(value(&text, "process_open_fds") >= 3.0 && value(&text, "process_threads") >= 1.0);
     let buffers =
         ["free", "cached", "lent", "used"].map(|s| value(&text, &format!("volley_buffers{{state=\"{s}\"}}")));
     assert_eq!(buffers.iter().sum::<f64>(), 1024.0);
@@ -134,7 +142,8 @@ fn names_follow_the_conventions() {
     assert_eq!(names.len(), metrics().len(), "each is declared once");
     for metric in metrics() {
         let name = metric.name;
-        assert!(name.starts_with("volley_") && !name.contains("__"), "{name}");
+        let prefixed = name.starts_with("volley_") || name.starts_with("process_");
+        assert!(prefixed && !name.contains("__"), "{name}");
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
         assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
         assert_eq!(name.ends_with("_info"), metric.kind == Kind::Info, "{name}");

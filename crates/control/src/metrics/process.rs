@@ -1,0 +1,61 @@
+//! Metrics of the process, with the names that Prometheus' own clients use.
+
+use std::fs;
+use std::time::Duration;
+
+use model::metrics::Lines;
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
+use nix::sys::time::TimeVal;
+
+use super::declared::Id;
+
+/// Bytes of a page on x86-64, in which the kernel counts (proc_pid_statm(5)).
+const PAGE: u64 = 4096;
+
+/// Adds the samples of this process. What the kernel does not say is left out. `started` is the start of the router in
+/// universal time since 1970.
+pub fn collect(out: &mut Lines, started: Duration) {
+    out.add(Id::ProcessStart, &[], started.as_secs());
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
+        out.add_seconds(
+            Id::ProcessCpu,
+            &[],
+            nanoseconds(usage.user_time()) + nanoseconds(usage.system_time()),
+        );
+    }
+    let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let bytes =
+        |n| pages.split_whitespace().nth(n).and_then(|pages| pages.parse::<u64>().ok()).map(|n| n * PAGE);
+    if let (Some(all), Some(resident)) = (bytes(0), bytes(1)) {
+        out.add(Id::ProcessVirtual, &[], all);
+        out.add(Id::ProcessResident, &[], resident);
+    }
+    if let Some(open) = open_files() {
+        out.add(Id::ProcessFds, &[], open);
+    }
+    if let Ok((most, _)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        out.add(Id::ProcessMostFds, &[], most);
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let threads = status.lines().find_map(|line| line.strip_prefix("Threads:")?.trim().parse::<u64>().ok());
+    if let Some(threads) = threads {
+        out.add(Id::ProcessThreads, &[], threads);
+    }
+}
+
+/// How many file descriptors the process has open.
+fn open_files() -> Option<u64> {
+    // Linux 6.2 and later count them for `stat`.
+    let counted = fs::metadata("/proc/self/fd").ok()?.len();
+    if counted > 0 {
+        return Some(counted);
+    }
+    // One of them is the directory, open for this.
+    Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as u64)
+}
+
+/// A time in nanoseconds; 0 for one before 0.
+fn nanoseconds(time: TimeVal) -> u64 {
+    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0) * 1000
+}
