@@ -235,7 +235,7 @@ impl Collection {
         out.add(Id::InterfaceAbsent, &name, u8::from(i.is_absent()));
         out.add(Id::InterfaceMtu, &name, i.mtu);
         if let Some(speed) = i.device.as_ref().and_then(|d| d.link.speed_mbps) {
-            out.add(Id::InterfaceSpeed, &name, u64::from(speed) * 1_000_000);
+            out.add(Id::InterfaceSpeed, &name, u64::from(speed) * (1_000_000 / 8));
         }
         let t = c.system.router.interface_totals(i);
         for (id, count) in [

@@ -61,8 +61,8 @@ metrics! {
         "1 while the interface is without its device, and waits for it.";
     InterfaceMtu: Gauge "volley_interface_mtu_bytes" ["interface"]
         "The largest network packet that the interface sends.";
-    InterfaceSpeed: Gauge "volley_interface_speed_bits_per_second" ["interface"]
-        "The speed of the link, of interfaces whose device tells it.";
+    InterfaceSpeed: Gauge "volley_interface_speed_bytes_per_second" ["interface"]
+        "Speed of the link, of interfaces whose device reports it.";
     RxPackets: Counter "volley_interface_receive_packets_total" ["interface"]
         "Packets received.";
     RxBytes: Counter "volley_interface_receive_bytes_total" ["interface"]

@@ -85,7 +85,7 @@ fn both_formats_are_read_by_a_parser_and_have_every_metric() {
     let context = router(false);
     let samples = collect(&context);
     // A packet generator has no speed.
-    let metrics = || metrics().into_iter().filter(|m| m.name != "volley_interface_speed_bits_per_second");
+    let metrics = || metrics().into_iter().filter(|m| m.name != "volley_interface_speed_bytes_per_second");
     let labels = |metric: &super::declared::Metric| metric.labels.iter().map(ToString::to_string).collect();
 
     let text = written(Format::Prometheus, samples.clone());
