@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the Debian packages, of the router and of the tester: build-deb.sh [DIRECTORY] (default: target/debian). $VOLLEY_BIN names a
-# binary of the router that is there already, with the tester's beside it.
+# binary of the router that is there already, with the tester's beside it. $DEBFULLNAME and $DEBEMAIL name who maintains the packages.
 # Plain dpkg-deb: what is packed is what is listed here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,8 @@ volley=${VOLLEY_BIN:-$target_dir/release/volley}
 tester=$(dirname "$volley")/volley-bench
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 architecture=$(dpkg --print-architecture)
+# Nobody gets mail at the default address (RFC 2606 section 2).
+maintainer="${DEBFULLNAME:-The Volley authors} <${DEBEMAIL:-maintainers@volley.invalid}>"
 # The same sources make the same package.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
@@ -50,8 +52,8 @@ finish() { # finish PACKAGE CRATE: what every package has, and the package
     file 644 "$work/copyright" "$doc/copyright"
     cargo tree --package "$2" --edges normal --prefix none --format '{p}  {l}' |
         grep -v '(/' | sed 's/ (\*)$//' | sort -u | packed "$doc/crates.gz"
-    printf '%s (%s) stable; urgency=medium\n\n  * See the history of the sources.\n\n -- The Volley authors <volley@localhost>  %s\n' \
-        "$1" "$version" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | packed "$doc/changelog.gz"
+    printf '%s (%s) stable; urgency=medium\n\n  * See the history of the sources.\n\n -- %s  %s\n' \
+        "$1" "$version" "$maintainer" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | packed "$doc/changelog.gz"
 
     # The libraries, by what the binary asks of them.
     mkdir -p "$work/debian"
@@ -60,7 +62,7 @@ finish() { # finish PACKAGE CRATE: what every package has, and the package
     libraries=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/$1" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
     size=$(du -k -s --apparent-size "$root" | cut -f1)
     mkdir "$root/DEBIAN"
-    sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@SIZE@/$size/; s/@LIBRARIES@/$libraries/" \
+    sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@SIZE@/$size/; s/@LIBRARIES@/$libraries/; s/@MAINTAINER@/$maintainer/" \
         "packaging/debian/$1.control.in" >"$root/DEBIAN/control"
     local extra
     for extra in conffiles postinst prerm postrm; do
@@ -93,9 +95,11 @@ ln -s volley "$root/usr/share/bash-completion/completions/vppctl"
 for function in packaging/completion/_volley_router packaging/completion/_vppctl; do
     file 644 "$function" "usr/share/zsh/vendor-completions/$(basename "$function")"
 done
-for name in README.md docs/guide/configuration.md docs/reference/metrics.md docs/reference/startup-conf.md docs/reference/cli.md; do
-    file 644 "$name" "$doc/$(basename "$name")"
+# All pages, at the places that their links name.
+for name in README.md $(git ls-files 'docs/*.md' || find docs -name '*.md'); do
+    file 644 "$name" "$doc/$name"
 done
+ln -s ../examples "$root/$doc/docs/examples"
 for example in docs/examples/*.yaml packaging/prometheus/volley.rules.yml packaging/grafana/volley.json; do
     file 644 "$example" "$doc/examples/$(basename "$example")"
 done

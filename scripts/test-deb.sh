@@ -8,7 +8,9 @@ cd "$(dirname "$0")/.."
 . scripts/env.sh
 
 [ "$(id -u)" = 0 ] || { echo "test-deb: needs root" >&2; exit 1; }
-command -v debootstrap >/dev/null || DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends debootstrap >/dev/null
+missing=$(for tool in debootstrap lintian; do command -v $tool >/dev/null || echo $tool; done)
+# shellcheck disable=SC2086
+[ -z "$missing" ] || DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing >/dev/null
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
 fail() {
@@ -30,7 +32,7 @@ for path in usr/bin/volley usr/lib/volley/vppctl usr/lib/systemd/system/volley.s
     usr/share/man/man1/volley.1.gz usr/share/man/man1/volley-ctl.1.gz usr/share/man/man8/volley.8.gz \
     usr/share/man/man7/volley-cli.7.gz usr/share/man/man5/volley-startup.conf.5.gz \
     usr/share/bash-completion/completions/volley usr/share/zsh/vendor-completions/_volley \
-    usr/share/doc/volley/copyright usr/share/doc/volley/crates.gz usr/share/doc/volley/examples/edge-two-uplinks.yaml; do
+    usr/share/doc/volley/copyright usr/share/doc/volley/crates.gz usr/share/doc/volley/docs/guide/README.md usr/share/doc/volley/examples/edge-two-uplinks.yaml; do
     grep -qx "./$path" <<<"$contents" || fail "no $path in the package"
 done
 tests=$(dpkg-deb --contents "$tester" | awk '{ print $6 }')
@@ -45,6 +47,9 @@ done
 grep '^\./etc/.*[^/]$' <<<"$contents" | cut -c2- | diff - <(dpkg-deb --info "$package" conffiles) || fail "conffiles"
 dpkg-deb --info "$package" | sed -n 's/^ \(Version\|Depends\|Installed-Size\)/  \1/p'
 echo "  $(du -h "$package" | cut -f1) packed"
+
+echo "== lintian"
+lintian --allow-root --fail-on warning "$package" "$tester" || fail "lintian is not content"
 
 echo "== unit"
 dpkg-deb --extract "$package" "$work/unpacked"
@@ -91,7 +96,10 @@ in_root volley bench --version
 echo "== the router, with the rights that the unit gives it"
 cat >"$root/tmp/run" <<'END'
 set -e
-volley_here() { setpriv --bounding-set "-all,$1" --no-new-privs volley run -c /etc/volley/startup.conf 2>/tmp/log & }
+cat /etc/volley/startup.conf - <<'CONF' >/tmp/startup.conf
+metrics { listen 127.0.0.1:9482 }
+CONF
+volley_here() { setpriv --bounding-set "-all,$1" --no-new-privs volley run -c /tmp/startup.conf 2>/tmp/log & }
 printf 'interfaces:\n  host-eth1: { mtu: 1400, addresses: [ 192.0.2.1/24 ] }\n' >/etc/volley/volley.yaml
 volley_here "$1"
 pid=$!
@@ -101,10 +109,19 @@ grep -q 'volley: ready' /tmp/log || { cat /tmp/log; exit 1; }
 vppctl show interface | head -n 3
 volley complete -- show inter | grep -qx interface
 volley complete -- show interface host | grep -qx host-eth1
+exec 3<>/dev/tcp/127.0.0.1/9482
+printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
+sed '1,/^\r$/d' <&3 >/tmp/samples
 kill $pid
 wait $pid
 END
-in_root sh /tmp/run "$capabilities" || fail "the router does not run"
+in_root bash /tmp/run "$capabilities" || fail "the router does not run"
+# Only the program: the package would start a server here.
+(cd "$work" && apt-get download -qq prometheus && dpkg-deb --extract prometheus_*.deb prometheus) 2>/dev/null
+promtool=$work/prometheus/usr/bin/promtool
+grep -q '^volley_interface_info{' "$root/tmp/samples" || fail "no metrics"
+"$promtool" check metrics <"$root/tmp/samples" || fail "promtool finds fault with the metrics"
+"$promtool" check rules packaging/prometheus/volley.rules.yml || fail "promtool finds fault with the alert rules"
 
 echo "== the service, under a systemd of its own"
 scripts/boot-root.sh "$root" >"$work/boot.log" 2>&1 &
