@@ -17,6 +17,7 @@ use control::startup::{Fault, Startup};
 use control::{
     daemon,
     logging::{self, LogError},
+    top,
 };
 use drivers::guardian;
 use net::router::{Router, Sizes};
@@ -108,6 +109,15 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
         words: Vec<String>,
     },
+    /// Watch a running router in the terminal: interfaces with rates, workers with busy time, nodes with clocks, drops by reason.
+    Top {
+        /// The router's CLI socket.
+        #[arg(short, long, value_name = "SOCKET", default_value = client::DEFAULT_SOCKET)]
+        socket: PathBuf,
+        /// Seconds between two looks.
+        #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
+        interval: f64,
+    },
     /// Measure routers as RFC 2544 and its successors do: runs volley-bench, the tester.
     #[command(disable_help_flag = true)]
     Bench {
@@ -167,6 +177,7 @@ fn main() -> ExitCode {
             command(socket, words)
         }
         Command::Capture { socket, words } => client::capture(&socket, &words),
+        Command::Top { socket, interval } => top::run(&top::Options { socket, interval }),
         Command::Bench { words } => bench(&words),
         Command::Ctl { socket, json, keep_going, words } => {
             client::run(client::ClientOptions { socket, json, keep_going, words })

@@ -75,7 +75,7 @@ impl fmt::Display for Failure {
 
 impl Failure {
     /// The exit code: 2 if the router was not reached, 1 otherwise. Output that nobody wants is no failure.
-    fn code(&self) -> u8 {
+    pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Unreachable(_) | Failure::Closed(_) => 2,
             Failure::Left => 0,

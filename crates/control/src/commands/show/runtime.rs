@@ -45,7 +45,27 @@ pub fn register(r: &mut Registry<Context>) {
 #[derive(Serialize)]
 struct Thread {
     thread: String,
+    since_start: Spent,
     nodes: Vec<Node>,
+}
+
+/// How a worker spent its time since the start of the router, whatever was cleared.
+#[derive(Serialize)]
+struct Spent {
+    turns: u64,
+    busy_seconds: f64,
+    idle_seconds: f64,
+    sleeps: u64,
+}
+
+/// What a node did since the start of the router, whatever was cleared.
+#[derive(Serialize)]
+struct Totals {
+    calls: u64,
+    packets: u64,
+    timed_packets: u64,
+    /// Of the timed packets.
+    clocks: u64,
 }
 
 #[derive(Serialize)]
@@ -58,6 +78,7 @@ struct Node {
     packets_per_call: f64,
     slowest_clocks: u64,
     slowest_packets: u64,
+    since_start: Totals,
 }
 
 /// What a thread did, by the word of the command that asks for it.
@@ -143,12 +164,11 @@ fn runtime(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let mut threads = Vec::new();
     for w in 0..c.system.router.workers() {
         let inputs = graph.nodes().iter().map(|n| n.input);
-        let did = graph.stats().runtime(Some(w));
+        let did = graph.stats().runtime(Some(w)).into_iter().zip(graph.stats().node_totals(w));
         let nodes: Vec<Node> = did
-            .into_iter()
             .zip(inputs)
-            .filter(|(n, _)| n.calls > 0 || view == View::Verbose)
-            .map(|(n, input)| Node {
+            .filter(|((n, _), _)| n.calls > 0 || view == View::Verbose)
+            .map(|((n, all), input)| Node {
                 name: n.name,
                 state: if input { "polling" } else { "active" },
                 calls: n.calls,
@@ -157,9 +177,22 @@ fn runtime(c: &mut Context, a: &Args) -> Result<Output, CliError> {
                 packets_per_call: n.packets_per_call(),
                 slowest_clocks: n.slowest_clocks,
                 slowest_packets: n.slowest_packets,
+                since_start: Totals {
+                    calls: all.calls,
+                    packets: all.packets,
+                    timed_packets: all.timed_packets,
+                    clocks: all.clocks,
+                },
             })
             .collect();
-        let thread = Thread { thread: format!("volley_wk_{w}"), nodes };
+        let spent = graph.stats().worker_totals(w);
+        let since_start = Spent {
+            turns: spent.turns,
+            busy_seconds: spent.busy_ns as f64 / 1e9,
+            idle_seconds: spent.idle_ns as f64 / 1e9,
+            sleeps: spent.sleeps,
+        };
+        let thread = Thread { thread: format!("volley_wk_{w}"), since_start, nodes };
         let shown = view.text(&thread.nodes, c.clock.tsc_hz());
         let _ = write!(text, "Thread {} {}\n{shown}---------------\n", w + 1, thread.thread);
         threads.push(thread);

@@ -1,0 +1,105 @@
+//! `volley top`: interfaces, workers, nodes and drops of a running router, live in a terminal.
+//!
+//! A client of the CLI like any other: it asks for `show … --json` once an interval, so read-only users can watch, too.
+
+mod page;
+mod sample;
+mod screen;
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use crate::cli::client::{Connection, Failure};
+use sample::Sample;
+use screen::{Screen, Wish};
+
+/// The shortest and the longest time between two looks, in seconds.
+const INTERVALS: (f64, f64) = (0.1, 60.0);
+
+/// What to watch.
+pub struct Options {
+    /// The router's CLI socket.
+    pub socket: PathBuf,
+    /// Seconds between two looks.
+    pub interval: f64,
+}
+
+/// Shows the router until the operator leaves. Returns the exit code: 0, 1 without a terminal, 2 if the router is not reached.
+pub fn run(options: &Options) -> ExitCode {
+    if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        eprintln!(
+            "volley top needs a terminal; elsewhere: volley ctl \"show interface rates\", or the metrics for Prometheus"
+        );
+        return ExitCode::FAILURE;
+    }
+    let (least, most) = INTERVALS;
+    if !(least..=most).contains(&options.interval) {
+        eprintln!("the interval is {least} to {most} seconds");
+        return ExitCode::FAILURE;
+    }
+    let mut connection = match Connection::open(&options.socket) {
+        Ok(connection) => connection,
+        Err(failure) => return failed(&failure),
+    };
+    let mut terminal = match ratatui::try_init() {
+        Ok(terminal) => terminal,
+        Err(error) => return failed(&Failure::Output(error)),
+    };
+    let result = watch(&mut connection, &mut terminal, options);
+    ratatui::restore();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failed(&failure),
+    }
+}
+
+fn failed(failure: &Failure) -> ExitCode {
+    eprintln!("volley top: {failure}");
+    ExitCode::from(failure.code())
+}
+
+/// Draws the router's state once an interval and after each key, until the operator leaves.
+fn watch(
+    connection: &mut Connection,
+    terminal: &mut ratatui::DefaultTerminal,
+    options: &Options,
+) -> Result<(), Failure> {
+    let every = Duration::from_secs_f64(options.interval);
+    let mut screen = Screen::new(&options.socket.display().to_string());
+    let mut next = Instant::now();
+    loop {
+        if Instant::now() >= next {
+            next = Instant::now() + every;
+            if !screen.is_paused() {
+                screen.take(Sample::ask(connection)?);
+            }
+        }
+        terminal.draw(|frame| screen.draw(frame)).map_err(Failure::Output)?;
+        if !event::poll(next.saturating_duration_since(Instant::now())).map_err(Failure::Output)? {
+            continue;
+        }
+        let Event::Key(key) = event::read().map_err(Failure::Output)? else { continue };
+        if key.kind == KeyEventKind::Release {
+            continue;
+        }
+        match screen.key(key) {
+            Some(Wish::Leave) => return Ok(()),
+            Some(Wish::Detail(command)) => screen.detail(&command, &text(connection, &command)?),
+            None => {}
+        }
+    }
+}
+
+/// The text of a command. A refusal is text, too: what was selected may have gone.
+fn text(connection: &mut Connection, command: &str) -> Result<String, Failure> {
+    let mut text = Vec::new();
+    match connection.run(command, false, &mut text, &|| false) {
+        Ok(()) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        Err(Failure::Refused(message)) => Ok(message),
+        Err(failure) => Err(failure),
+    }
+}

@@ -1,0 +1,163 @@
+//! What the router answers at one moment.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::cli::client::{Connection, Failure};
+
+/// The state of the router at one moment.
+pub struct Sample {
+    /// When it was taken.
+    pub at: Instant,
+    pub interfaces: Vec<Interface>,
+    pub threads: Vec<Thread>,
+    pub drops: Vec<Drops>,
+}
+
+/// An interface, as `show interface --json` gives it.
+#[derive(Deserialize)]
+pub struct Interface {
+    pub name: String,
+    pub admin_up: bool,
+    pub link_up: bool,
+    pub absent: bool,
+    #[serde(default)]
+    counters: Vec<Counter>,
+    pub rates: Option<Rates>,
+}
+
+#[derive(Deserialize)]
+struct Counter {
+    name: String,
+    count: u64,
+}
+
+/// What an interface carries, by the router's own measurement.
+#[derive(Clone, Copy, Default, Deserialize)]
+pub struct Rates {
+    pub rx_packets_per_second: f64,
+    pub rx_bits_per_second: f64,
+    pub tx_packets_per_second: f64,
+    pub tx_bits_per_second: f64,
+    pub drops_per_second: f64,
+}
+
+/// A worker and its nodes, as `show runtime --json` gives them.
+#[derive(Deserialize)]
+pub struct Thread {
+    pub thread: String,
+    pub since_start: Spent,
+    pub nodes: Vec<Node>,
+}
+
+/// How a worker spent its time.
+#[derive(Clone, Copy, Default, Deserialize)]
+pub struct Spent {
+    pub turns: u64,
+    pub busy_seconds: f64,
+    pub idle_seconds: f64,
+    pub sleeps: u64,
+}
+
+/// A node on a worker.
+#[derive(Deserialize)]
+pub struct Node {
+    pub name: String,
+    pub state: String,
+    pub since_start: Totals,
+}
+
+/// What a node did.
+#[derive(Clone, Copy, Default, Deserialize)]
+pub struct Totals {
+    pub calls: u64,
+    pub packets: u64,
+    pub timed_packets: u64,
+    pub clocks: u64,
+}
+
+/// Packets of a node with a reason, as `show errors --json` gives them.
+#[derive(Deserialize)]
+pub struct Drops {
+    pub count: u64,
+    pub node: String,
+    pub name: String,
+    pub reason: String,
+    pub severity: String,
+    pub dropped: bool,
+}
+
+impl Interface {
+    /// The state in a word.
+    pub fn state(&self) -> &'static str {
+        match self {
+            Interface { absent: true, .. } => "absent",
+            Interface { admin_up: false, .. } => "down",
+            Interface { link_up: false, .. } => "no link",
+            _ => "up",
+        }
+    }
+
+    /// A counter by its name; 0 if it has counted nothing.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.iter().find(|counter| counter.name == name).map_or(0, |counter| counter.count)
+    }
+}
+
+impl Sample {
+    /// Asks the router.
+    ///
+    /// # Errors
+    /// The router refuses, has gone, or answers something else: it may be of another version.
+    pub fn ask(connection: &mut Connection) -> Result<Sample, Failure> {
+        Ok(Sample {
+            interfaces: answer(connection, "show interface")?,
+            threads: answer(connection, "show runtime")?,
+            drops: answer(connection, "show errors")?,
+            at: Instant::now(),
+        })
+    }
+
+    /// The totals of each node on each worker.
+    pub fn nodes(&self) -> HashMap<(&str, &str), Totals> {
+        let mut all = HashMap::new();
+        for thread in &self.threads {
+            all.extend(thread.nodes.iter().map(|n| ((&*thread.thread, &*n.name), n.since_start)));
+        }
+        all
+    }
+}
+
+fn answer<T: DeserializeOwned>(connection: &mut Connection, command: &str) -> Result<T, Failure> {
+    let mut text = Vec::new();
+    connection.run(command, true, &mut text, &|| false)?;
+    let unknown = |error| {
+        Failure::Refused(format!(
+            "the answer to \"{command}\" is not understood ({error}): is the router of another version?"
+        ))
+    };
+    serde_json::from_slice(&text).map_err(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Cli;
+
+    #[test]
+    fn the_answers_of_a_router_are_understood() {
+        let mut cli = Cli::new();
+        cli.ok("create loopback interface");
+        let interfaces: Vec<Interface> = serde_json::from_value(cli.json("show interface")).unwrap();
+        let states: Vec<(&str, &str)> = interfaces.iter().map(|i| (&*i.name, i.state())).collect();
+        assert_eq!(states, [("pg0", "up"), ("pg1", "up"), ("loop0", "down")]);
+        assert_eq!(interfaces[0].counter("rx packets"), 0);
+        let threads: Vec<Thread> = serde_json::from_value(cli.json("show runtime verbose")).unwrap();
+        assert!(threads[0].nodes.iter().any(|node| node.name == "pg-input" && node.state == "polling"));
+        let drops: Vec<Drops> = serde_json::from_value(cli.json("show errors all")).unwrap();
+        assert!(drops.iter().any(|drops| drops.node == "ip4-input" && drops.name == "bad-checksum"));
+    }
+}
