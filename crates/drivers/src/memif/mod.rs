@@ -18,6 +18,7 @@
 mod bell;
 mod channel;
 mod client;
+mod former;
 mod lending;
 mod message;
 mod patience;

@@ -79,14 +79,19 @@ impl Sockets {
                         Err(e) => Some(client::Event::Closed(self.unreachable(key.0, &e))),
                     }
                 }
-                client::Action::Make(layout) => match make(layout, c) {
-                    Ok(memory) => {
-                        let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
-                        c.memory = Some(memory);
-                        Some(client::Event::Made(sizes))
+                client::Action::Make(layout) => {
+                    match make(layout, c).map_err(|e| e.to_string()).and_then(|memory| {
+                        self.former.begin(key, memory.own().as_slice())?;
+                        Ok(memory)
+                    }) {
+                        Ok(memory) => {
+                            let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
+                            c.memory = Some(memory);
+                            Some(client::Event::Made(sizes))
+                        }
+                        Err(e) => Some(client::Event::End(format!("cannot create the memory: {e}"))),
                     }
-                    Err(e) => Some(client::Event::End(format!("cannot create the memory: {e}"))),
-                },
+                }
                 client::Action::Send(message) => {
                     let file = c.memory.as_ref().and_then(|m| m.file(&message));
                     match &c.channel {
@@ -144,6 +149,11 @@ impl Sockets {
 }
 
 impl Memory {
+    /// Returns the file that was created for this connection. A pool's file is not: all clients share it.
+    fn own(&self) -> Option<BorrowedFd<'_>> {
+        self.regions.first().map(|(_, file)| file.as_fd())
+    }
+
     /// Returns the file to send with a message.
     fn file(&self, message: &Message) -> Option<Arc<dyn AsFd + Send + Sync>> {
         match message {

@@ -20,6 +20,7 @@ use infra::doorbell::Doorbell;
 
 use super::channel::{self, Channel, File, Freed, Listener, Means};
 use super::client::{self, Client, Wish};
+use super::former::Former;
 use super::preparing::Preparing;
 use super::region::Region;
 use super::rx::MemifRx;
@@ -180,6 +181,8 @@ pub struct Sockets {
     sockets: BTreeMap<u32, Socket>,
     interfaces: BTreeMap<(u32, u32), Entry>,
     connections: BTreeMap<u64, ServerConnection>,
+    /// Memory of the connections, as long as peers hold it.
+    former: Former,
     /// Buffers of former peers, and when they can be reused. The next turn sets that time, because a connection may
     /// end between turns.
     resting: Vec<(Option<u64>, Vec<LentInOrder>)>,
@@ -208,6 +211,7 @@ impl Sockets {
             sockets: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             connections: BTreeMap::new(),
+            former: Former::default(),
             resting: Vec::new(),
             more: false,
             now: 0,

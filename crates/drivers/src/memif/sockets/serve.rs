@@ -199,10 +199,11 @@ impl Sockets {
     }
 
     /// Starts mapping a client's regions.
-    fn prepare_client(&self, number: u64, plan: &Plan<File>) -> Result<Preparing<Vec<Region>>, String> {
+    fn prepare_client(&mut self, number: u64, plan: &Plan<File>) -> Result<Preparing<Vec<Region>>, String> {
         let gone = || "the interface was deleted".to_string();
         let c = self.connections.get(&number).ok_or_else(gone)?;
-        let entry = c.interface.and_then(|key| self.interfaces.get(&key)).ok_or_else(gone)?;
+        let key = c.interface.ok_or_else(gone)?;
+        let entry = self.interfaces.get(&key).ok_or_else(gone)?;
         let socket = self.sockets.get(&c.socket).ok_or_else(gone)?;
         let trusted = entry.shared.config.trusted;
         let (mut files, mut sizes, mut total) = (Vec::new(), Vec::new(), 0u64);
@@ -214,6 +215,9 @@ impl Sockets {
             let File::Memory(file) = file else { return Err(format!("region {i} is not shared memory")) };
             files.push(file.as_fd());
             sizes.push(*size);
+        }
+        if !trusted {
+            self.former.begin(key, &files)?;
         }
         let map = move |files: &[BorrowedFd<'_>]| {
             let region = |(i, (file, size)): (usize, (&BorrowedFd<'_>, u64))| {
