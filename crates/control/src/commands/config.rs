@@ -14,7 +14,7 @@ use model::origin::{FrontEnd, Origin, Peer};
 
 use super::long::{ForClient, SLICE, Turn};
 use super::whole::{Terms, Whole};
-use super::{Context, Output};
+use super::{Context, Output, warnings};
 use crate::cli::{Args, CliError, Job, Registry, Rows, Step};
 use crate::config::{self, Wanted, Writer};
 use crate::files;
@@ -229,6 +229,7 @@ pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
             new.warnings(&mut |why| text += &format!("! {key}: {why}\n"));
         }
     }
+    text += &warnings::unreachable_next_hops(plan);
     for name in made_anew(plan) {
         text += &format!("! {name} is made anew: its traffic stops\n");
     }

@@ -20,6 +20,7 @@ mod scripts;
 pub(crate) mod show;
 mod trace;
 pub mod trouble;
+mod warnings;
 pub mod whole;
 mod workers;
 

@@ -14,14 +14,15 @@ use infra::mem::Room;
 use net::feature::Prepared;
 use net::router::InterfaceInfo;
 
-use super::Context;
 use super::config::{LOOK, Unconfirmed, difference, faulty, in_words, load, numbered};
 use super::long::{SLICE, Turn, Unfinished};
+use super::{Context, warnings};
 use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::files;
 use crate::intent::{
-    Abilities, Backed, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, slow,
+    Abilities, Backed, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way,
+    opened_anew, slow,
 };
 use crate::journal;
 use crate::startup::Fault;
@@ -76,6 +77,10 @@ struct Planned {
     prepared: BTreeMap<String, (Backed, Prepared)>,
     /// The interfaces that change. To look for them among all that does takes the main thread too long.
     interfaces: Vec<Key>,
+    /// The interfaces whose devices are opened.
+    opened: Vec<String>,
+    /// How many objects change.
+    objects: usize,
     /// For the journal.
     note: Note,
     text: String,
@@ -104,6 +109,7 @@ struct Made {
     after: Snapshot,
     note: Note,
     interfaces: Vec<Key>,
+    opened: Vec<String>,
     text: String,
 }
 
@@ -355,10 +361,13 @@ fn planned(
     }
     let interfaces =
         plan.edits.iter().map(|edit| &edit.key).filter(|key| key.is::<Interface>()).cloned().collect();
+    let made = plan.steps.iter().filter(|step| step.from.is_none());
+    let opened = made.filter_map(|step| Interface::device_in(&step.key)).chain(opened_anew(&plan)).collect();
     let edits = std::mem::take(&mut plan.edits);
+    let objects = edits.len();
     let edits = if is_start { Vec::new() } else { edits };
     let note = journal::note(origin, edits, |key| plan.after.tree().get(key));
-    Ok(Planned { plan, prepared, interfaces, note, text })
+    Ok(Planned { plan, prepared, interfaces, opened, objects, note, text })
 }
 
 /// Refuses to take `each` bytes so many times where there is no memory for that.
@@ -388,8 +397,15 @@ fn told(goal: &Goal, Refusal { key, why }: Refusal) -> CliError {
 
 /// The plan is there.
 fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage {
-    let Planned { plan, prepared, interfaces, note, text } = planned;
+    let Planned { plan, prepared, interfaces, opened, objects, note, mut text } = planned;
     let nothing = |text: &str| Stage::Telling(text.into(), 0);
+    if let Goal::File(_, Terms { confirm: None, quiet: false, .. }) = goal
+        && !c.journal.has_room(objects)
+    {
+        text += &format!(
+            "! a change of {objects} objects is not remembered: it cannot be rolled back unless it is applied with \"confirm\"\n"
+        );
+    }
     if let Goal::File(_, Terms { dry_run: true, .. }) | Goal::Back { dry_run: true, .. } = goal {
         return if text.is_empty() { nothing("nothing would change\n") } else { Stage::Telling(text, 0) };
     }
@@ -412,13 +428,13 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
     let Plan { steps, after, .. } = plan;
     c.system.prepared = prepared;
     let making = Making::begin(steps, &mut c.system);
-    Stage::Making(Made { turn, goal, making, after, note, interfaces, text }.into())
+    Stage::Making(Made { turn, goal, making, after, note, interfaces, opened, text }.into())
 }
 
 /// All steps are made, or taken back.
 fn end(
     c: &mut Context,
-    Made { turn, goal, mut making, after, note, interfaces, mut text }: Made,
+    Made { turn, goal, mut making, after, note, interfaces, opened, mut text }: Made,
 ) -> Result<Stage, CliError> {
     let generation = c.journal.generation();
     c.system.prepared.clear();
@@ -440,6 +456,13 @@ fn end(
         {
             text += &format!("! {name} is without its device: it waits for that\n");
         }
+        let wanted = after.tree().get(&key).and_then(|value| value.get::<Interface>());
+        if let Some((name, wanted)) = Interface::name_in(&key).zip(wanted) {
+            text += &warnings::missing_queues(&name, wanted, &c.system.router);
+        }
+    }
+    for name in opened {
+        text += &warnings::of_device(&name, &c.system.router);
     }
     let was = c.store.arrive(after);
     c.remember(|journal| match goal {

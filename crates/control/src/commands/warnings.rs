@@ -1,0 +1,124 @@
+//! Warnings about a plan: what the operator should know before it is made, and what no single object shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use net::ip::IpPrefix;
+use net::router::Router;
+
+use crate::intent::{Addresses, Interface, Key, Plan, Route, Via};
+
+/// Most next hops that are named; the others are counted.
+const MOST: usize = 10;
+
+/// Warns of next hops of new routes that no connected network and no other route covers: nothing can be sent there. One line
+/// each, empty if there are none.
+pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
+    let mut hops: BTreeMap<(u16, IpAddr), IpPrefix> = BTreeMap::new();
+    for edit in &plan.edits {
+        let (Some((table, prefix)), Some(route)) =
+            (edit.key.get::<Route>(), edit.new.as_ref().and_then(|new| new.get::<Route>()))
+        else {
+            continue;
+        };
+        for (via, _) in route.paths() {
+            if let Via::NextHop(ip, None) = via {
+                hops.entry((table, *ip)).or_insert(prefix);
+            }
+        }
+    }
+    if hops.is_empty() {
+        return String::new();
+    }
+    let connected = connected(plan);
+    hops.retain(|(table, ip), _| !connected.covers(*table, *ip, None));
+    if !hops.is_empty() {
+        // There are few, so that it is worth while to look at all routes.
+        let routes = routes(plan);
+        hops.retain(|(table, ip), prefix| !routes.covers(*table, *ip, Some(*prefix)));
+    }
+    let line = |((table, ip), prefix): (&(u16, IpAddr), &IpPrefix)| {
+        let at = if *table == 0 { String::new() } else { format!(" in table {table}") };
+        format!(
+            "! {ip}, the next hop of {prefix}{at}, is unreachable: no connected network and no other route covers it\n"
+        )
+    };
+    let mut text: String = hops.iter().take(MOST).map(line).collect();
+    if let Some(more) = hops.len().checked_sub(MOST).filter(|more| *more > 0) {
+        text += &format!("! so are {more} more next hops\n");
+    }
+    text
+}
+
+/// Prefixes by table.
+#[derive(Default)]
+struct Prefixes {
+    all: BTreeSet<(u16, IpPrefix)>,
+    /// The lengths that occur, by family (true: IPv6).
+    lengths: BTreeSet<(bool, u8)>,
+}
+
+impl Prefixes {
+    fn add(&mut self, table: u16, prefix: IpPrefix) {
+        self.lengths.insert((prefix.address().is_ipv6(), prefix.len()));
+        self.all.insert((table, prefix));
+    }
+
+    /// True if a prefix other than `own` covers an address.
+    fn covers(&self, table: u16, ip: IpAddr, own: Option<IpPrefix>) -> bool {
+        let lengths = self.lengths.iter().filter(|(ip6, _)| *ip6 == ip.is_ipv6());
+        let mut prefixes =
+            lengths.map(|(_, len)| IpPrefix::new(ip, *len)).filter(|prefix| Some(*prefix) != own);
+        prefixes.any(|prefix| self.all.contains(&(table, prefix)))
+    }
+}
+
+/// The connected networks after the plan.
+fn connected(plan: &Plan) -> Prefixes {
+    let (tree, mut networks) = (plan.after.tree(), Prefixes::default());
+    for (key, value) in tree.range(Key::all::<Addresses>()) {
+        let Some((name, addresses)) = key.get::<Addresses>().zip(value.get::<Addresses>()) else { continue };
+        let interface = tree.get(&Interface::key(&name)).and_then(|value| value.get::<Interface>());
+        let Some(table) = interface.map(|i| i.table) else { continue };
+        addresses.0.iter().for_each(|address| networks.add(table, address.network()));
+    }
+    networks
+}
+
+/// The destinations of all routes after the plan.
+fn routes(plan: &Plan) -> Prefixes {
+    let mut destinations = Prefixes::default();
+    for (key, _) in plan.after.tree().range(Key::all::<Route>()) {
+        if let Some((table, prefix)) = key.get::<Route>() {
+            destinations.add(table, prefix);
+        }
+    }
+    destinations
+}
+
+/// Warns of an interface whose configuration names receive queues or workers that are not there. They may be there another time, so this
+/// is no fault.
+pub(super) fn missing_queues(name: &str, wanted: &Interface, router: &Router) -> String {
+    let Some(found) = router.interface_named(name).filter(|found| found.device.is_some()) else {
+        return String::new();
+    };
+    let slots = router.tables().placement.slots();
+    let queues = slots.iter().filter(|slot| slot.interface == found.index).count();
+    let mut text = String::new();
+    for (queue, of) in &wanted.receive.queues {
+        if *queue >= queues {
+            text += &format!("! {name} has no queue {queue} now\n");
+        } else if let Some(worker) = of.worker.filter(|worker| *worker >= router.workers()) {
+            text += &format!(
+                "! there is no worker {worker} now: until there is, another has queue {queue} of {name}\n"
+            );
+        }
+    }
+    text
+}
+
+/// Warns of a device that works, but not as well as it could.
+pub(super) fn of_device(name: &str, router: &Router) -> String {
+    let device = router.interface_named(name).and_then(|found| found.device.as_ref());
+    device.and_then(|device| device.warning()).map(|why| format!("! {name}: {why}\n")).unwrap_or_default()
+}
