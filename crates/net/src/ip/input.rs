@@ -5,10 +5,9 @@ use std::net::Ipv4Addr;
 use buf::{Cache, Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::{Reader, WordReader};
-use infra::lpm::{LpmLookup, NO_ROUTE};
 use wire::ipv4::{self, Ipv4Header};
 
-use super::lookup::Fibs;
+use super::lookup::{Fibs, through_tables};
 use super::{Object, OwnAddresses};
 use crate::Tables;
 
@@ -52,8 +51,8 @@ impl FrameNode for Ip4Input {
         let fibs = self.fibs.get(cx.guard);
         let fetch = fibs.ahead(frame);
         let leads = |fib, address| {
-            let leaf = fibs.get(fib).map_or(NO_ROUTE, |t| t.lookup(address));
-            !matches!(Object::from_word(self.objects.get(leaf)), Object::Drop | Object::Report(_))
+            let end = through_tables(fibs, &self.objects, address, &mut 0, fib);
+            !matches!(end, Err(_) | Ok(Object::Drop | Object::Report(_)))
         };
         let usual = Verdict::Next(Next::Lookup);
         out.mostly(usual, frame, |_, p| {

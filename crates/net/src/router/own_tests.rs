@@ -159,4 +159,23 @@ fn link_local_addresses_of_ip4_are_forwarded_only_where_the_operator_has_them() 
     lab.router.add_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), via).unwrap();
     assert_eq!(forwarded(&mut lab, host, far), Ok(()));
     assert_eq!(forwarded(&mut lab, far, there), Ok(()));
+    // A route that says to look in a VRF leads where that one's routes do.
+    lab.router.remove_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap()).unwrap();
+    lab.router.add_table(5).unwrap();
+    lab.router.add_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), Path::Table(5)).unwrap();
+    assert_eq!(forwarded(&mut lab, far, there), Err(vec!["link-local-source"]));
+    lab.router.add_route(5, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), via).unwrap();
+    assert_eq!(
+        forwarded(&mut lab, far, there),
+        Err(vec!["link-local-source"]),
+        "the next hop is in the other VRF"
+    );
+    lab.router
+        .add_route(
+            5,
+            "169.254.6.0/24".parse::<IpPrefix>().unwrap(),
+            Path::Via { next_hop: there.into(), interface: Some(1) },
+        )
+        .unwrap();
+    assert_eq!(forwarded(&mut lab, far, there), Ok(()));
 }
