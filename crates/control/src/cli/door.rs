@@ -25,6 +25,8 @@ const AT_ONCE: usize = 64;
 const MOST_PARKED: usize = 256;
 /// How long no client is let in after the system had no room for one.
 pub(super) const RECOVERY: Duration = Duration::from_millis(100);
+/// How often it is tried again to find a thread that closes sockets.
+const RETRY: Duration = Duration::from_secs(1);
 
 enum Acceptor {
     Unix(UnixListener),
@@ -130,9 +132,9 @@ pub(super) struct Door {
     for_root: Option<UnixListener>,
     /// That nobody else may use it: the router is root's, too.
     only_root: bool,
-    /// No client can pass a file.
-    refuses_files: bool,
     relays: Relays,
+    /// When it is tried again to close the sockets of clients for which there was no thread.
+    left_at: Instant,
     names: Names,
     pace: Pace<Stranger>,
     /// Those that wait until threads hang no more.
@@ -153,8 +155,8 @@ impl Door {
             acceptor: Acceptor::new(&listener.socket)?,
             for_root: for_root.transpose()?,
             only_root: Uid::effective().is_root(),
-            refuses_files: listener.refuses_files,
-            relays: Relays::default(),
+            relays: Relays::new(listener.refuses_files),
+            left_at: Instant::now(),
             names: Names::default(),
             pace: Pace::default(),
             parked: VecDeque::new(),
@@ -192,6 +194,11 @@ impl Door {
                     self.close_turned();
                     continue;
                 }
+                () = time::sleep_until(self.left_at), if self.relays.has_left() => {
+                    self.left_at = Instant::now() + RETRY;
+                    self.close_left();
+                    continue;
+                }
                 () = self.fast.due() => {
                     self.fast.say();
                     continue;
@@ -207,7 +214,7 @@ impl Door {
             if crowded {
                 self.stuck.happened();
                 // To close one that can have no files is safe.
-                match self.refuses_files {
+                match self.relays.refuses_files {
                     true => arrived.close(),
                     false => self.parked.push_back(arrived),
                 }
@@ -289,6 +296,28 @@ mod tests {
         (Stranger { peer, socket: Accepted::Unix(Unclosed::new(accepted)) }, client)
     }
 
+    /// Where no thread could be made when it came, and nobody comes later.
+    #[test]
+    fn a_client_without_a_thread_is_closed_as_soon_as_there_can_be_one() {
+        use std::io::Read;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let listener = Listener::unix(&directory.path().join("cli.sock"), None).unwrap();
+        let (mut client, accepted) = Client::pair().unwrap();
+        runtime.block_on(async {
+            let mut door = Door::new(&listener).unwrap();
+            door.relays.leave(accepted, b"too many");
+            assert!(
+                time::timeout(Duration::from_millis(500), door.next(0)).await.is_err(),
+                "nobody else comes"
+            );
+        });
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut said = String::new();
+        client.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "too many");
+    }
+
     /// As where closing hangs: on kernels that let files through.
     #[test]
     fn a_crowded_door_is_no_obstacle_to_root() {
@@ -298,7 +327,7 @@ mod tests {
         let listener = Listener::unix(&path, None).unwrap();
         runtime.block_on(async {
             let mut door = Door::new(&listener).unwrap();
-            door.refuses_files = false;
+            door.relays.refuses_files = false;
             let (parked, _ends): (Vec<_>, Vec<_>) = (0..MOST_PARKED).map(|_| waiting()).unzip();
             door.parked.extend(parked);
             // Threads without a session are those that hang.

@@ -32,7 +32,11 @@ pub(super) type Unclosed = std::mem::ManuallyDrop<UnixStream>;
 
 /// Counts the threads of a listener's clients.
 #[derive(Clone, Default)]
-pub(super) struct Relays(Arc<Counts>);
+pub(super) struct Relays {
+    counts: Arc<Counts>,
+    /// True if the kernel refuses files on these sockets, so that closing one never hangs.
+    pub(super) refuses_files: bool,
+}
 
 #[derive(Default)]
 struct Counts {
@@ -71,22 +75,34 @@ impl Drop for Entered {
 }
 
 impl Relays {
+    /// Counts for the clients of a listener on which the kernel refuses files, or lets them through.
+    pub(super) fn new(refuses_files: bool) -> Relays {
+        Relays { refuses_files, ..Relays::default() }
+    }
+
+    /// Leaves a client's socket as if there had been no thread to close it.
+    #[cfg(test)]
+    pub(super) fn leave(&self, client: UnixStream, words: &[u8]) {
+        self.counts.left.lock().unwrap().push((Unclosed::new(client), words.into()));
+    }
+
     /// How many there are.
     #[cfg(test)]
     fn count(&self) -> usize {
-        self.0.all.load(Ordering::Acquire)
+        self.counts.all.load(Ordering::Acquire)
     }
 
     /// How many hang, where there are so many sessions.
     pub(super) fn hanging(&self, sessions: usize) -> usize {
-        let finishing = self.0.finishing.load(Ordering::Acquire);
-        self.0.all.load(Ordering::Acquire).saturating_sub(sessions + finishing)
+        let finishing = self.counts.finishing.load(Ordering::Acquire);
+        self.counts.all.load(Ordering::Acquire).saturating_sub(sessions + finishing)
     }
 
-    /// Gives a socket that stands for the client's, which has a thread of its own from now on. Neither of them waits.
+    /// Gives a socket that stands for the client's, which has a thread of its own from now on. Neither of them waits. Without a thread
+    /// or descriptors for that, it is the client's own socket if the kernel refuses files on it.
     ///
     /// # Errors
-    /// If the process has no descriptor or thread left. Another thread closes the client's socket then, as soon as there can be one.
+    /// If the process has no descriptor or thread left, and the client may pass files. Another thread closes the client's socket then, as soon as there can be one.
     pub(super) fn stand_in(&self, client: Unclosed) -> io::Result<UnixStream> {
         self.stand_in_by(client, UnixStream::pair)
     }
@@ -97,7 +113,7 @@ impl Relays {
         pair: impl FnOnce() -> io::Result<(UnixStream, UnixStream)>,
     ) -> io::Result<UnixStream> {
         let (give, take) = mpsc::channel::<(Unclosed, UnixStream)>();
-        let entered = Entered::new(&self.0, |counts| &counts.all);
+        let entered = Entered::new(&self.counts, |counts| &counts.all);
         let ready = pair().and_then(|(outer, inner)| {
             for socket in [&*client, &outer, &inner] {
                 socket.set_nonblocking(true)?;
@@ -119,6 +135,12 @@ impl Relays {
                 let _ = give.send((client, outer));
                 Ok(inner)
             }
+            // Nobody needs to stand between, so that an operator gets in when threads have run out.
+            Err(_) if self.refuses_files => {
+                let client = std::mem::ManuallyDrop::into_inner(client);
+                client.set_nonblocking(true)?;
+                Ok(client)
+            }
             Err(error) => {
                 self.close(vec![client], &Arc::from([]));
                 Err(error)
@@ -130,16 +152,21 @@ impl Relays {
     /// the next one closes them.
     pub(super) fn close(&self, clients: Vec<Unclosed>, words: &Arc<[u8]>) {
         let all = clients.into_iter().map(|client| (client, words.clone()));
-        self.0.left.lock().unwrap_or_else(PoisonError::into_inner).extend(all);
+        self.counts.left.lock().unwrap_or_else(PoisonError::into_inner).extend(all);
         self.close_left();
+    }
+
+    /// True if there are sockets of clients to close for which there was no thread.
+    pub(super) fn has_left(&self) -> bool {
+        !self.counts.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Closes the sockets of clients for which there was no thread.
     pub(super) fn close_left(&self) {
-        if self.0.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        if !self.has_left() {
             return;
         }
-        let entered = Entered::new(&self.0, |counts| &counts.all);
+        let entered = Entered::new(&self.counts, |counts| &counts.all);
         // Without a thread they are left for the next one.
         let _ = spawn(move || {
             // One at a time: should its closing hang, another thread closes the others.
@@ -378,11 +405,25 @@ mod tests {
         // One for which there was no thread either, when there is one again.
         let (mut client, accepted) = UnixStream::pair().unwrap();
         client.set_read_timeout(Some(LONG)).unwrap();
-        relays.0.left.lock().unwrap().push((Unclosed::new(accepted), b"too many".as_slice().into()));
+        relays.leave(accepted, b"too many");
         relays.close_left();
         let mut said = String::new();
         client.read_to_string(&mut said).unwrap();
         assert_eq!(said, "too many");
+        assert!(all_ended(&relays));
+    }
+
+    #[test]
+    fn a_client_that_cannot_pass_files_needs_no_thread() {
+        let relays = Relays::new(true);
+        let (mut client, accepted) = UnixStream::pair().unwrap();
+        let full = || Err(nix::errno::Errno::EAGAIN.into());
+        let mut own = relays.stand_in_by(Unclosed::new(accepted), full).unwrap();
+        client.write_all(b"show version").unwrap();
+        let mut said = [0; 12];
+        own.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"show version");
+        assert_eq!(own.read(&mut said).unwrap_err().kind(), ErrorKind::WouldBlock, "it does not wait");
         assert!(all_ended(&relays));
     }
 
