@@ -16,6 +16,7 @@ use std::time::Duration;
 use infra::mem::Room;
 use nix::fcntl::OFlag;
 use nix::sys::statfs::{self, FsType, fstatfs};
+use nix::unistd::Uid;
 
 /// The largest file that is read, in bytes: some millions of routes.
 pub const LARGEST: u64 = 512 << 20;
@@ -203,12 +204,41 @@ pub fn private(path: &Path) -> io::Result<File> {
     if found.mode() & 0o7777 != 0o600 {
         // Whoever may write to the folder can give any file of the same file system this name, too.
         if found.nlink() > 1 {
-            let text = format!("{} is another file, too (a hard link): remove this name", path.display());
+            let text = format!("{} has another name (a hard link): remove it", path.display());
             return Err(io::Error::other(text));
         }
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(file)
+}
+
+/// Opens a file that the start configuration names for this process to write to, such as its log. Makes it if there is none, with
+/// these permissions; what is in it stays. Does not wait for the reader of a pipe.
+///
+/// Links, of both kinds, are refused in a directory that other users can write to: they could lead anywhere.
+///
+/// # Errors
+/// It is such a link, a pipe that nobody reads, or a directory; or the system refuses.
+pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).append(true).mode(mode);
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let above = above.metadata()?;
+    if [0, Uid::effective().as_raw()].contains(&above.uid()) && above.mode() & 0o022 == 0 {
+        return options.custom_flags(flags.bits()).open(path);
+    }
+    let other = |what: &str| {
+        io::Error::other(format!("it is {what}, and other users can write to its directory: remove it"))
+    };
+    let file = options.custom_flags((flags | OFlag::O_NOFOLLOW).bits()).open(path);
+    let file = file
+        .map_err(|e| if e.raw_os_error() == Some(nix::libc::ELOOP) { other("a symbolic link") } else { e })?;
+    let found = file.metadata()?;
+    match found.is_file() && found.nlink() > 1 {
+        true => Err(other("a file that has another name (a hard link)")),
+        false => Ok(file),
+    }
 }
 
 /// Reads a file of text as [`open`] opens it.

@@ -1,13 +1,16 @@
 //! What the start configuration says of the process itself: core dumps, the file with its number, its terminal.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
+use nix::unistd::Uid;
 use tokio::signal::unix::SignalKind;
+
+use crate::files;
 
 /// What a core dump of everything holds, in bits (core(5)): all anonymous and file mappings, shared or not, huge or not.
 const EVERYTHING: &str = "0x7f";
@@ -78,10 +81,18 @@ impl<'p> PidFile<'p> {
     /// Writes the file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, is no ordinary file, or belongs to another user.
     pub fn write(path: &'p Path) -> io::Result<PidFile<'p>> {
         // Scripts send signals to the number in it: only the owner can change it, whatever the umask.
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o644).open(path)?;
+        let mut file = files::to_append(path, 0o644)?;
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(io::Error::other("it is not an ordinary file"));
+        }
+        if ![0, Uid::effective().as_raw()].contains(&found.uid()) {
+            return Err(io::Error::other(format!("it belongs to user {}: remove it", found.uid())));
+        }
+        file.set_len(0)?;
         writeln!(file, "{}", std::process::id())?;
         Ok(PidFile(path))
     }
@@ -123,6 +134,44 @@ impl Drop for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A directory that all users can write to, with a file of root's in it and links to that in the places of this process's files.
+    fn trap() -> (tempfile::TempDir, std::path::PathBuf) {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        fs::write(at("victim"), "untouched").unwrap();
+        std::os::unix::fs::symlink(at("victim"), at("link")).unwrap();
+        fs::hard_link(at("victim"), at("name")).unwrap();
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let victim = at("victim");
+        (directory, victim)
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_strangers_link_and_no_pipe_is_waited_for() {
+        let (directory, victim) = trap();
+        for name in ["link", "name", "pipe"] {
+            let path = directory.path().join(name);
+            assert!(PidFile::write(&path).is_err(), "{name}");
+            assert!(files::to_append(&path, 0o640).is_err(), "{name}");
+        }
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+        let own = directory.path().join("own");
+        fs::write(&own, "an older and longer number").unwrap();
+        let file = PidFile::write(&own).unwrap();
+        assert_eq!(fs::read_to_string(&own).unwrap(), format!("{}\n", std::process::id()));
+        drop(file);
+        assert!(!own.exists());
+        // In a directory of one's own a link is what its owner means.
+        let private = tempfile::tempdir().unwrap();
+        let link = private.path().join("log");
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        assert!(
+            files::to_append(&link, 0o640).is_ok() && files::to_append(Path::new("/dev/null"), 0o640).is_ok()
+        );
+    }
 
     #[test]
     fn what_a_process_ignores_is_read_from_its_status() {

@@ -3,10 +3,10 @@
 
 use std::{
     env,
-    fs::{self, File, Metadata, OpenOptions},
+    fs::{self, File, Metadata},
     io::{self, IsTerminal, Write},
     os::fd::{AsFd, OwnedFd},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::MetadataExt,
     path::Path,
     sync::Arc,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -18,6 +18,7 @@ use std::{
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{Level, Line, LogError, class, classes};
+use crate::files;
 
 /// Messages that wait to be written, at most.
 const WAITING: usize = 4096;
@@ -174,7 +175,7 @@ impl Sink {
 
     /// A file, which is appended to, and made if need be.
     pub(super) fn file(path: &Path) -> Result<Sink, LogError> {
-        let file = OpenOptions::new().create(true).append(true).mode(0o640).open(path);
+        let file = files::to_append(path, 0o640);
         let file = file.map_err(|source| LogError::File { path: path.to_owned(), source })?;
         Ok(Sink { file: file.into(), form: Form::Timed { colours: false } })
     }
