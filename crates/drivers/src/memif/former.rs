@@ -10,49 +10,71 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use std::sync::Arc;
+
+use infra::mem::Promise;
+
 use crate::kernel::sys;
 
-/// Most former connections of an interface whose memory may still be held. This router itself frees memory on another
-/// thread, so the last connections may be among them.
-const MOST: usize = 4;
+/// Most former connections of a server's interface whose memory may still be held: this router frees its part on another
+/// thread, and a client may connect again at once.
+pub(super) const OF_SERVER: usize = 4;
+/// The same of a client's interface, which connects again after a second.
+pub(super) const OF_CLIENT: usize = 0;
 
 /// An interface: its socket and its ID.
 type Interface = (u32, u32);
+
+/// A watched file.
+#[derive(Debug)]
+struct Held {
+    interface: Interface,
+    /// The number of the connection.
+    connection: u64,
+    /// What the kernel may still charge to this router for it.
+    promise: Option<Arc<Promise>>,
+}
 
 /// The watched files of all connections, present and former ones.
 #[derive(Debug, Default)]
 pub(super) struct Former {
     /// The inotify instance, once there is a file to watch.
     inotify: Option<OwnedFd>,
-    /// The interface and the number of the connection, by watch descriptor.
-    held: BTreeMap<i32, (Interface, u64)>,
+    /// The files that somebody still has, by watch descriptor.
+    held: BTreeMap<i32, Held>,
     /// The number of the last connection.
     last: u64,
 }
 
 impl Former {
-    /// Watches the files of a new connection of an interface.
+    /// Watches the files of a new connection of an interface. Returns the watches.
     ///
     /// # Errors
-    /// If the memory of too many former connections is still held, or a file cannot be watched. Nothing is watched anew
-    /// then.
-    pub(super) fn begin(&mut self, interface: Interface, files: &[BorrowedFd<'_>]) -> Result<(), String> {
+    /// If the memory of more than `most` former connections is still held, or a file cannot be watched. Nothing is watched
+    /// anew then.
+    pub(super) fn begin(
+        &mut self,
+        interface: Interface,
+        files: &[BorrowedFd<'_>],
+        most: usize,
+    ) -> Result<Vec<i32>, String> {
         self.forget_released();
         self.last += 1;
         let mut watched = Vec::new();
         let added = files.iter().try_for_each(|file| {
             let watch = self.watch(*file)?;
+            let held = Held { interface, connection: self.last, promise: None };
             // A peer may bring the memory of its former connection again, which has the same watch.
-            watched.push((watch, self.held.insert(watch, (interface, self.last))));
+            watched.push((watch, self.held.insert(watch, held)));
             Ok::<(), io::Error>(())
         });
         let refused = match added {
-            Err(e) => Err(format!("cannot watch the memory (inotify): {e}")),
+            Err(e) => format!("cannot watch the memory (inotify): {e}"),
             Ok(()) => match self.count(interface) {
-                0..=MOST => return Ok(()),
-                former => Err(format!(
-                    "the peer still holds the memory of {former} former connections: waiting until it releases some"
-                )),
+                former if former <= most => return Ok(watched.into_iter().map(|(watch, _)| watch).collect()),
+                former => format!(
+                    "the peer still holds the memory of {former} former connections: waiting until it releases it"
+                ),
             },
         };
         for (watch, before) in watched.into_iter().rev() {
@@ -61,13 +83,21 @@ impl Former {
                 None => self.unwatch(watch),
             }
         }
-        refused
+        Err(refused)
+    }
+
+    /// Keeps a promise for a watched file until it is released.
+    pub(super) fn keep(&mut self, watch: i32, promise: Option<Arc<Promise>>) {
+        if let Some(held) = self.held.get_mut(&watch) {
+            held.promise = promise;
+        }
     }
 
     /// Counts the connections of an interface before the last one whose memory somebody holds.
     fn count(&self, interface: Interface) -> usize {
-        let former = self.held.values().filter(|(of, number)| *of == interface && *number != self.last);
-        former.map(|(_, number)| number).collect::<BTreeSet<_>>().len()
+        let of =
+            self.held.values().filter(|held| held.interface == interface && held.connection != self.last);
+        of.map(|held| held.connection).collect::<BTreeSet<_>>().len()
     }
 
     /// Watches a file, and returns the watch's descriptor.
@@ -137,7 +167,7 @@ mod tests {
     /// Begins a connection as soon as enough memory is released: mappings of this process end on another thread.
     fn begin_at_last(former: &mut Former, file: &OwnedFd) {
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while let Err(why) = former.begin((0, 1), &[file.as_fd()]) {
+        while let Err(why) = former.begin((0, 1), &[file.as_fd()], OF_SERVER) {
             assert!(std::time::Instant::now() < until, "{why}");
             std::thread::yield_now();
         }
@@ -146,37 +176,56 @@ mod tests {
     #[test]
     fn memory_that_peers_keep_is_counted_until_they_release_it() {
         let mut former = Former::default();
-        let mut kept: Vec<OwnedFd> = (0..=MOST).map(|_| file()).collect();
+        let mut kept: Vec<OwnedFd> = (0..=OF_SERVER).map(|_| file()).collect();
         for file in &kept {
-            former.begin((0, 1), &[file.as_fd()]).unwrap();
+            former.begin((0, 1), &[file.as_fd()], OF_SERVER).unwrap();
         }
         let next = file();
         for _ in 0..2 {
-            let why = former.begin((0, 1), &[next.as_fd()]).unwrap_err();
+            let why = former.begin((0, 1), &[next.as_fd()], OF_SERVER).unwrap_err();
             assert!(why.contains("5 former connections"), "refused ones do not count: {why}");
         }
-        former.begin((0, 2), &[next.as_fd()]).unwrap();
+        former.begin((0, 2), &[next.as_fd()], OF_CLIENT).unwrap();
         kept.pop();
         // A mapping holds it, too.
         let (region, mapped) = Region::create(c"test", 8192).unwrap();
         begin_at_last(&mut former, &mapped);
         drop(mapped);
         let next = file();
-        assert!(former.begin((0, 1), &[next.as_fd()]).is_err());
+        assert!(former.begin((0, 1), &[next.as_fd()], OF_SERVER).is_err());
         drop(region);
         begin_at_last(&mut former, &next);
+    }
+
+    #[test]
+    fn what_was_promised_for_memory_is_kept_until_that_is_released() {
+        let mut former = Former::default();
+        let (kept, promise) = (file(), Arc::new(Promise::of(4096).unwrap()));
+        let watch = former.begin((0, 1), &[kept.as_fd()], OF_CLIENT).unwrap();
+        former.keep(watch[0], Some(promise.clone()));
+        // The next connection of a client's interface waits for it.
+        let next = file();
+        assert!(former.begin((0, 1), &[next.as_fd()], OF_CLIENT).is_err());
+        assert_eq!(Arc::strong_count(&promise), 2);
+        drop(kept);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while former.begin((0, 1), &[next.as_fd()], OF_CLIENT).is_err() {
+            assert!(std::time::Instant::now() < until);
+            std::thread::yield_now();
+        }
+        assert_eq!(Arc::strong_count(&promise), 1);
     }
 
     #[test]
     fn memory_that_a_peer_brings_again_counts_once() {
         let mut former = Former::default();
         let (one, other) = (file(), file());
-        for _ in 0..3 * MOST {
-            former.begin((0, 1), &[one.as_fd(), other.as_fd()]).unwrap();
+        for _ in 0..3 * OF_SERVER {
+            former.begin((0, 1), &[one.as_fd(), other.as_fd()], OF_CLIENT).unwrap();
         }
         assert_eq!(former.count((0, 1)), 0);
         // Regions of one connection count as one.
-        former.begin((0, 1), &[file().as_fd()]).unwrap();
+        former.begin((0, 1), &[file().as_fd()], OF_SERVER).unwrap();
         assert_eq!(former.count((0, 1)), 1);
     }
 }

@@ -14,6 +14,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use infra::mem::Promise;
 
@@ -125,7 +126,7 @@ pub(super) struct Region {
     len: usize,
     /// Memory reserved for the file's missing pages. The kernel charges each page to the process that touches it
     /// first.
-    holes: Option<Promise>,
+    holes: Option<Arc<Promise>>,
     /// Heap memory in place of a mapping, for Miri, which does not support mappings.
     #[cfg(miri)]
     heap: Option<std::sync::Arc<heap::Heap>>,
@@ -151,7 +152,7 @@ impl Region {
         sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) } as isize)?;
         // More seals follow after the peer has mapped it ([`seal`]).
         add_seals(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;
-        let holes = Promise::of(len as u64)?;
+        let holes = Arc::new(Promise::of(len as u64)?);
         let region = Region::map(file.as_fd(), len, Some(holes))?;
         Ok((region, file))
     }
@@ -204,13 +205,13 @@ impl Region {
             let _ = add_seals(file, libc::F_SEAL_SHRINK);
         } else {
             seal(file)?;
-            region.holes =
-                Some(Promise::to_stranger(holes(file).map_err(unknown)?).map_err(|e| e.to_string())?);
+            let holes = Promise::to_stranger(holes(file).map_err(unknown)?).map_err(|e| e.to_string())?;
+            region.holes = Some(Arc::new(holes));
         }
         Ok(region)
     }
 
-    fn map(file: BorrowedFd<'_>, len: usize, holes: Option<Promise>) -> io::Result<Region> {
+    fn map(file: BorrowedFd<'_>, len: usize, holes: Option<Arc<Promise>>) -> io::Result<Region> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
         let base =
@@ -226,6 +227,11 @@ impl Region {
             #[cfg(miri)]
             heap: None,
         })
+    }
+
+    /// Returns the reservation for the file's missing pages.
+    pub(super) fn promise(&self) -> Option<Arc<Promise>> {
+        self.holes.clone()
     }
 
     /// Returns the address of `len` bytes at `offset`; `None` if they do not lie within the region.
@@ -295,7 +301,7 @@ mod heap {
 impl Region {
     /// Returns the bytes reserved for missing pages.
     pub(super) fn promised(&self) -> u64 {
-        self.holes.as_ref().map_or(0, Promise::bytes)
+        self.holes.as_ref().map_or(0, |holes| holes.bytes())
     }
 
     /// Returns the same memory twice, for both sides.

@@ -413,7 +413,7 @@ fn a_peer_that_keeps_the_memory_of_former_connections_gets_no_more() {
         if b.state(0).connected {
             kept.extend(shared_memory(b.state(0).regions[0]));
         } else {
-            assert!(round > 3, "a few may be held: the router frees its own part later");
+            assert!(round > 0, "nothing was held");
             break;
         }
         drop(server);

@@ -12,7 +12,7 @@ use crate::memif::message::{Direction, Message};
 use crate::memif::preparing::Preparing;
 use crate::memif::region::{self, Region};
 use crate::memif::ring::Ring;
-use crate::memif::{Layout, client};
+use crate::memif::{Layout, client, former};
 
 /// Memory that a client offers.
 pub(super) struct Memory {
@@ -81,7 +81,7 @@ impl Sockets {
                 }
                 client::Action::Make(layout) => {
                     match make(layout, c).map_err(|e| e.to_string()).and_then(|memory| {
-                        self.former.begin(key, memory.own().as_slice())?;
+                        self.former.begin(key, memory.own().as_slice(), former::OF_CLIENT)?;
                         Ok(memory)
                     }) {
                         Ok(memory) => {

@@ -106,6 +106,8 @@ struct ServerConnection {
 /// A client that has sent CONNECT, and the actions to carry out when its memory is mapped.
 struct Prepared {
     regions: Preparing<Vec<Region>>,
+    /// The watches of the regions' files; none of a trusted client.
+    watches: Vec<i32>,
     plan: server::Plan<File>,
     after: Vec<server::Action<File>>,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{AT_ONCE, Entry, Prepared, ServerConnection, Side, Sockets};
 use crate::memif::channel::{Channel, File, Received};
+use crate::memif::former;
 use crate::memif::message::Direction;
 use crate::memif::preparing::Preparing;
 use crate::memif::region::{self, Region};
@@ -178,10 +179,10 @@ impl Sockets {
                     Ok(())
                 }
                 server::Action::Attach(plan) => match self.prepare_client(number, &plan) {
-                    Ok(regions) => {
+                    Ok((regions, watches)) => {
                         let after = actions.collect();
                         if let Some(c) = self.connections.get_mut(&number) {
-                            c.prepared = Some(Prepared { regions, plan, after });
+                            c.prepared = Some(Prepared { regions, watches, plan, after });
                         }
                         return;
                     }
@@ -198,8 +199,12 @@ impl Sockets {
         }
     }
 
-    /// Starts mapping a client's regions.
-    fn prepare_client(&mut self, number: u64, plan: &Plan<File>) -> Result<Preparing<Vec<Region>>, String> {
+    /// Starts mapping a client's regions. Returns the watches of their files, too.
+    fn prepare_client(
+        &mut self,
+        number: u64,
+        plan: &Plan<File>,
+    ) -> Result<(Preparing<Vec<Region>>, Vec<i32>), String> {
         let gone = || "the interface was deleted".to_string();
         let c = self.connections.get(&number).ok_or_else(gone)?;
         let key = c.interface.ok_or_else(gone)?;
@@ -216,9 +221,10 @@ impl Sockets {
             files.push(file.as_fd());
             sizes.push(*size);
         }
-        if !trusted {
-            self.former.begin(key, &files)?;
-        }
+        let watches = match trusted {
+            true => Vec::new(),
+            false => self.former.begin(key, &files, former::OF_SERVER)?,
+        };
         let map = move |files: &[BorrowedFd<'_>]| {
             let region = |(i, (file, size)): (usize, (&BorrowedFd<'_>, u64))| {
                 let region = Region::of_peer(*file, size, trusted);
@@ -227,7 +233,8 @@ impl Sockets {
             files.iter().zip(sizes).enumerate().map(region).collect()
         };
         let preparing = Preparing::begin(&socket.crew, &self.bell, &files, self.now, map);
-        preparing.map_err(|e| format!("cannot map the client's memory: {e}"))
+        let preparing = preparing.map_err(|e| format!("cannot map the client's memory: {e}"))?;
+        Ok((preparing, watches))
     }
 
     /// Lets packets pass to a client once its memory is mapped.
@@ -237,7 +244,13 @@ impl Sockets {
         let Some(mapped) = c.prepared.as_ref().and_then(|prepared| prepared.regions.poll(now)) else {
             return;
         };
-        let Some(Prepared { plan, after, .. }) = c.prepared.take() else { return };
+        let Some(Prepared { plan, after, watches, .. }) = c.prepared.take() else { return };
+        if let Ok(regions) = &mapped {
+            watches
+                .iter()
+                .zip(regions)
+                .for_each(|(watch, region)| self.former.keep(*watch, region.promise()));
+        }
         match mapped.and_then(|regions| self.attach_client(number, plan, regions)) {
             Ok(()) => self.act_for_client(number, after),
             Err(why) => self.serve(number, server::Event::End(why)),
