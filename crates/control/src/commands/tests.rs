@@ -228,7 +228,7 @@ fn a_vrf_comes_goes_and_comes_again() {
         cli.ok("ip route add 10.9.0.0/16 table 5 via drop");
         assert_eq!(cli.ok("show ip table"), "[0] table_id:0 ipv4-VRF:0\n[5] table_id:5 ipv4-VRF:5\n");
         let one = cli.ok("show ip table 5");
-        assert!(one.contains("  routes: 5, ") && one.contains("  interfaces: pg1\n"), "{one}");
+        assert!(one.contains("  routes: 6, ") && one.contains("  interfaces: pg1\n"), "{one}");
         assert!(cli.refused("ip table del 5", "5").contains("interface pg1 needs it"));
         cli.ok("set interface ip table pg1 0");
         assert!(cli.refused("ip table del 5", "5").contains("route 10.9.0.0/16 in table 5 needs it"));
