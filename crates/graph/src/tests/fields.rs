@@ -46,7 +46,7 @@ impl FrameNode for Read {
     }
 }
 
-const NOT_YET: &str = "the feature \"third\" has no field: install it before those that read it";
+const NOT_YET: &str = "the feature \"third\" has no field: install it before the features that read it";
 
 #[test]
 fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
