@@ -1,7 +1,7 @@
-//! The one address range that holds every buffer of the process.
+//! The single address range that holds every buffer of the process.
 //!
-//! An index is a distance in cache lines from its start, so 32 bits reach 256 GiB and an index turns into an
-//! address with one shift and one addition, whichever pool the buffer came from.
+//! A buffer index is the distance from the start of the range in cache lines. So 32 bits reach 256 GiB, and
+//! an index becomes an address with one shift and one addition, whatever the buffer's pool.
 
 use std::io;
 use std::ptr::NonNull;
@@ -12,9 +12,9 @@ use infra::mem::{Reserve, Segment};
 
 use crate::layout::{LINE, LINK, Link, STRIDE};
 
-/// Address space reserved (not memory): 64 GiB, room for 26 million buffers.
+/// Reserved address space (not memory): 64 GiB, room for 26 million buffers.
 const RESERVED: usize = if cfg!(miri) { 64 << 20 } else { 64 << 30 };
-/// Pools start at multiples of the huge page size.
+/// Pools begin at multiples of the huge page size.
 const ALIGN: usize = 2 << 20;
 
 static BASE: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
@@ -27,9 +27,9 @@ struct Arena {
 
 #[derive(Default)]
 struct State {
-    /// First byte that no region has used yet. Byte 0 is never handed out: index 0 stays invalid.
+    /// First byte that no region has used yet. Byte 0 is never used, so index 0 is always invalid.
     end: usize,
-    /// Regions whose pool is gone with all its buffers at home, to be used again.
+    /// Regions of removed pools with all buffers returned, for reuse.
     spare: Vec<Region>,
 }
 
@@ -40,16 +40,16 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// The indexes of the region's buffers.
+    /// Indexes of the region's buffers.
     pub(crate) fn indexes(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
         let first = self.segment.at / LINE;
         (0..self.buffers).map(move |i| (first + i * (STRIDE / LINE)) as u32)
     }
 
-    /// The same of a region that was mapped just now, as buffers of the pool with this number, at home.
+    /// The same for a newly mapped region, marked as free buffers of the pool with this number.
     pub(crate) fn prepare(&self, pool: u32) -> impl ExactSizeIterator<Item = u32> + use<> {
         self.indexes().inspect(move |&index| {
-            // SAFETY: nobody else knows the region's indexes yet.
+            // SAFETY: no other code knows the region's indexes yet.
             let link = unsafe { link(index) };
             link.pool = pool;
             link.allocated = 0;
@@ -62,7 +62,7 @@ fn arena() -> io::Result<&'static Arena> {
         return Ok(a);
     }
     let reserve = Reserve::new(RESERVED)?;
-    // The base is stored before anyone can get hold of the arena, and so before there is an index.
+    // The base is stored before the arena is accessible, and so before there is an index.
     Ok(ARENA.get_or_init(|| {
         BASE.store(reserve.base().as_ptr(), Ordering::Release);
         Arena { reserve, state: Mutex::new(State { end: ALIGN, spare: Vec::new() }) }
@@ -98,24 +98,25 @@ pub(crate) fn give_back(region: Region) {
 
 /// Start of the arena.
 ///
-/// Whoever holds a buffer index got it from a pool, and a pool exists only after `BASE` was stored, so a relaxed
-/// load is enough: the hand-over of the index ordered the two.
+/// Every buffer index comes from a pool, and a pool exists only after `BASE` was stored. So a relaxed load is
+/// enough: passing on the index ordered the two.
 #[inline(always)]
 pub(crate) fn base() -> *mut u8 {
     BASE.load(Ordering::Relaxed)
 }
 
-/// Address of a buffer's first byte.
+/// Returns the address of a buffer's first byte.
 ///
 /// # Safety
-/// `index` came from a pool (see the crate's argument), which implies that `base` is set.
+/// `index` came from a pool (see the crate's documentation), so `base` is set.
 #[inline(always)]
 pub(crate) unsafe fn at(base: *mut u8, index: u32) -> NonNull<u8> {
-    // SAFETY: a pool's index lies within the reserved range, so the address does not wrap and is not null.
+    // SAFETY: a pool's index is within the reserved range, so the address does not wrap and is not null.
     unsafe { NonNull::new_unchecked(base.add(index as usize * LINE)) }
 }
 
-/// Where the link of a buffer lies. Shared tails are read and counted through this, never borrowed.
+/// Returns the address of a buffer's link. Shared tails are read and counted through this pointer, never
+/// borrowed.
 ///
 /// # Safety
 /// `index` came from a pool.
@@ -125,13 +126,14 @@ pub(crate) unsafe fn link_ptr(index: u32) -> *mut Link {
     unsafe { at(base(), index).as_ptr().add(LINK).cast() }
 }
 
-/// The link of a buffer.
+/// Returns the link of a buffer.
 ///
 /// # Safety
-/// `index` came from a pool, and the caller owns the buffer alone and lets nobody else at its link meanwhile.
+/// `index` came from a pool, and the caller is the buffer's only owner and allows no other access to its link
+/// meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn link<'a>(index: u32) -> &'a mut Link {
-    // SAFETY: the memory was mapped zeroed, and any bits are a valid `Link` (plain integers). Ownership makes the
-    // reference unique.
+    // SAFETY: the memory was mapped zeroed, and any bits are a valid `Link` (plain integers). Ownership makes
+    // the reference unique.
     unsafe { &mut *link_ptr(index) }
 }

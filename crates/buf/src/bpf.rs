@@ -1,41 +1,41 @@
-//! The machine of packet filters: classic BPF, as `tcpdump -d` shows it.
+//! The packet filter machine: classic BPF, as `tcpdump -d` prints it.
 //!
-//! An expression is compiled once, elsewhere; here its program runs for every packet. A program is checked and decoded when
-//! it is made: all jumps lead forward and stay inside, so that it ends, and none of its instructions can fail. A packet
-//! that is too short for what the program asks of it does not match, as with the kernel's machine.
+//! An expression is compiled once, elsewhere; its program runs here for every packet. A program is checked
+//! and decoded when it is made: all jumps lead forward and stay inside, so it ends, and none of its
+//! instructions can fail. A packet too short for the program does not match, as with the kernel's machine.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Instructions of a program at most, as Linux has it (`BPF_MAXINSNS`).
+/// Maximum number of instructions of a program, as in Linux (`BPF_MAXINSNS`).
 const LONGEST: usize = 4096;
-/// Where Linux has what it knows beside the packet (`SKF_LL_OFF`).
+/// First offset of the metadata that Linux keeps beside a packet (`SKF_LL_OFF`).
 const BESIDE: u32 = 0xffe0_0000;
-/// Words of scratch memory.
+/// Number of scratch memory words.
 const WORDS: usize = 16;
 
-/// An instruction as it is encoded (`linux/filter.h`, `struct sock_filter`).
+/// An encoded instruction (`linux/filter.h`, `struct sock_filter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What to do.
+    /// The operation.
     pub code: u16,
-    /// Instructions to skip if a test holds.
+    /// Number of instructions to skip if a test is true.
     pub jt: u8,
-    /// Instructions to skip if it does not.
+    /// Number of instructions to skip if it is false.
     pub jf: u8,
-    /// A number.
+    /// The operand.
     pub k: u32,
 }
 
 impl FromStr for Instruction {
     type Err = BpfError;
 
-    /// Four decimal numbers, as a line of `tcpdump -ddd`.
+    /// Parses four decimal numbers, a line of `tcpdump -ddd`.
     fn from_str(text: &str) -> Result<Instruction, BpfError> {
         let mut numbers = text.split_whitespace().map(str::parse::<u32>);
         let mut next = || numbers.next().and_then(Result::ok);
         let all = || Some([next()?, next()?, next()?, next()?]);
-        let refused = || BpfError(format!("\"{text}\" is no instruction"));
+        let refused = || BpfError(format!("\"{text}\" is not an instruction"));
         let [code, jt, jf, k] = { all }().ok_or_else(refused)?;
         match (u16::try_from(code), u8::try_from(jt), u8::try_from(jf)) {
             (Ok(code), Ok(jt), Ok(jf)) => Ok(Instruction { code, jt, jf, k }),
@@ -44,7 +44,7 @@ impl FromStr for Instruction {
     }
 }
 
-/// Why instructions are no program.
+/// Why instructions are not a valid program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BpfError(String);
 
@@ -63,23 +63,23 @@ enum Register {
     X,
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Clone, Copy, Debug)]
 enum Source {
-    /// A number of the program.
+    /// A constant of the program.
     Number(u32),
     /// The register X.
     X,
 }
 
-/// What is loaded.
+/// Value to load.
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// So many bytes of the packet from here on, most significant first.
+    /// This number of packet bytes at an offset, most significant first.
     At(u32, u8),
-    /// The same, from X and so far on.
+    /// The same, at an offset from X.
     Behind(u32, u8),
-    /// The length of an IPv4 header whose first byte is here.
+    /// The length of an IPv4 header whose first byte is at this offset.
     HeaderLen(u32),
     /// The length of the packet.
     Len,
@@ -115,15 +115,15 @@ enum Step {
     Store(Register, u8),
     Sum(Sum, Source),
     Negate,
-    /// A into X.
+    /// Copies A to X.
     ToX,
-    /// X into A.
+    /// Copies X to A.
     ToA,
     Jump(u32),
     Branch(Test, Source, u8, u8),
-    /// The end: it matches if the number is not 0.
+    /// The end: the packet matches if the number is not 0.
     End(u32),
-    /// The end: it matches if A is not 0.
+    /// The end: the packet matches if A is not 0.
     EndWithA,
 }
 
@@ -135,21 +135,22 @@ impl Program {
     /// Checks and decodes a program.
     ///
     /// # Errors
-    /// It is empty or longer than 4,096 instructions, does not end, jumps out of itself, has an instruction that the
-    /// machine does not know, or asks for what is not in the packet.
+    /// If the program is empty or longer than 4,096 instructions, does not end, jumps out of itself, has an
+    /// unknown instruction, or uses data outside of the packet.
     pub fn new(instructions: &[Instruction]) -> Result<Program, BpfError> {
         if !(1..=LONGEST).contains(&instructions.len()) {
             return Err(BpfError(format!(
-                "a filter has 1 to {LONGEST} instructions, not {}",
+                "a filter must have 1 to {LONGEST} instructions, not {}",
                 instructions.len()
             )));
         }
         let mut steps = Vec::with_capacity(instructions.len());
         for (at, i) in instructions.iter().enumerate() {
-            let step = decode(*i).ok_or_else(|| BpfError(format!("instruction {at} is not known: {i:?}")))?;
+            let step = decode(*i).ok_or_else(|| BpfError(format!("unknown instruction {at}: {i:?}")))?;
             if matches!(step, Step::Load(_, Load::At(BESIDE.., _))) {
                 return Err(BpfError(
-                    "it asks for what Linux knows beside a packet, such as its direction or interface".into(),
+                    "it uses metadata that Linux keeps beside a packet, such as its direction or interface"
+                        .into(),
                 ));
             }
             let skips = match step {
@@ -166,13 +167,13 @@ impl Program {
         Ok(Program(steps.into()))
     }
 
-    /// Whether a packet of `len` bytes matches that begins with `first`; `beyond` gives its bytes behind those, by their
-    /// place in the packet, as far as they are there.
+    /// True if a packet of `len` bytes matches. `first` is its beginning; `beyond` returns the bytes after
+    /// that, by their offset in the packet, as far as they exist.
     pub fn matches(&self, first: &[u8], len: u32, beyond: impl Fn(usize) -> Option<u8>) -> bool {
         self.run(first, len, beyond).unwrap_or(false)
     }
 
-    /// `None` where the machine gives up: behind the packet's end, or at a division by zero.
+    /// Returns `None` if the machine stops early: beyond the packet's end, or at a division by zero.
     fn run(&self, first: &[u8], len: u32, beyond: impl Fn(usize) -> Option<u8>) -> Option<bool> {
         let load = |at: u32, n: u8| {
             let at = at as usize;
@@ -191,7 +192,7 @@ impl Program {
                 Source::Number(k) => k,
                 Source::X => x,
             };
-            // Which skips none of the steps, so that the next is the one behind this one.
+            // Does not skip any step, so the next one is the one after this.
             let skip = match *steps.next()? {
                 Step::Load(to, what) => {
                     let value = match what {
@@ -264,13 +265,13 @@ impl Program {
     }
 }
 
-/// An instruction by its code (`linux/bpf_common.h`): the class in the lowest three bits.
+/// Decodes an instruction by its code (`linux/bpf_common.h`): the class is in the lowest three bits.
 fn decode(i: Instruction) -> Option<Step> {
     let (class, k) = (i.code & 7, i.k);
     let source = || if i.code & 8 == 0 { Source::Number(k) } else { Source::X };
     let word = || (k < WORDS as u32).then_some(k as u8);
     Some(match class {
-        // BPF_LD and BPF_LDX: size in bits 3 and 4, mode in the highest three.
+        // BPF_LD and BPF_LDX: the size in bits 3 and 4, the mode in the highest three.
         0 | 1 => {
             let size = match i.code & 0x18 {
                 0x00 => 4,
@@ -354,7 +355,7 @@ mod tests {
         program.matches(first, packet.len() as u32, |i| rest.get(i.checked_sub(first.len())?).copied())
     }
 
-    /// What `tcpdump -ddd icmp` prints, without its first line.
+    /// Output of `tcpdump -ddd icmp` without its first line.
     const ICMP: &str = "40 0 0 12\n21 0 3 2048\n48 0 0 23\n21 0 1 1\n6 0 0 262144\n6 0 0 0";
 
     #[test]
@@ -378,14 +379,14 @@ mod tests {
             ("21 0 1 1\n6 0 0 0", "out of the program"),
             ("5 0 0 1\n6 0 0 0", "out of the program"),
             ("5 0 0 4294967295\n6 0 0 0", "out of the program"),
-            ("2 0 0 16\n6 0 0 0", "not known"),
-            ("96 0 0 16\n6 0 0 0", "not known"),
-            ("120 0 0 0\n6 0 0 0", "not known"),
-            ("65535 0 0 0", "not known"),
-            // What "inbound" becomes.
+            ("2 0 0 16\n6 0 0 0", "unknown instruction"),
+            ("96 0 0 16\n6 0 0 0", "unknown instruction"),
+            ("120 0 0 0\n6 0 0 0", "unknown instruction"),
+            ("65535 0 0 0", "unknown instruction"),
+            // The program of "inbound".
             ("40 0 0 4294963204\n6 0 0 0", "beside a packet"),
-            ("6 0 0", "no instruction"),
-            ("6 300 0 0", "no instruction"),
+            ("6 0 0", "not an instruction"),
+            ("6 300 0 0", "not an instruction"),
         ] {
             let error = program(lines).unwrap_err().to_string();
             assert!(error.contains(why), "{lines:?}: {error}");
@@ -394,7 +395,7 @@ mod tests {
 
     #[test]
     fn sums_are_as_the_machine_has_them() {
-        // A = 7, then the sum with k, then: equal to what is wanted?
+        // A = 7, then the operation with k, then a comparison with the expected value.
         for (code, k, wanted) in [
             (4, u32::MAX, Some(6)),
             (20, 8, Some(u32::MAX)),
@@ -419,7 +420,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken for a program ends, and reads nothing that is not there.
+        /// Any accepted program ends and reads nothing that does not exist.
         #[test]
         fn no_program_runs_for_ever_or_panics(
             code in prop::collection::vec((0u16..256, 0u8..4, 0u8..4, prop_oneof![0u32..64, any::<u32>()]), 1..40),

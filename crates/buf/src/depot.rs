@@ -1,41 +1,41 @@
-//! The free buffers of a pool that lie in no thread's cache.
+//! The free buffers of a pool outside of the threads' caches.
 //!
-//! Devices that were shown the pool's memory (see [`Lent`](crate::Lent)) know the [`Window`] only, where the buffers lie
-//! that there were at the start. So those lie on a stack of their own, and threads are given the others first.
+//! Devices with access to the pool's memory (see [`Lent`](crate::Lent)) only know the [`Window`], the memory
+//! of the initial buffers. So these are on a separate stack, and threads get the others first.
 
 use crate::lent::Window;
 
 /// Two stacks of buffers.
 pub(crate) struct Depot {
     window: Window,
-    /// Those of the window. As long as no buffer was added, all.
+    /// Buffers of the window: all buffers until some are added.
     home: Vec<u32>,
-    /// Those that were added.
+    /// Added buffers.
     others: Vec<u32>,
-    /// Whether any were.
+    /// True if buffers were added.
     grown: bool,
 }
 
 impl Depot {
-    /// All buffers of the window, with room for `spare` more.
+    /// Returns a depot with all buffers of the window, and room for `spare` more.
     pub fn new(window: Window, buffers: impl ExactSizeIterator<Item = u32>, spare: usize) -> Depot {
         let mut home = Vec::with_capacity(buffers.len() + spare);
         home.extend(buffers);
         Depot { window, home, others: Vec::new(), grown: false }
     }
 
-    /// How many lie here, of the window and others.
+    /// Number of buffers here: of the window, and others.
     pub fn lens(&self) -> (usize, usize) {
         (self.home.len(), self.others.len())
     }
 
-    /// Every buffer that lies here.
+    /// All buffers here.
     pub fn all(&self) -> Vec<u32> {
         [&self.home[..], &self.others].concat()
     }
 
-    /// Adds buffers. They come in a list that has room for all others, too: what was their list is given back, to be
-    /// dropped by whoever holds no lock.
+    /// Adds buffers. Their list must have room for all added buffers: it replaces the present list, which is
+    /// returned, so that the caller can drop it without a lock.
     pub fn add(&mut self, mut added: Vec<u32>) -> Vec<u32> {
         added.append(&mut self.others);
         self.grown = true;
@@ -62,8 +62,8 @@ impl Depot {
         take(&mut self.others, others, to);
     }
 
-    /// Takes as many from the bottom of a stack of buffers that were added as it puts buffers of the window on top of it, `n`
-    /// at most. Gives how many.
+    /// Exchanges at most `n` buffers: takes added buffers from the bottom of a stack and puts the same number
+    /// of window buffers on top of it. Returns the number.
     pub fn exchange(&mut self, n: usize, stack: &mut Vec<u32>) -> usize {
         let n = n.min(self.home.len());
         self.others.extend(stack.drain(..n.min(stack.len())));
@@ -72,7 +72,7 @@ impl Depot {
     }
 }
 
-/// Moves up to `n` from the top of a stack to another.
+/// Moves up to `n` buffers from the top of one stack to another.
 fn take(from: &mut Vec<u32>, n: usize, to: &mut Vec<u32>) {
     to.extend(from.drain(from.len() - n.min(from.len())..));
 }

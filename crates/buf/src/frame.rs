@@ -1,4 +1,4 @@
-//! Frames: up to 256 packets that a node is given at once.
+//! Frames: up to 256 packets for one call of a node.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -9,17 +9,18 @@ use crate::packet::Packet;
 use crate::pool::{self, BATCH, Cache};
 use crate::record::{Flags, NO_INTERFACE, Record, Snapshot};
 
-/// Packets that a frame holds at most.
+/// Maximum number of packets in a frame.
 pub const FRAME_SIZE: usize = 256;
 
 const _: () = assert!(FRAME_SIZE <= BATCH);
 
-/// Up to 256 packets, with what is known of all of them.
+/// Up to 256 packets, with common facts about them.
 ///
-/// The facts are gathered on the way: [`any`](Frame::any) may name a flag that no packet has any more, but does not
-/// miss one that others look for by frame; [`uniform_rx`](Frame::uniform_rx) may be `None` for packets that do share
-/// an interface. A node that changes a single [`Packet`] so that they become wrong says so by [`note`](Frame::note)
-/// or [`forget_uniform_rx`](Frame::forget_uniform_rx); debug builds check that it did.
+/// The facts are collected on the way. [`any`](Frame::any) may include a flag that no packet has any more,
+/// but never misses a flag that nodes check by frame. [`uniform_rx`](Frame::uniform_rx) may be `None` even if
+/// all packets share an interface. A node that changes a single [`Packet`] in a way that makes them wrong
+/// must call [`note`](Frame::note) or [`forget_uniform_rx`](Frame::forget_uniform_rx). Debug builds check
+/// that.
 #[repr(C, align(64))]
 pub struct Frame {
     n: u32,
@@ -27,17 +28,17 @@ pub struct Frame {
     records: [MaybeUninit<Record>; FRAME_SIZE],
 }
 
-/// What is known of all packets of a frame.
+/// Common facts about the packets of a frame.
 #[derive(Clone, Copy)]
 pub struct Facts {
     any: Flags,
-    /// The interface that all packets came in by, or `NO_INTERFACE`.
+    /// The receive interface of all packets, or `NO_INTERFACE`.
     rx_if: u32,
 }
 
 impl Facts {
     const NONE: Facts = Facts { any: Flags::NONE, rx_if: NO_INTERFACE };
-    /// The flags that others look for by frame.
+    /// The flags that nodes check by frame.
     const LOOKED_FOR: Flags = Flags::CHAINED.or(Flags::TRACED).or(Flags::GSO).or(Flags::CSUM_PARTIAL);
 }
 
@@ -48,7 +49,7 @@ impl Default for Frame {
 }
 
 impl Frame {
-    /// A frame without packets.
+    /// Returns a frame without packets.
     pub fn new() -> Frame {
         Frame { n: 0, facts: Facts::NONE, records: [const { MaybeUninit::uninit() }; FRAME_SIZE] }
     }
@@ -56,24 +57,24 @@ impl Frame {
     /// Number of packets, at most [`FRAME_SIZE`].
     #[inline(always)]
     pub fn len(&self) -> usize {
-        // The minimum tells the compiler what the setters already keep, and costs one instruction a frame.
+        // The setters guarantee this; the minimum tells the compiler, for one instruction a frame.
         (self.n as usize).min(FRAME_SIZE)
     }
 
-    /// Whether there is no packet.
+    /// True if there are no packets.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// How many more packets fit.
+    /// Number of packets that still fit.
     #[inline(always)]
     pub fn room(&self) -> usize {
         FRAME_SIZE - self.len()
     }
 
-    /// Which of `CHAINED`, `TRACED`, `GSO` and `CSUM_PARTIAL` some packet of the frame may have; of the other flags,
-    /// those that packets had when they came into the frame.
+    /// Returns those of `CHAINED`, `TRACED`, `GSO` and `CSUM_PARTIAL` that some packet of the frame may have.
+    /// Of the other flags, those that packets had when they were added to the frame.
     #[inline(always)]
     pub fn any(&self) -> Flags {
         debug_assert!(
@@ -83,7 +84,7 @@ impl Frame {
         self.facts.any
     }
 
-    /// The interface that all packets came in by, where that is known.
+    /// Returns the receive interface of all packets, if known.
     #[inline(always)]
     pub fn uniform_rx(&self) -> Option<u32> {
         let rx_if = self.facts.rx_if;
@@ -94,12 +95,12 @@ impl Frame {
         (rx_if != NO_INTERFACE).then_some(rx_if)
     }
 
-    /// The interface that all packets go out by, if it is one; `None` for a frame without packets. Looked up, not
-    /// remembered: some packets change it at nearly every node.
+    /// Returns the transmit interface of all packets, if it is the same; `None` for a frame without packets.
+    /// It is computed and not stored, since nearly every node changes it for some packets.
     #[inline(always)]
     pub fn uniform_tx(&self) -> Option<u32> {
         let first = self.records().first()?.tx_if;
-        // Without a branch a packet; those that differ, differ in the first few.
+        // No branch per packet: if interfaces differ, the first few packets usually show it.
         let differ = |records: &[Record]| records.iter().fold(0, |d, r| d | (r.tx_if ^ first)) != 0;
         let (head, rest) = self.records().split_at(self.len().min(8));
         (!differ(head) && !differ(rest)).then_some(first)
@@ -114,14 +115,14 @@ impl Frame {
         self.records().iter().map(|r| r.len as usize).sum()
     }
 
-    /// Says that every packet of this frame came in by `interface`, and writes it into the records.
+    /// Sets the receive interface of every packet of this frame, also in the records.
     pub fn set_rx(&mut self, interface: u32) {
         self.facts.rx_if = interface;
         self.records_mut().iter_mut().for_each(|r| r.rx_if = interface);
     }
 
-    /// Says that the packets may have come in by different interfaces: a node gave some of them to a sub-interface or a
-    /// tunnel ([`Packet::set_rx_if`] cannot reach the frame).
+    /// Marks that the packets may have different receive interfaces: a node assigned some of them to a
+    /// sub-interface or a tunnel ([`Packet::set_rx_if`] cannot access the frame).
     #[inline(always)]
     pub fn forget_uniform_rx(&mut self) {
         self.facts.rx_if = NO_INTERFACE;
@@ -138,7 +139,7 @@ impl Frame {
         self.note(Flags::TRACED);
     }
 
-    /// The packet at `i`.
+    /// Returns the packet at `i`.
     #[inline(always)]
     pub fn get(&mut self, i: usize) -> Option<Packet<'_>> {
         let base = arena::base();
@@ -152,21 +153,21 @@ impl Frame {
         self.records_mut().iter_mut().map(move |r| Packet::new(r, base))
     }
 
-    /// What is known of the packet at `i`, without borrowing it.
+    /// Returns the metadata of the packet at `i`, without borrowing it.
     pub fn snapshot(&self, i: usize) -> Option<Snapshot> {
         self.records().get(i).map(Record::snapshot)
     }
 
-    /// Notes a flag that a node gave to one of the packets.
+    /// Records a flag that a node set on one of the packets.
     ///
-    /// [`Packet::set_flags`] cannot reach the frame, so whoever sets a flag that others look for by frame
-    /// (`TRACED`, `CHAINED`, `GSO`, `CSUM_PARTIAL`) notes it here.
+    /// [`Packet::set_flags`] cannot access the frame. So after setting a flag that nodes check by frame
+    /// (`TRACED`, `CHAINED`, `GSO`, `CSUM_PARTIAL`), call this.
     #[inline(always)]
     pub fn note(&mut self, flags: Flags) {
         self.facts.any |= flags;
     }
 
-    /// Appends up to `n` new, empty packets; returns how many there were buffers and room for.
+    /// Appends up to `n` new, empty packets. Returns the number appended, limited by buffers and room.
     pub fn alloc(&mut self, cache: &mut Cache, n: usize) -> usize {
         let n = cache.prepare(n.min(self.room()));
         for _ in 0..n {
@@ -179,8 +180,8 @@ impl Frame {
         n
     }
 
-    /// Appends a new packet of `len` bytes, or of what a buffer has room for. The caller owns the buffer, and has seen that there
-    /// is room.
+    /// Appends a new packet of `len` bytes, at most a buffer's room. The caller owns the buffer, and has
+    /// checked that the frame has room.
     #[inline]
     pub(crate) fn push_new(&mut self, buffer: u32, len: usize) {
         self.push_record(Record { len: len.min(DATA_ROOM) as u16, ..pool::fresh(buffer) });
@@ -190,7 +191,7 @@ impl Frame {
     /// Appends a packet.
     ///
     /// # Errors
-    /// Gives the packet back when the frame is full.
+    /// The packet, if the frame is full.
     #[inline]
     pub fn push(&mut self, held: Held) -> Result<(), Held> {
         if self.room() == 0 {
@@ -208,19 +209,19 @@ impl Frame {
         self.n += 1;
     }
 
-    /// Takes the last packet out.
+    /// Removes and returns the last packet.
     pub fn pop(&mut self) -> Option<Held> {
         let last = self.len().checked_sub(1)?;
         self.set_len(last);
-        // SAFETY: the last record was one of the valid ones, and is none any more.
+        // SAFETY: the last record was a valid one, and does not count any more.
         Some(Held::new(unsafe { self.records[last].assume_init_read() }))
     }
 
-    /// Takes the first packet out; the others move to the front.
+    /// Removes and returns the first packet; the others move to the front.
     pub fn take_front(&mut self) -> Option<Held> {
         let left = self.len().checked_sub(1)?;
-        // SAFETY: the first record is valid and read once: the valid ones behind it move over it, and none of them is
-        // left at the end, where the frame counts one less.
+        // SAFETY: the first record is valid and read once: the valid ones after it move over it, and the
+        // frame's length is one less, so none is left at the end.
         let first = unsafe {
             let p = self.records.as_mut_ptr();
             let first = p.read().assume_init();
@@ -231,33 +232,35 @@ impl Frame {
         Some(Held::new(first))
     }
 
-    /// Takes every packet out, in order.
+    /// Removes every packet, in order.
     pub fn drain(&mut self, each: impl FnMut(Held)) {
         self.drain_front(self.len(), each);
     }
 
-    /// Takes the first `n` packets out, in order; the others move to the front.
+    /// Removes the first `n` packets, in order; the others move to the front.
     pub fn drain_front(&mut self, n: usize, mut each: impl FnMut(Held)) {
         self.give_front(n, |record| {
-            // SAFETY: the record is valid, and read once: the frame counts it no more when this one is taken.
+            // SAFETY: the record is valid and read once: the frame does not count it any more when it is
+            // taken.
             each(Held::new(unsafe { std::ptr::read(record) }));
             true
         });
     }
 
-    /// Gives packets away from the front, `n` at most, up to the first that is not taken; the others move to the front. Whoever
-    /// says that it takes a record owns the buffer then. Gives how many went.
+    /// Gives away packets from the front, at most `n`, up to the first that `take` refuses; the others move
+    /// to the front. When `take` returns true for a record, the caller owns the buffer. Returns the number
+    /// given away.
     #[inline(always)]
     pub(crate) fn give_front(&mut self, n: usize, mut take: impl FnMut(&Record) -> bool) -> usize {
         let (n, len, facts) = (n.min(self.len()), self.len(), self.facts);
-        // Should `take` panic, those that are left are forgotten rather than owned twice.
+        // If `take` panics, the remaining packets are leaked rather than owned twice.
         self.set_len(0);
-        // SAFETY: the first n records were valid, and nobody writes to them meanwhile.
+        // SAFETY: the first n records were valid, and there is no writer meanwhile.
         let records = unsafe { std::slice::from_raw_parts(self.records.as_ptr().cast::<Record>(), n) };
         let given = records.iter().take_while(|record| take(record)).count();
         if given < len {
-            // SAFETY: the given..len records are valid, and still the frame's; they move to the front, where nothing valid is
-            // any more.
+            // SAFETY: the given..len records are valid and still belong to the frame; they move to the front,
+            // which holds no valid records any more.
             unsafe {
                 let p = self.records.as_mut_ptr();
                 std::ptr::copy(p.add(given), p, len - given);
@@ -272,8 +275,8 @@ impl Frame {
         let n = other.len().min(self.room());
         self.merge_facts(other.facts);
         let (at, left) = (self.len(), other.len() - n);
-        // SAFETY: the first n records of `other` are valid, there is room for them behind `at`, and after the move
-        // they no longer count in `other`; the rest is moved to its front.
+        // SAFETY: the first n records of `other` are valid, there is room for them after `at`, and after the
+        // move they do not count in `other` any more; the rest is moved to its front.
         unsafe {
             let from = other.records.as_mut_ptr();
             std::ptr::copy_nonoverlapping(from, self.records.as_mut_ptr().add(at), n);
@@ -308,11 +311,12 @@ impl Frame {
                 }
             }
         }
-        // SAFETY: the first n records are valid, and forgotten by the lines below.
+        // SAFETY: the first n records are valid, and are forgotten by the lines below.
         unsafe { cache.free_plain(self.records.as_ptr().cast(), n) };
         let left = self.len() - n;
         if left > 0 {
-            // SAFETY: the n..n+left records are valid; they move to the front, where nothing valid is any more.
+            // SAFETY: the n..n+left records are valid; they move to the front, which holds no valid records
+            // any more.
             unsafe {
                 let p = self.records.as_mut_ptr();
                 std::ptr::copy(p.add(n), p, left);
@@ -321,7 +325,7 @@ impl Frame {
         self.set_len(left);
     }
 
-    /// Frees the last packets so that `n` remain.
+    /// Frees the last packets so that `n` are left.
     pub fn truncate(&mut self, n: usize, cache: &mut Cache) {
         while self.len() > n {
             if let Some(held) = self.pop() {
@@ -340,8 +344,8 @@ impl Frame {
 
     #[inline(always)]
     pub(crate) fn records(&self) -> &[Record] {
-        // SAFETY: the first `len` records are initialised: only `push_record`, `append` and
-        // `raw` raise `n`.
+        // SAFETY: the first `len` records are initialised: only `push_record`, `append` and `raw` increase
+        // `n`.
         unsafe { std::slice::from_raw_parts(self.records.as_ptr().cast(), self.len()) }
     }
 
@@ -360,13 +364,13 @@ impl Drop for Frame {
     }
 }
 
-/// One packet out of a frame: waiting in a queue, on its way between threads, or just made.
+/// A packet outside of a frame: in a queue, on its way between threads, or newly made.
 ///
-/// It goes back into a frame ([`Frame::push`]) or is freed ([`Held::free`]). One that goes out of scope instead is
-/// freed all the same, but counted as lost: packets leave by a reason.
+/// It is put back into a frame ([`Frame::push`]) or freed ([`Held::free`]). If it is dropped as a value
+/// instead, its buffers are freed too, but it is counted as lost: packets must end with a reason.
 pub struct Held(MaybeUninit<Record>);
 
-// A record is plain integers, and its buffer's memory can be reached by every thread.
+// A record is plain integers, and every thread can access its buffer's memory.
 const _: () = {
     const fn send<T: Send>() {}
     send::<Held>();
@@ -381,39 +385,39 @@ impl Held {
 
     #[inline(always)]
     pub(crate) fn into_record(self) -> Record {
-        // SAFETY: a Held always has its record; `forget` keeps it from being freed by the drop.
+        // SAFETY: a Held always has its record; `forget` keeps the drop from freeing it.
         let record = unsafe { self.0.assume_init_read() };
         std::mem::forget(self);
         record
     }
 
-    /// A new, empty packet, `None` when no buffer is free.
+    /// Returns a new, empty packet; `None` if no buffer is free.
     #[inline]
     pub fn alloc(cache: &mut Cache) -> Option<Held> {
         cache.take().map(Held::new)
     }
 
-    /// The packet.
+    /// Returns the packet.
     #[inline]
     pub fn packet(&mut self) -> Packet<'_> {
         // SAFETY: a Held always has its record, and the borrow is unique.
         Packet::new(unsafe { self.0.assume_init_mut() }, arena::base())
     }
 
-    /// What is known of the packet.
+    /// Returns the packet's metadata.
     #[inline(always)]
     pub fn snapshot(&self) -> Snapshot {
         // SAFETY: a Held always has its record.
         unsafe { self.0.assume_init_ref() }.snapshot()
     }
 
-    /// Gives the buffers back.
+    /// Frees the buffers.
     #[inline]
     pub fn free(self, cache: &mut Cache) {
         cache.free(self.into_record());
     }
 
-    /// Gives the buffers back from a thread without a cache.
+    /// Frees the buffers from a thread without a cache.
     pub fn discard(self) {
         pool::free_far(&self.into_record(), false);
     }
@@ -434,16 +438,16 @@ pub mod raw {
     /// Bytes of a record.
     pub const RECORD: usize = size_of::<Record>();
 
-    /// Where the records of a frame lie: [`FRAME_SIZE`](super::FRAME_SIZE) times [`RECORD`] bytes, the first
-    /// `len` of them valid.
+    /// Returns the address of a frame's records: [`FRAME_SIZE`](super::FRAME_SIZE) times [`RECORD`] bytes,
+    /// the first `len` records valid.
     #[inline(always)]
     pub fn records(frame: &mut Frame) -> *mut [u8; RECORD] {
         frame.records.as_mut_ptr().cast()
     }
 
-    /// Empties a frame whose records are about to be moved elsewhere, and returns what was known of them. The records
-    /// stay where they are until something is put into the frame. It is emptied first, so that none of them has two
-    /// owners at any moment, not even when the caller panics half way.
+    /// Empties a frame whose records are about to be moved, and returns its facts. The records stay in place
+    /// until the frame is filled again. Emptying it first ensures that no record ever has two owners, even if
+    /// the caller panics midway.
     #[inline(always)]
     pub fn take(frame: &mut Frame) -> Facts {
         let facts = frame.facts;
@@ -451,11 +455,11 @@ pub mod raw {
         facts
     }
 
-    /// Says that the first `n` records of a frame are valid.
+    /// Sets the number of valid records of a frame to `n`.
     ///
     /// # Safety
-    /// The first `n` ≤ 256 records of `to` are valid; those beyond its old length were moved there from frames that
-    /// were emptied by [`take`], which gave `facts`, and are read from there only once.
+    /// The first `n` ≤ 256 records of `to` are valid. Those beyond its old length were moved there from
+    /// frames emptied by [`take`], which returned `facts`, and are read from there only once.
     #[inline(always)]
     pub unsafe fn moved(to: &mut Frame, n: usize, facts: Facts) {
         to.merge_facts(facts);

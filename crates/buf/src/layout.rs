@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!    0 ..  128   room for a DPDK mbuf
-//!  128 ..  160   link: how the buffer is chained, and whose it is
-//!  160 ..  192   cold header: what few packets need, valid by flag
+//!  128 ..  160   link: the chain of segments, and the pool
+//!  160 ..  192   cold header: fields of few packets, valid by flag
 //!  192 ..  256   feature fields
 //!  256 ..  512   headroom
 //!  512 .. 2624   data
@@ -14,32 +14,32 @@
 
 /// Bytes from one buffer to the next.
 pub const STRIDE: usize = 2624;
-/// Where the link begins.
+/// Offset of the link.
 pub(crate) const LINK: usize = 128;
-/// Where the cold header begins.
+/// Offset of the cold header.
 pub const COLD: usize = 160;
-/// Where the feature fields begin.
+/// Offset of the feature fields.
 pub const FEATURE: usize = 192;
-/// Bytes of all feature fields together.
+/// Length of all feature fields in bytes.
 pub const FEATURE_LEN: usize = HEADROOM - FEATURE;
-/// Where the headroom begins: the lowest offset that a packet can have.
+/// Offset of the headroom: the lowest offset of a packet.
 pub const HEADROOM: usize = 256;
-/// Where a driver puts the first byte of a received packet.
+/// Offset of the first byte of a received packet.
 pub const DATA: usize = 512;
-/// Bytes that are readable behind every legal offset, so that a header can be read without a length check.
+/// Bytes that are readable after every valid offset, so that a header can be read without a length check.
 pub const PEEK: usize = 128;
-/// The highest offset that a packet can have.
+/// The highest offset of a packet.
 pub const MAX_OFFSET: usize = STRIDE - PEEK;
-/// Bytes of data that fit in one buffer without using its headroom.
+/// Bytes of data that fit into one buffer without its headroom.
 pub const DATA_ROOM: usize = STRIDE - DATA;
 
-/// Buffer indexes count cache lines.
+/// Unit of buffer indexes in bytes: a cache line.
 pub const LINE: usize = 64;
 
 const _: () = assert!(STRIDE.is_multiple_of(LINE) && (STRIDE / LINE) % 2 == 1);
 const _: () = assert!(size_of::<Link>() == COLD - LINK && size_of::<Cold>() == FEATURE - COLD);
 
-/// How a packet that is larger than the link's MTU is to be cut (the words of the virtio-net header).
+/// How to segment a packet that is larger than the link's MTU (the values of the virtio-net header).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum GsoKind {
@@ -51,34 +51,34 @@ pub enum GsoKind {
     UdpL4 = 5,
 }
 
-/// Segmentation that is still to be done: valid with [`Flags::GSO`](crate::Flags::GSO).
+/// Pending segmentation: valid with [`Flags::GSO`](crate::Flags::GSO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gso {
-    /// Which protocol is cut.
+    /// The protocol to segment.
     pub kind: GsoKind,
     /// Explicit congestion notification: CWR is set on the first segment only.
     pub ecn: bool,
-    /// Bytes of payload a segment (the MSS).
+    /// Payload bytes of a segment (the MSS).
     pub size: u16,
     /// Bytes of all headers, from the Ethernet header to the end of the TCP or UDP header.
     pub header_len: u16,
 }
 
-/// How a buffer hangs together with others. Ownership rests on it, so nobody outside of this crate gets to see it.
+/// How a buffer is chained to others. Ownership depends on it, so it is private to this crate.
 #[repr(C)]
 pub(crate) struct Link {
-    /// The next segment's buffer; 0 behind the last (`CHAINED`).
+    /// The next segment's buffer; 0 after the last one (`CHAINED`).
     pub(crate) next: u32,
-    /// Where this buffer's data lies when it is a later segment.
+    /// Offset of this buffer's data if it is a later segment.
     pub(crate) seg_off: u16,
     pub(crate) seg_len: u16,
-    /// Bytes of all segments behind the first, in the head (`CHAINED`).
+    /// Bytes of all segments after the first, in the head (`CHAINED`).
     pub(crate) tail_len: u32,
-    /// How many chains share this buffer as a later segment.
+    /// Number of chains that share this buffer as a later segment.
     pub(crate) shares: u32,
-    /// Which pool the buffer belongs to.
+    /// The buffer's pool.
     pub(crate) pool: u32,
-    /// In debug builds: 1 while the buffer is out of its pool.
+    /// In debug builds: 1 while the buffer is allocated.
     pub(crate) allocated: u8,
     _reserved: [u8; 11],
 }
@@ -87,11 +87,11 @@ pub(crate) struct Link {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Cold {
-    /// Which trace this packet belongs to (`TRACED`).
+    /// Number of the packet's trace (`TRACED`).
     pub trace: u32,
-    /// Where the partial checksum starts, from the first byte of the packet's Ethernet header (`CSUM_PARTIAL`).
+    /// Start of the partial checksum, from the first byte of the packet's Ethernet header (`CSUM_PARTIAL`).
     pub csum_start: u16,
-    /// Where the checksum is stored, from `csum_start` (`CSUM_PARTIAL`).
+    /// Offset of the checksum field from `csum_start` (`CSUM_PARTIAL`).
     pub csum_offset: u16,
     gso_size: u16,
     gso_header_len: u16,
@@ -101,7 +101,7 @@ pub struct Cold {
 }
 
 impl Cold {
-    /// The segmentation that is still to be done; `None` when the words make no sense.
+    /// Returns the pending segmentation; `None` if the words are invalid.
     pub fn gso(&self) -> Option<Gso> {
         let kind = match self.gso_kind {
             1 => GsoKind::Tcp4,
@@ -112,7 +112,7 @@ impl Cold {
         Some(Gso { kind, ecn: self.gso_ecn != 0, size: self.gso_size, header_len: self.gso_header_len })
     }
 
-    /// Notes the segmentation that is still to be done. The caller sets [`Flags::GSO`](crate::Flags::GSO).
+    /// Sets the pending segmentation. The caller sets [`Flags::GSO`](crate::Flags::GSO).
     pub fn set_gso(&mut self, gso: Gso) {
         self.gso_kind = gso.kind as u8;
         self.gso_ecn = gso.ecn as u8;

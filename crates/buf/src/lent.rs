@@ -1,8 +1,9 @@
-//! Buffers that are lent to a device, which fills or reads them by itself while the router does other things.
+//! Buffers lent to a device, which fills or reads them on its own while the router continues.
 //!
-//! A device names a buffer by its place in a [`Window`], the part of the arena that it was shown. What it gives back is
-//! looked up in [`Lent`]: a name that is not lent, or no longer, is nobody's buffer. So whatever a device says, no buffer
-//! has two owners. One that gives buffers back in the order in which it got them need not name them: [`LentInOrder`](crate::LentInOrder).
+//! A device identifies a buffer by its offset in a [`Window`], the part of the arena that it can access.
+//! Offsets returned by the device are looked up in [`Lent`]: an offset that is not lent, or no longer, is
+//! ignored. So whatever the device reports, no buffer has two owners. A device that returns buffers in order
+//! need not identify them: [`LentInOrder`](crate::LentInOrder).
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::layout::{LINE, STRIDE};
 use crate::pool::{self, Cache, Pool};
 use crate::record::{Flags, Record, Snapshot};
 
-/// The memory of a pool, for a device that reads and writes packets there by itself.
+/// The memory of a pool, for a device that reads and writes packets there on its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     first: u32,
@@ -28,7 +29,7 @@ impl Window {
 
     /// Its first byte.
     pub fn start(&self) -> NonNull<u8> {
-        // SAFETY: `first` is where a region of a pool begins, within the reserved range.
+        // SAFETY: `first` is the start of a pool's region, within the reserved range.
         unsafe { arena::at(arena::base(), self.first) }
     }
 
@@ -37,26 +38,27 @@ impl Window {
         self.len
     }
 
-    /// Whether it has no byte. It has.
+    /// Always false.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where a buffer begins, in bytes from the window's start; `None` when it lies elsewhere.
+    /// Returns a buffer's offset from the window's start; `None` if it is outside.
     #[inline]
     pub fn place(&self, buffer: u32) -> Option<usize> {
         let place = buffer.checked_sub(self.first)? as usize * LINE;
         (place + STRIDE <= self.len).then_some(place)
     }
 
-    /// Where the buffer of a packet begins that can be lent: it has only this one.
+    /// Returns the offset of a packet's buffer if it can be lent: the packet has this buffer only.
     #[inline(always)]
     fn lendable(&self, flags: Flags, buffer: u32) -> Option<usize> {
         if flags.any(Flags::CHAINED) { None } else { self.place(buffer) }
     }
 
-    /// Gives the buffers of packets from the front of a frame to `owner`, `n` at most, up to the first that cannot be lent or is
-    /// empty. `owner` is told the buffer, where in the window it begins, and offset and length of the packet in it. Gives how many.
+    /// Gives the buffers of packets from the front of a frame to `owner`: at most `n`, up to the first that
+    /// cannot be lent or is empty. `owner` receives the buffer, its offset in the window, and the packet's
+    /// offset and length in the buffer. Returns the number.
     #[inline(always)]
     pub(crate) fn lend_front(
         &self,
@@ -73,10 +75,10 @@ impl Window {
         })
     }
 
-    /// The next free buffer of the window, which is the caller's then, and its place there. `None` when none is free.
+    /// Takes the next free buffer of the window. Returns it with its offset; `None` if none is free.
     #[inline]
     pub(crate) fn next(&self, cache: &mut Cache) -> Option<(u32, usize)> {
-        // A record that is not looked at is never written.
+        // A record that is not read is never written.
         let record = cache.take()?;
         match self.place(record.buf) {
             Some(place) => Some((record.buf, place)),
@@ -84,7 +86,8 @@ impl Window {
         }
     }
 
-    /// The same, where the next of all lies elsewhere: it was added to the pool since devices were shown its memory.
+    /// The same if the next free buffer is outside: it was added to the pool after devices got access to its
+    /// memory.
     #[cold]
     #[inline(never)]
     fn next_inside(&self, outside: Record, cache: &mut Cache) -> Option<(u32, usize)> {
@@ -95,7 +98,7 @@ impl Window {
         let record = cache.take()?;
         match self.place(record.buf) {
             Some(place) => Some((record.buf, place)),
-            // The cache is of another pool.
+            // The cache belongs to another pool.
             None => {
                 cache.free(record);
                 None
@@ -103,61 +106,62 @@ impl Window {
         }
     }
 
-    /// A new, empty packet in a buffer of the window. `None` when none is free.
+    /// Returns a new, empty packet in a buffer of the window. `None` if none is free.
     pub fn alloc(&self, cache: &mut Cache) -> Option<Held> {
         self.next(cache).map(|(buffer, _)| Held::new(pool::fresh(buffer)))
     }
 
-    /// Which of the window's buffers begins so many bytes from its start.
+    /// Returns the number of the window's buffer at this offset.
     #[inline]
     fn number(&self, place: usize) -> Option<usize> {
         (place < self.len && place.is_multiple_of(STRIDE)).then_some(place / STRIDE)
     }
 
-    /// The buffer of this number.
+    /// Returns the buffer with this number.
     #[inline]
     fn buffer(&self, number: usize) -> u32 {
         self.first + (number * (STRIDE / LINE)) as u32
     }
 }
 
-/// The buffers of a window that one queue of a device has, which gives them back by name, in any order.
+/// The window buffers of one device queue, which returns them by offset, in any order.
 ///
-/// Dropped, it gives all of them back to their pool: the device must have let go of them.
+/// Dropping it returns all of them to their pool: the device must have released them.
 pub struct Lent {
     window: Window,
-    /// A bit for each buffer of the window: set where it is lent.
+    /// A bit for each buffer of the window: set if it is lent.
     bits: Vec<u64>,
-    /// How many are.
+    /// Number of lent buffers.
     n: usize,
     /// The same, for the pool's statistics.
     count: Arc<AtomicUsize>,
 }
 
 impl Lent {
-    /// None yet.
+    /// Returns the state without lent buffers.
     pub fn new(pool: &Pool, window: Window) -> Lent {
         Lent { window, bits: vec![0; (window.len / STRIDE).div_ceil(64)], n: 0, count: pool.lender() }
     }
 
-    /// How many buffers are lent.
+    /// Number of lent buffers.
     pub fn len(&self) -> usize {
         self.n
     }
 
-    /// Whether none is.
+    /// True if no buffer is lent.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a packet can be lent: it has one buffer, which lies in the window.
+    /// True if a packet can be lent: it has one buffer, which is in the window.
     #[inline]
     pub fn takes(&self, packet: &Snapshot) -> bool {
         self.window.lendable(packet.flags, packet.buffer).is_some()
     }
 
-    /// Lends the buffers of packets from the front of a frame, `n` at most, up to the first that cannot be lent or is empty. Says
-    /// of each where in the window it begins, and offset and length of the packet in it. Gives how many.
+    /// Lends the buffers of packets from the front of a frame: at most `n`, up to the first that cannot be
+    /// lent or is empty. Passes each one's offset in the window, and the packet's offset and length in it.
+    /// Returns the number.
     #[inline]
     pub fn lend_front(
         &mut self,
@@ -175,7 +179,8 @@ impl Lent {
         given
     }
 
-    /// Lends the buffer of a new, empty packet; gives its place in the window. `None` when no buffer of the window is free.
+    /// Lends the buffer of a new, empty packet. Returns its offset in the window; `None` if no buffer of the
+    /// window is free.
     #[inline]
     pub fn lend_new(&mut self, cache: &mut Cache) -> Option<usize> {
         let (_, place) = self.window.next(cache)?;
@@ -184,20 +189,20 @@ impl Lent {
         Some(place)
     }
 
-    /// A new, empty packet that can be lent. `None` when no buffer of the window is free.
+    /// Returns a new, empty packet that can be lent. `None` if no buffer of the window is free.
     pub fn alloc(&self, cache: &mut Cache) -> Option<Held> {
         self.window.alloc(cache)
     }
 
-    /// Takes the buffer back that begins at this place, and frees it. `false` when none is lent there.
+    /// Takes back the buffer at this offset and frees it. Returns false if none is lent there.
     #[inline]
     pub fn free(&mut self, place: usize, cache: &mut Cache) -> bool {
         let back = self.take(place).map(|buffer| cache.free(pool::fresh(buffer)));
         back.is_some()
     }
 
-    /// Takes the buffer back that begins at this place, and appends it to a frame, which has room: a packet of `len` bytes, or of
-    /// what the buffer has room for. `false` when none is lent there.
+    /// Takes back the buffer at this offset and appends it to a frame, which has room: as a packet of `len`
+    /// bytes, at most the buffer's room. Returns false if none is lent there.
     #[inline]
     pub fn receive(&mut self, place: usize, len: usize, frame: &mut Frame) -> bool {
         if frame.room() == 0 {
@@ -207,7 +212,7 @@ impl Lent {
         back.is_some()
     }
 
-    /// Takes the buffer back that begins at this place: an empty packet. `None` when none is lent there.
+    /// Takes back the buffer at this offset as an empty packet. `None` if none is lent there.
     #[inline]
     pub fn back(&mut self, place: usize) -> Option<Held> {
         self.take(place).map(|buffer| Held::new(pool::fresh(buffer)))
@@ -215,13 +220,13 @@ impl Lent {
 
     #[inline]
     fn mark(&mut self, place: usize) {
-        // Buffers follow each other without gaps.
+        // Buffers are adjacent, without gaps.
         let number = place / STRIDE;
         self.bits[number / 64] |= 1 << (number % 64);
         self.n += 1;
     }
 
-    /// The buffer that is lent at this place, and is not any more. Whoever calls owns it.
+    /// Ends the loan of the buffer at this offset. The caller owns it.
     #[inline]
     fn take(&mut self, place: usize) -> Option<u32> {
         let number = self.window.number(place)?;
@@ -232,14 +237,14 @@ impl Lent {
         *word &= !bit;
         self.n -= 1;
         self.show();
-        // A bit is set where the buffer's one record was taken; it is cleared, so there may be one again.
+        // A set bit stands for the buffer's one record; it is cleared, so there may be a record again.
         Some(self.window.buffer(number))
     }
 
-    /// Has the pool's statistics count what is lent.
+    /// Updates the pool's statistics.
     #[inline]
     fn show(&self) {
-        // One thread at a time has the queue: nobody else writes.
+        // One thread at a time has the queue: there is no other writer.
         self.count.store(self.n, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! Buffers that are lent to a device which gives them back in the order in which it got them.
+//! Buffers lent to a device that returns them in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,39 +7,40 @@ use crate::frame::{Frame, Held};
 use crate::lent::Window;
 use crate::pool::{self, BATCH, Cache, Pool};
 
-/// The buffers of a window that one ring of a device has, the oldest first. Nobody names them: what comes back are the oldest, so
-/// whatever a device says, no buffer has two owners.
+/// The window buffers of one device ring, the oldest first. They are not identified: returned buffers are
+/// always the oldest ones. So whatever the device reports, no buffer has two owners.
 ///
-/// Dropped, it gives all of them back to their pool: the device must have let go of them.
+/// Dropping it returns all of them to their pool: the device must have released them.
 pub struct LentInOrder {
     window: Window,
-    /// As many places as the device has, a power of two: those from `first` to `end`, counted without an end, have buffers.
+    /// As many slots as the device has, a power of two. The slots from `first` to `end` have buffers; both
+    /// counters increase without limit.
     ring: Box<[u32]>,
     first: usize,
     end: usize,
-    /// How many are lent, for the pool's statistics.
+    /// Number of lent buffers, for the pool's statistics.
     count: Arc<AtomicUsize>,
 }
 
 impl LentInOrder {
-    /// None yet, of `size` at most, which is made a power of two.
+    /// Returns the state without lent buffers, for at most `size`, rounded up to a power of two.
     pub fn new(pool: &Pool, size: usize) -> LentInOrder {
         let ring = vec![0; size.next_power_of_two()].into();
         LentInOrder { window: pool.window(), ring, first: 0, end: 0, count: pool.lender() }
     }
 
-    /// How many buffers are lent.
+    /// Number of lent buffers.
     #[inline]
     pub fn len(&self) -> usize {
         self.end - self.first
     }
 
-    /// Whether none is.
+    /// True if no buffer is lent.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The window that the buffers lie in.
+    /// The window of the buffers.
     #[inline]
     pub fn window(&self) -> &Window {
         &self.window
@@ -50,21 +51,22 @@ impl LentInOrder {
         i & (self.ring.len() - 1)
     }
 
-    /// How many more can be lent.
+    /// Number of buffers that can still be lent.
     #[inline]
     fn room(&self) -> usize {
         self.ring.len() - self.len()
     }
 
-    /// Where in the window the oldest `n` begin.
+    /// Returns the offsets in the window of the oldest `n` buffers.
     #[inline]
     pub fn oldest(&self, n: usize) -> impl Iterator<Item = usize> {
         let buffers = (self.first..self.first + n.min(self.len())).map(|i| self.ring[self.slot(i)]);
         buffers.filter_map(|buffer| self.window.place(buffer))
     }
 
-    /// Lends the buffers of packets from the front of a frame, `n` at most, up to the first that cannot be lent or is empty. Says
-    /// of each where in the window it begins, and offset and length of the packet in it. Gives how many.
+    /// Lends the buffers of packets from the front of a frame: at most `n`, up to the first that cannot be
+    /// lent or is empty. Passes each one's offset in the window, and the packet's offset and length in it.
+    /// Returns the number.
     #[inline]
     pub fn lend_front(
         &mut self,
@@ -83,7 +85,8 @@ impl LentInOrder {
         given
     }
 
-    /// Lends the buffers of `n` new, empty packets, or as many as are free; says where in the window each begins. Gives how many.
+    /// Lends the buffers of `n` new, empty packets, or as many as are free. Passes each one's offset in the
+    /// window. Returns the number.
     #[inline]
     pub fn lend_new(&mut self, cache: &mut Cache, n: usize, mut each: impl FnMut(usize)) -> usize {
         let n = n.min(self.room());
@@ -105,7 +108,7 @@ impl LentInOrder {
             });
             given += got;
             if got < some {
-                // The next one lies elsewhere, or there is none.
+                // The next free buffer is outside of the window, or there is none.
                 let Some(next) = self.window.next(cache) else { break };
                 lend(next);
                 given += 1;
@@ -115,8 +118,9 @@ impl LentInOrder {
         given
     }
 
-    /// Takes the oldest buffers back and appends them to a frame, `n` at most and as far as that has room, up to the first that
-    /// `len` gives no length for: packets of that length, or of what a buffer has room for. Gives how many.
+    /// Takes back the oldest buffers and appends them to a frame: at most `n`, as far as the frame has room,
+    /// and up to the first one for which `len` returns no length. They become packets of that length, at most
+    /// a buffer's room. Returns the number.
     #[inline]
     pub fn receive(
         &mut self,
@@ -138,10 +142,10 @@ impl LentInOrder {
         got
     }
 
-    /// Takes the oldest `n` buffers back, each an empty packet, from the last of them to the first.
+    /// Takes back the oldest `n` buffers as empty packets, from the newest of them to the oldest.
     pub fn back(&mut self, n: usize, mut each: impl FnMut(usize, Held)) {
         let (first, n) = (self.first, n.min(self.len()));
-        // Should `each` panic, those that are left are forgotten rather than owned twice.
+        // If `each` panics, the remaining buffers are leaked rather than owned twice.
         self.first += n;
         for i in (0..n).rev() {
             each(i, Held::new(pool::fresh(self.ring[self.slot(first + i)])));
@@ -149,7 +153,7 @@ impl LentInOrder {
         self.show();
     }
 
-    /// Takes the oldest `n` buffers back, and frees them.
+    /// Takes back the oldest `n` buffers and frees them.
     #[inline]
     pub fn free(&mut self, n: usize, cache: &mut Cache) {
         let (n, at) = (n.min(self.len()), self.slot(self.first));
@@ -161,10 +165,10 @@ impl LentInOrder {
         self.show();
     }
 
-    /// Has the pool's statistics count what is lent.
+    /// Updates the pool's statistics.
     #[inline]
     fn show(&self) {
-        // One thread at a time has the queue: nobody else writes.
+        // One thread at a time has the queue: there is no other writer.
         self.count.store(self.len(), Ordering::Relaxed);
     }
 }

@@ -1,17 +1,18 @@
-//! Buffers, packet records and frames: what a packet is while it is inside Volley.
+//! Buffers, packet records and frames: the form of a packet inside Volley.
 //!
-//! A **buffer** ([`layout`]) is 2,624 bytes of the one [`arena`]: room for a driver, a cold header, feature
-//! fields, headroom, data. A [`Pool`] hands buffers out through a [`Cache`] per thread. What every node reads and
-//! writes for every packet is not in the buffer but in a 32-byte [`record`], and up to 256 records make a
-//! [`Frame`], which is what nodes are given. A [`Packet`] is the cursor over one record and its buffer; a [`Held`]
-//! is one packet taken out of a frame. [`queue`] has the two traits that a driver implements.
+//! A **buffer** ([`layout`]) is 2,624 bytes of the [`arena`]: room for a driver, a cold header, feature
+//! fields, headroom, data. A [`Pool`] allocates buffers through a [`Cache`] for each thread. The data that
+//! every node reads and writes for every packet is not in the buffer but in a 32-byte [`record`]. Up to 256
+//! records make a [`Frame`], the unit of work of nodes. A [`Packet`] is the cursor over one record and its
+//! buffer. A [`Held`] is one packet taken out of a frame. [`queue`] has the two traits that a driver
+//! implements.
 //!
 //! # Why safe code cannot break this
 //!
-//! A record names its buffer by index. Only a pool makes indexes, only this crate writes them, records are never
-//! copied, and buffers are never unmapped while an index to them exists. So a record is a unique owner of its head
-//! buffer, and `offset` and `length` are kept within the buffer by the setters. Everything unsafe in this crate
-//! rests on these three sentences.
+//! A record identifies its buffer by index. Only a pool makes indexes, only this crate writes them, records
+//! are never copied, and buffers are never unmapped while an index to them exists. So a record is the unique
+//! owner of its head buffer, and the setters keep `offset` and `length` within the buffer. All unsafe code in
+//! this crate relies on these three sentences.
 
 pub mod arena;
 pub mod bpf;

@@ -1,7 +1,7 @@
-//! A link header, ready to be written in front of packets.
+//! A link header to write in front of packets.
 
-/// Bytes of a link header, ready for [`Packet::prepend`](crate::Packet::prepend): at least 8 and at most
-/// [`MAX`](LinkHeader::MAX), so that two stores of fixed width write any of them.
+/// Bytes of a link header for [`Packet::prepend`](crate::Packet::prepend): at least 8 and at most
+/// [`MAX`](LinkHeader::MAX), so that two stores of fixed width write any length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkHeader {
     /// The header at the end of the array.
@@ -14,7 +14,8 @@ impl LinkHeader {
     pub const MAX: usize = 32;
     const MIN: usize = 8;
 
-    /// The header of these bytes; `None` when it is shorter than 8 bytes or longer than [`MAX`](Self::MAX).
+    /// Returns the header with these bytes; `None` if it is shorter than 8 bytes or longer than
+    /// [`MAX`](Self::MAX).
     pub fn new(header: &[u8]) -> Option<LinkHeader> {
         let at = Self::MAX.checked_sub(header.len())?;
         let mut bytes = [0; Self::MAX];
@@ -36,16 +37,16 @@ impl LinkHeader {
 
     /// Writes the header to the [`len`](Self::len) bytes at `to`.
     ///
-    /// Two stores that overlap write exactly that many. One store of 32 bytes would touch the cache line in front of the
-    /// packet, one more for each packet of a vector.
+    /// Two overlapping stores write exactly that many. One store of 32 bytes would touch the cache line in
+    /// front of the packet: one more for each packet of a vector.
     ///
     /// # Safety
-    /// The bytes at `to` can be written and belong to the caller.
+    /// The bytes at `to` are writable and belong to the caller.
     #[inline(always)]
     pub(crate) unsafe fn write(&self, to: *mut u8) {
         let len = self.len();
-        // SAFETY: MIN ≤ len ≤ MAX (`new`), so both loads lie within the last `len` bytes of the array, and both stores
-        // within the `len` bytes that the caller speaks for.
+        // SAFETY: MIN ≤ len ≤ MAX (`new`), so both loads are within the last `len` bytes of the array, and
+        // both stores within the `len` bytes that the caller guarantees.
         unsafe {
             let from = self.bytes.as_ptr().add(Self::MAX - len);
             if len <= 16 {

@@ -14,10 +14,11 @@ use crate::link::LinkHeader;
 use crate::pool::Cache;
 use crate::record::{Flags, Record, Snapshot};
 
-/// One packet. It borrows its record, and with it owns the packet's head buffer for that time.
+/// One packet. It borrows its record, and owns the packet's head buffer for that time.
 ///
-/// Lengths: [`len`](Packet::len) counts the first segment from the current offset; [`total_len`](Packet::total_len)
-/// all segments. Headers are always whole in the first segment (its first 128 bytes are contiguous).
+/// Lengths: [`len`](Packet::len) counts the first segment from the current offset;
+/// [`total_len`](Packet::total_len) counts all segments. Headers are always whole in the first segment (its
+/// first 128 bytes are contiguous).
 pub struct Packet<'a> {
     record: &'a mut Record,
     base: *mut u8,
@@ -31,7 +32,7 @@ macro_rules! field {
         pub fn $get(&self) -> $t {
             self.record.$field
         }
-        #[doc = concat!("Sets what [`", stringify!($get), "`](Packet::", stringify!($get), ") gives.")]
+        #[doc = concat!("Sets [`", stringify!($get), "`](Packet::", stringify!($get), ").")]
         #[inline(always)]
         pub fn $set(&mut self, value: $t) {
             self.record.$field = value;
@@ -47,35 +48,35 @@ impl<'a> Packet<'a> {
 
     field!(/// The forwarding table (VRF) to look up in.
         fib, set_fib, fib, u16);
-    field!(/// Index of the interface that the packet came in by.
+    field!(/// Index of the receive interface.
         rx_if, set_rx_if, rx_if, u32);
-    field!(/// Index of the interface that the packet goes out by.
+    field!(/// Index of the transmit interface.
         tx_if, set_tx_if, tx_if, u32);
-    field!(/// What the lookup found: a forwarding object, then an adjacency; a reason once dropped or punted.
+    field!(/// Forwarding index: a forwarding object, then an adjacency; a reason once dropped or punted.
         fwd, set_fwd, fwd, u32);
     field!(/// Flow hash; 0 while none was computed.
         hash, set_hash, hash, u32);
     field!(/// Bytes from the network header to the transport header; 0 while unknown.
         l4_offset, set_l4_offset, l4, u8);
 
-    /// Facts, one bit each.
+    /// The packet's flags.
     #[inline(always)]
     pub fn flags(&self) -> Flags {
         self.record.flags
     }
 
-    /// Sets what [`flags`](Packet::flags) gives, except for `CHAINED` and `FEATURES`: whether there are more segments
-    /// is not a matter of opinion, since buffers are freed by it, nor is whose the feature bytes are.
+    /// Sets [`flags`](Packet::flags), except `CHAINED` and `FEATURES`. These two reflect the packet's
+    /// segments, by which buffers are freed, and the ownership of the feature bytes.
     #[inline(always)]
     pub fn set_flags(&mut self, value: Flags) {
         self.record.flags = (value & !Flags::OWN) | (self.record.flags & Flags::OWN);
     }
 
-    /// Address of the byte at `off` from the start of the head buffer.
+    /// Returns the address of the byte at `off` from the start of the head buffer.
     #[inline(always)]
     fn ptr(&self, off: usize) -> *mut u8 {
-        // SAFETY: the record came from a pool; every caller passes an offset within the buffer, so the address does not
-        // wrap. Saying that it is not null keeps the compiler from testing it wherever a reference becomes an option.
+        // SAFETY: the record came from a pool; every caller passes an offset within the buffer, so the
+        // address does not wrap. Declaring it non-null avoids tests wherever a reference becomes an option.
         unsafe {
             let p = arena::at(self.base, self.record.buf).as_ptr().add(off);
             std::hint::assert_unchecked(!p.is_null());
@@ -100,45 +101,45 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// A header at the current offset, if the first segment is long enough for it.
+    /// Returns a header at the current offset, if the first segment is long enough.
     #[inline(always)]
     pub fn head<T: Header>(&mut self) -> Option<&mut T> {
         if size_of::<T>() <= self.len() { Some(self.peek()) } else { None }
     }
 
-    /// A header at the current offset, without looking at the length: what lies behind a short packet is some bytes
-    /// of its buffer, never another packet's. For nodes behind the one that checked.
+    /// Returns a header at the current offset without a length check. After the end of a short packet these
+    /// are other bytes of its own buffer, never another packet's. For nodes after a length check.
     #[inline(always)]
     pub fn peek<T: Header>(&mut self) -> &mut T {
         self.peek_at(0)
     }
 
-    /// A header that begins `AT..` bytes behind the current offset, without looking at the length.
+    /// Returns a header at `at` bytes after the current offset, without a length check.
     #[inline(always)]
     pub fn peek_at<T: Header>(&mut self, at: usize) -> &mut T {
         const { assert!(size_of::<T>() <= PEEK / 2, "headers are at most 64 bytes") };
         let at = at.min(PEEK / 2);
-        // SAFETY: offset ≤ MAX_OFFSET = STRIDE - PEEK and at + size ≤ PEEK, so T lies within the buffer; its bytes
-        // are initialised (the pool's memory is mapped zeroed); T takes any bytes and has no alignment; the record
-        // is borrowed uniquely through self.
+        // SAFETY: offset ≤ MAX_OFFSET = STRIDE - PEEK and at + size ≤ PEEK, so T is within the buffer; its
+        // bytes are initialised (the pool's memory is mapped zeroed); T accepts any bytes and has no
+        // alignment; the record is borrowed uniquely through self.
         unsafe { &mut *self.ptr(self.record.off as usize + at).cast::<T>() }
     }
 
     /// The bytes of the first segment.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `off + len <= STRIDE` is kept by the setters; the bytes are initialised, and ours.
+        // SAFETY: the setters keep `off + len <= STRIDE`; the bytes are initialised, and ours.
         unsafe { std::slice::from_raw_parts(self.ptr(self.record.off as usize), self.len()) }
     }
 
-    /// The bytes of the first segment, to be changed.
+    /// The bytes of the first segment, mutable.
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and self is borrowed uniquely.
         unsafe { std::slice::from_raw_parts_mut(self.ptr(self.record.off as usize), self.len()) }
     }
 
-    /// All room of the buffer from the current offset, whatever the length is. For drivers that fill it.
+    /// The buffer's room from the current offset on, whatever the length. For drivers that fill it.
     #[inline(always)]
     pub fn room_mut(&mut self) -> &mut [u8] {
         let off = self.record.off as usize;
@@ -146,13 +147,13 @@ impl<'a> Packet<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.ptr(off), STRIDE - off) }
     }
 
-    /// Sets the length of the first segment, at most what the buffer has room for.
+    /// Sets the length of the first segment, at most the buffer's room.
     #[inline(always)]
     pub fn set_len(&mut self, len: usize) {
         self.record.len = len.min(STRIDE - self.record.off as usize) as u16;
     }
 
-    /// Fills the first segment with these bytes; `false` (and nothing changed) when they do not fit.
+    /// Fills the first segment with these bytes. Returns false, without a change, if they do not fit.
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         let Some(room) = self.room_mut().get_mut(..bytes.len()) else { return false };
         room.copy_from_slice(bytes);
@@ -160,8 +161,8 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Moves the start `n` bytes on; `false` (and nothing changed) when the first segment has not that many, or the
-    /// start would pass [`MAX_OFFSET`].
+    /// Moves the start forward by `n` bytes. Returns false, without a change, if the first segment is
+    /// shorter, or the start would exceed [`MAX_OFFSET`].
     #[inline(always)]
     #[must_use]
     pub fn advance(&mut self, n: usize) -> bool {
@@ -173,8 +174,8 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Moves the start `n` bytes back, so that a header can be written there; `false` (and nothing changed) when the
-    /// headroom is used up.
+    /// Moves the start back by `n` bytes, so that a header can be written there. Returns false, without a
+    /// change, if the headroom is too small.
     #[inline(always)]
     #[must_use]
     pub fn push(&mut self, n: usize) -> bool {
@@ -186,8 +187,8 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Puts a link header in front of the network header, which begins at the current offset. `false` (and nothing
-    /// changed) when the headroom is used up.
+    /// Writes a link header in front of the network header, which begins at the current offset. Returns
+    /// false, without a change, if the headroom is too small.
     #[inline(always)]
     #[must_use]
     pub fn prepend(&mut self, header: &LinkHeader) -> bool {
@@ -195,8 +196,8 @@ impl<'a> Packet<'a> {
         if off < HEADROOM + len {
             return false;
         }
-        // SAFETY: HEADROOM ≤ off - len keeps the `len` bytes before the packet in the buffer; they are ours. (The end of
-        // the packet does not move, so off + len ≤ STRIDE stays true.)
+        // SAFETY: HEADROOM ≤ off - len keeps the `len` bytes before the packet in the buffer; they are ours.
+        // (The end of the packet does not move, so off + len ≤ STRIDE stays true.)
         unsafe { header.write(self.ptr(off - len)) };
         self.record.off = (off - len) as u16;
         self.record.len += len as u16;
@@ -204,8 +205,9 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Puts bytes in front of the packet, as a tunnel does with the headers of its own: `false`, and nothing changed, when the headroom
-    /// is used up. [`prepend`](Self::prepend) is faster for a link header, and notes where the network header begins.
+    /// Writes bytes in front of the packet, for example a tunnel's headers. Returns false, without a change,
+    /// if the headroom is too small. [`prepend`](Self::prepend) is faster for a link header, and records the
+    /// start of the network header.
     #[inline(always)]
     #[must_use]
     pub fn push_bytes(&mut self, header: &[u8]) -> bool {
@@ -213,33 +215,34 @@ impl<'a> Packet<'a> {
         if off < HEADROOM + len {
             return false;
         }
-        // SAFETY: HEADROOM ≤ off - len keeps the `len` bytes before the packet in the buffer; they are ours, and `header` cannot lie in
-        // them, since whoever borrows the buffer's bytes borrows `self`.
+        // SAFETY: HEADROOM ≤ off - len keeps the `len` bytes before the packet in the buffer; they are ours,
+        // and `header` cannot overlap them, since a borrow of the buffer's bytes borrows `self`.
         unsafe { std::ptr::copy_nonoverlapping(header.as_ptr(), self.ptr(off - len), len) };
         self.record.off = (off - len) as u16;
         self.record.len += len as u16;
         true
     }
 
-    /// Says that the network header begins at the current offset, with `l2_len` bytes of link header before it.
+    /// Records that the network header begins at the current offset, with `l2_len` bytes of link header
+    /// before it.
     #[inline(always)]
     pub fn mark_l3(&mut self, l2_len: u8) {
         self.record.l3 = self.record.off;
         self.record.l2_len = l2_len;
     }
 
-    /// Bytes of the link header in front of the network header.
+    /// Bytes of the link header before the network header.
     #[inline(always)]
     pub fn l2_len(&self) -> u8 {
         self.record.l2_len
     }
 
-    /// Moves the start to the link header; a packet without a marked network header stays as it is.
+    /// Moves the start to the link header. A packet without a marked network header is unchanged.
     pub fn rewind_to_l2(&mut self) {
         self.move_to(self.record.l3.saturating_sub(u16::from(self.record.l2_len)));
     }
 
-    /// Moves the start to the network header; a packet without a marked one stays as it is.
+    /// Moves the start to the network header. A packet without a marked one is unchanged.
     pub fn rewind_to_l3(&mut self) {
         self.move_to(self.record.l3);
     }
@@ -249,7 +252,7 @@ impl<'a> Packet<'a> {
             return;
         }
         let end = self.record.off + self.record.len;
-        // Neither before the headroom nor behind the end; the marks lay within both when they were made.
+        // Neither before the headroom nor after the end; the marks were within both when they were made.
         self.record.off = off.max(HEADROOM as u16).min(end).min(MAX_OFFSET as u16);
         self.record.len = end - self.record.off;
     }
@@ -257,12 +260,12 @@ impl<'a> Packet<'a> {
     /// The cold header.
     #[inline(always)]
     pub fn cold(&self) -> &Cold {
-        // SAFETY: every buffer has its cold header at COLD; any bits are a valid `Cold` (plain integers). The packet
-        // owns its head buffer while it borrows the record.
+        // SAFETY: every buffer has its cold header at COLD; any bits are a valid `Cold` (plain integers). The
+        // packet owns its head buffer while it borrows the record.
         unsafe { &*self.ptr(COLD).cast() }
     }
 
-    /// The cold header, to be changed.
+    /// The cold header, mutable.
     #[inline(always)]
     pub fn cold_mut(&mut self) -> &mut Cold {
         // SAFETY: as in `cold`, and self is borrowed uniquely.
@@ -281,18 +284,18 @@ impl<'a> Packet<'a> {
         unsafe { arena::link(self.record.buf) }
     }
 
-    /// What a feature knows of this packet; zeros until it has written something.
+    /// Returns a feature's field of this packet; zeros until it is written.
     #[inline(always)]
     pub fn feature<T: Field>(&self, field: FeatureField<T>) -> T {
         if !self.record.flags.any(Flags::FEATURES) {
             return T::new_zeroed();
         }
-        // SAFETY: every buffer has its 64 feature bytes at FEATURE, aligned to 64; the handle's place lies within them and
-        // is aligned for T, which takes any bytes. They are ours with the head buffer.
+        // SAFETY: every buffer has its 64 feature bytes at FEATURE, aligned to 64; the handle's place is
+        // within them and aligned for T, which accepts any bytes. They are ours with the head buffer.
         unsafe { self.ptr(field.offset()).cast::<T>().read() }
     }
 
-    /// What a feature knows of this packet, to be written.
+    /// Returns a feature's field of this packet, mutable.
     #[inline(always)]
     pub fn feature_mut<T: Field>(&mut self, field: FeatureField<T>) -> &mut T {
         if !self.record.flags.any(Flags::FEATURES) {
@@ -303,13 +306,13 @@ impl<'a> Packet<'a> {
         unsafe { &mut *self.ptr(field.offset()).cast::<T>() }
     }
 
-    /// The bytes of all fields; `None` while no feature has written any.
+    /// Returns the bytes of all fields; `None` if no feature has written any.
     pub fn feature_bytes(&self) -> Option<[u8; FEATURE_LEN]> {
         // SAFETY: as in `feature_bytes_mut`; only read here.
         self.record.flags.any(Flags::FEATURES).then(|| unsafe { *self.ptr(FEATURE).cast() })
     }
 
-    /// Gives this packet, a piece of `from` or made for it, what features know of `from`.
+    /// Copies the feature fields of `from` to this packet, which is a piece of it or was made for it.
     pub fn copy_features(&mut self, from: &Packet<'_>) {
         self.record.flags = (self.record.flags & !Flags::FEATURES) | (from.record.flags & Flags::FEATURES);
         if self.record.flags.any(Flags::FEATURES) {
@@ -318,24 +321,24 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Says that this is another packet now, of which features know nothing: a reply in the buffer of its request.
+    /// Marks this as a new packet without feature fields: for example, a reply in the buffer of its request.
     pub fn forget_features(&mut self) {
         self.record.flags = self.record.flags & !Flags::FEATURES;
     }
 
     #[inline(always)]
     fn feature_bytes_mut(&mut self) -> &mut [u8; FEATURE_LEN] {
-        // SAFETY: every buffer has its feature bytes at FEATURE; they are ours with the head buffer, and any bytes are
-        // valid.
+        // SAFETY: every buffer has its feature bytes at FEATURE; they are ours with the head buffer, and any
+        // bytes are valid.
         unsafe { &mut *self.ptr(FEATURE).cast() }
     }
 
-    /// What is known of the packet, without ownership.
+    /// Returns the packet's metadata, without ownership.
     pub fn snapshot(&self) -> Snapshot {
         self.record.snapshot()
     }
 
-    /// The bytes of all segments, one slice a segment.
+    /// The bytes of all segments, one slice for each segment.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         let (mut next, mut left) = if self.record.flags.any(Flags::CHAINED) {
             (self.link().next, self.link().tail_len)
@@ -347,9 +350,9 @@ impl<'a> Packet<'a> {
             if next == 0 || left == 0 {
                 return None;
             }
-            // SAFETY: `next` was written by `fill_chained` with a buffer of the pool that this packet owns, perhaps
-            // shared; a tail is never written once it is linked. seg_off + seg_len were taken from a record, so
-            // they lie within the buffer.
+            // SAFETY: `next` was written by `fill_chained` with a buffer of the pool that this packet owns,
+            // perhaps shared; a tail is never written once it is linked. seg_off + seg_len were taken from a
+            // record, so they are within the buffer.
             unsafe {
                 let link = arena::link_ptr(next);
                 let len = u32::from((*link).seg_len).min(left);
@@ -361,7 +364,7 @@ impl<'a> Packet<'a> {
         }))
     }
 
-    /// Whether a filter takes the packet, from where it starts now.
+    /// True if the packet matches a filter, from its current start.
     pub fn matches(&self, filter: &Program) -> bool {
         filter.matches(self.bytes(), self.total_len() as u32, |at| {
             let mut at = at;
@@ -375,7 +378,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// How many buffers the packet occupies. Those that it shares with others count in full.
+    /// Number of the packet's buffers. Shared buffers count in full.
     pub fn buffers(&self) -> usize {
         let mut next = if self.record.flags.any(Flags::CHAINED) { self.link().next } else { 0 };
         let mut count = 1;
@@ -387,8 +390,8 @@ impl<'a> Packet<'a> {
         count
     }
 
-    /// Fills the packet with these bytes, in as many segments as it takes, in place of what it held; `false` when
-    /// buffers ran out (what there is of the packet then stays whole, and is to be freed).
+    /// Replaces the packet's contents by these bytes, in as many segments as necessary. Returns false if
+    /// buffers run out; the packet is still consistent then, and must be freed.
     ///
     /// The caller [notes](crate::Frame::note) `CHAINED` in the frame.
     pub fn fill_chained(&mut self, bytes: &[u8], cache: &mut Cache) -> bool {
@@ -426,13 +429,14 @@ impl<'a> Packet<'a> {
         true
     }
 
-    /// Puts the bytes of another packet behind this one's: its buffers are chained, not copied. Only what is missing from
-    /// the first 128 bytes is, which stay together in the first buffer. The other packet's record is forgotten.
+    /// Appends another packet: its buffers are chained, not copied. Only the bytes missing from the first 128
+    /// bytes, which must be contiguous in the first buffer, are copied. The other packet's record is
+    /// forgotten.
     ///
-    /// Linking walks this packet's own segments, so many pieces are put together from the last to the first.
+    /// Linking walks this packet's own segments, so join many pieces from the last to the first.
     ///
     /// # Errors
-    /// Gives `other` back, and changes nothing, when another packet shares the later segments of either.
+    /// Returns `other`, without a change, if another packet shares the later segments of either.
     pub fn append(&mut self, mut other: Held, cache: &mut Cache) -> Result<(), Held> {
         if !(self.owns_tail() && other.packet().owns_tail()) {
             return Err(other);
@@ -440,7 +444,7 @@ impl<'a> Packet<'a> {
         let last = self.trim_tail(cache);
         let record = other.into_record();
         cache.note_merged();
-        // SAFETY: `last` and the other head are both owned by this packet now, alone, and are two buffers.
+        // SAFETY: this packet is now the only owner of `last` and the other head, which are two buffers.
         let (before, new) = unsafe { (arena::link(last), arena::link(record.buf)) };
         before.next = record.buf;
         let mut added = u32::from(record.len);
@@ -457,18 +461,19 @@ impl<'a> Packet<'a> {
         Ok(())
     }
 
-    /// Whether no other packet has a share of the segments behind the first.
+    /// True if no other packet shares the segments after the first.
     fn owns_tail(&self) -> bool {
         if !self.record.flags.any(Flags::CHAINED) {
             return true;
         }
-        // SAFETY: a chained packet has a next segment, and a share of it. The count is atomic, see `duplicate`. Nobody
-        // can take another share while this packet, the only one to have any, is borrowed.
+        // SAFETY: a chained packet has a next segment, and a share of it. The count is atomic, see
+        // `duplicate`. No other thread can take a share while this packet, the only one with a share, is
+        // borrowed.
         let shares = unsafe { AtomicU32::from_ptr(&raw mut (*arena::link_ptr(self.link().next)).shares) };
         shares.load(Ordering::Acquire) == 1
     }
 
-    /// Cuts the last segments to what counts, in a tail that nobody shares. Gives the buffer of the last one.
+    /// Cuts the last segments to their valid length, in an unshared tail. Returns the last one's buffer.
     fn trim_tail(&mut self, cache: &mut Cache) -> u32 {
         let mut last = self.record.buf;
         if !self.record.flags.any(Flags::CHAINED) {
@@ -476,7 +481,7 @@ impl<'a> Packet<'a> {
         }
         let mut left = self.link().tail_len;
         loop {
-            // SAFETY: the head and, as nobody shares them, its segments are owned by this packet; one borrow at a time.
+            // SAFETY: this packet owns the head and its segments, which are not shared; one borrow at a time.
             let next = unsafe { arena::link(last) }.next;
             if next == 0 {
                 return last;
@@ -495,19 +500,19 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Moves bytes of a tail that nobody shares to the first segment until that has 128, and frees what is empty then.
+    /// Moves bytes of an unshared tail to the first segment until it has 128, and frees empty segments.
     fn gather(&mut self, cache: &mut Cache) {
         while self.len() < PEEK && self.record.flags.any(Flags::CHAINED) {
             let (next, left) = (self.link().next, self.link().tail_len);
             if next == 0 || left == 0 {
                 return self.cut_tail(cache);
             }
-            // SAFETY: the next segment is owned by this packet, and is another buffer than the head.
+            // SAFETY: this packet owns the next segment, which is not the head's buffer.
             let segment = unsafe { arena::link(next) };
             let n = (PEEK - self.len()).min(segment.seg_len as usize).min(left as usize);
             let to = self.ptr(self.record.off as usize + self.len());
-            // SAFETY: offset ≤ STRIDE - PEEK and len + n ≤ PEEK, so the target lies within the head; seg_off + seg_len lie
-            // within the segment, and n ≤ seg_len; the two buffers are two.
+            // SAFETY: offset ≤ STRIDE - PEEK and len + n ≤ PEEK, so the target is within the head; seg_off +
+            // seg_len are within the segment, and n ≤ seg_len; they are two different buffers.
             unsafe {
                 let from = arena::at(self.base, next).as_ptr().add(segment.seg_off as usize);
                 std::ptr::copy_nonoverlapping(from, to, n);
@@ -528,7 +533,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Frees the segments behind the first.
+    /// Frees the segments after the first.
     #[inline(always)]
     fn cut_tail(&mut self, cache: &mut Cache) {
         if self.record.flags.any(Flags::CHAINED) {
@@ -537,13 +542,13 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Cuts the packet to `len` bytes in all, and frees the segments that are not needed then.
+    /// Cuts the packet to `len` bytes in total, and frees unneeded segments.
     ///
-    /// The Ethernet padding behind an IP packet goes this way, and what is too long to be quoted in an ICMP error.
+    /// Used to remove the Ethernet padding after an IP packet, and to limit the quote in an ICMP error.
     pub fn truncate(&mut self, len: usize, cache: &mut Cache) {
         if len > self.len() {
             if self.record.flags.any(Flags::CHAINED) {
-                // The tail may be shared, so its segments stay as they are: the head says how much of them counts.
+                // The tail may be shared, so its segments are unchanged: the head limits their valid length.
                 let tail = len - self.len();
                 let link = self.link_mut();
                 link.tail_len = tail.min(link.tail_len as usize) as u32;
@@ -554,8 +559,8 @@ impl<'a> Packet<'a> {
         self.record.len = len as u16;
     }
 
-    /// A second packet with the same bytes and the same record: the head (with its link header and feature bytes) is
-    /// copied, the tail shared. `None` when no buffer is free.
+    /// Returns a second packet with the same bytes and the same record: the head (with its link header and
+    /// feature bytes) is copied, the tail shared. `None` if no buffer is free.
     pub fn duplicate(&self, cache: &mut Cache) -> Option<Held> {
         let record = cache.take()?;
         let copy = Record { buf: record.buf, ..*self.record };
@@ -564,7 +569,7 @@ impl<'a> Packet<'a> {
             l3 => (l3 as usize).saturating_sub(copy.l2_len as usize).clamp(HEADROOM, copy.off as usize),
         };
         let last = copy.off as usize + self.len();
-        // SAFETY: both heads are owned (ours, and the one just taken), so they do not overlap; both ranges lie
+        // SAFETY: both heads are owned (ours, and the new one), so they do not overlap; both ranges are
         // within a buffer. The link of the copy keeps its own pool and state.
         unsafe {
             let to = arena::at(self.base, copy.buf).as_ptr();
@@ -574,8 +579,8 @@ impl<'a> Packet<'a> {
             (link.next, link.tail_len) = (self.link().next, self.link().tail_len);
         }
         if copy.flags.any(Flags::CHAINED) {
-            // SAFETY: the first tail segment stands for the whole tail; it is counted atomically because other
-            // threads may hold or let go of it.
+            // SAFETY: the first tail segment stands for the whole tail; it is counted atomically because
+            // other threads may hold or release it.
             unsafe {
                 let shares = AtomicU32::from_ptr(&raw mut (*arena::link_ptr(self.link().next)).shares);
                 shares.fetch_add(1, Ordering::AcqRel);
@@ -585,6 +590,6 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// A plain header that [`Packet::head`] and [`Packet::peek`] can give: any bytes are valid, no alignment.
+/// A plain header for [`Packet::head`] and [`Packet::peek`]: any bytes are valid, no alignment.
 pub trait Header: FromBytes + IntoBytes + KnownLayout + Unaligned + Immutable {}
 impl<T: FromBytes + IntoBytes + KnownLayout + Unaligned + Immutable> Header for T {}

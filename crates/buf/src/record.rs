@@ -1,10 +1,10 @@
 //! The packet record: everything that nodes read and write for every packet, in 32 bytes.
 //!
-//! The set of fields is closed. What fewer packets need lives in the buffer's cold header.
+//! The set of fields is closed. Fields that few packets need are in the buffer's cold header.
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
-/// The interface index that means "none".
+/// The interface index for "none".
 pub const NO_INTERFACE: u32 = u32::MAX;
 
 /// Facts about a packet, one bit each.
@@ -13,42 +13,42 @@ pub const NO_INTERFACE: u32 = u32::MAX;
 pub struct Flags(pub(crate) u16);
 
 impl Flags {
-    /// None of them.
+    /// No flags.
     pub const NONE: Flags = Flags(0);
     /// The packet has more than one segment.
     pub const CHAINED: Flags = Flags(1 << 0);
     /// The packet is being traced.
     pub const TRACED: Flags = Flags(1 << 1);
-    /// The packet is larger than it may be on the wire; it is cut on transmission.
+    /// The packet is larger than allowed on the wire; it is segmented on transmission.
     pub const GSO: Flags = Flags(1 << 2);
-    /// The layer 4 checksum holds the sum of the pseudo header only.
+    /// The layer 4 checksum contains the sum of the pseudo header only.
     pub const CSUM_PARTIAL: Flags = Flags(1 << 3);
     /// The Ethernet destination was the broadcast address.
     pub const L2_BROADCAST: Flags = Flags(1 << 4);
     /// The Ethernet destination was a multicast address (not broadcast).
     pub const L2_MULTICAST: Flags = Flags(1 << 5);
-    /// This router made the packet: its TTL is not counted down.
+    /// This router made the packet: its TTL is not decremented.
     pub const LOCAL_ORIGIN: Flags = Flags(1 << 6);
-    /// The packet waited and was sent back to an earlier node: a node that would do so again drops it.
+    /// The packet was held and sent back to an earlier node: a node that would send it back again drops it.
     pub const RECIRCULATED: Flags = Flags(1 << 7);
     /// Some feature has written a [field](crate::feature): the feature bytes are this packet's.
     pub const FEATURES: Flags = Flags(1 << 8);
-    /// Flags that say what a packet is made of; only this crate sets them.
+    /// Flags about a packet's structure; only this crate sets them.
     pub(crate) const OWN: Flags = Flags(Flags::CHAINED.0 | Flags::FEATURES.0);
 
-    /// These and those of `other`, for constants.
+    /// Returns the union with `other`, for constants.
     #[inline(always)]
     pub const fn or(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Whether any bit of `other` is set.
+    /// True if any bit of `other` is set.
     #[inline(always)]
     pub fn any(self, other: Flags) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether no bit is set.
+    /// True if no bit is set.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -113,22 +113,23 @@ impl std::fmt::Debug for Flags {
 pub(crate) struct Record {
     /// The head buffer: its distance from the start of the arena in cache lines.
     pub(crate) buf: u32,
-    /// First byte of what the next node looks at, from the start of the buffer.
+    /// First byte for the next node, from the start of the buffer.
     pub(crate) off: u16,
     /// Bytes of the first segment from `off`.
     pub(crate) len: u16,
     pub(crate) flags: Flags,
-    /// The forwarding table (VRF) to look up in.
+    /// The forwarding table (VRF) for lookups.
     pub(crate) fib: u16,
     pub(crate) rx_if: u32,
     pub(crate) tx_if: u32,
-    /// Forwarding index: what the lookup found, then the adjacency; a reason once the packet is dropped or punted.
+    /// Forwarding index: the result of the lookup, then the adjacency; a reason once the packet is dropped or
+    /// punted.
     pub(crate) fwd: u32,
-    /// Flow hash; 0 while nobody has computed it.
+    /// Flow hash; 0 until it is computed.
     pub(crate) hash: u32,
     /// First byte of the network header, from the start of the buffer.
     pub(crate) l3: u16,
-    /// Bytes of the link header in front of `l3`.
+    /// Bytes of the link header before `l3`.
     pub(crate) l2_len: u8,
     /// Bytes from `l3` to the transport header; 0 while unknown.
     pub(crate) l4: u8,
@@ -136,12 +137,12 @@ pub(crate) struct Record {
 
 const _: () = assert!(size_of::<Record>() == 32);
 
-/// What is known of a record, for traces and tests: a copy without ownership.
+/// The contents of a record, for traces and tests: a copy without ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Buffer index.
     pub buffer: u32,
-    /// First byte that the node looks at, from the start of the buffer.
+    /// First byte for the node, from the start of the buffer.
     pub offset: u16,
     /// Bytes of the first segment.
     pub len: u16,
@@ -149,13 +150,13 @@ pub struct Snapshot {
     pub flags: Flags,
     /// Forwarding table.
     pub fib: u16,
-    /// Interface the packet came in by.
+    /// Receive interface.
     pub rx_if: u32,
-    /// Interface it goes out by.
+    /// Transmit interface.
     pub tx_if: u32,
     /// Forwarding index or reason.
     pub fwd: u32,
-    /// Flow hash; 0 while nobody has computed it.
+    /// Flow hash; 0 until it is computed.
     pub hash: u32,
 }
 

@@ -1,38 +1,37 @@
-//! Feature arcs: named, ordered places where optional nodes are switched on per interface.
+//! Feature arcs: named, ordered places where optional nodes are enabled per interface.
 //!
-//! An arc is entered by an edge that bears its name instead of a node's, and ends at one node. Between the two lie
-//! the features, in an order that is fixed when the graph is built. Which of them a packet meets depends on its
-//! interface alone, so a packet carries no state of the arc: for each place (an entry, or a feature) there is a
-//! **row** with one byte per interface, the edge to take from there. An arc without enabled features costs one test
-//! a frame.
+//! An arc is entered by an edge with the arc's name, and ends at one node. The features are in between, in an
+//! order that is fixed when the graph is built. A packet's interface alone selects its features, so a packet
+//! carries no state of the arc. For each place (an entry or a feature) there is a **row** with one byte per
+//! interface: the edge to take from there. An arc without enabled features costs one test a frame.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use infra::class_a::Writer;
 
-/// The name of the edge by which a feature passes a packet on along its arc.
+/// Name of the edge that passes a packet on along the feature's arc.
 pub const CONTINUE: &str = "next-feature";
 
-/// In a row: no feature, go to the end of the arc.
+/// Row value: no further feature, go to the end of the arc.
 pub(crate) const TO_END: u8 = u8::MAX;
 
-/// Which interface of a packet decides about the features of an arc.
+/// The interface of a packet that selects an arc's features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArcKey {
-    /// The one it came in by.
+    /// The receive interface.
     Rx,
-    /// The one it goes out by.
+    /// The transmit interface.
     Tx,
 }
 
 /// One place of an arc.
 #[derive(Clone)]
 pub(crate) struct Row {
-    /// Whether any interface has a feature from here on.
+    /// True if any interface has a feature from here on.
     pub(crate) any: bool,
     pub(crate) key: ArcKey,
-    /// The edge by interface, or `TO_END`.
+    /// The edge for each interface, or `TO_END`.
     pub(crate) by_interface: Vec<u8>,
 }
 
@@ -50,36 +49,36 @@ impl Row {
 #[derive(Clone, Default)]
 pub(crate) struct Rows(pub(crate) Vec<Row>);
 
-/// A place as the control side knows it.
+/// A place as the control plane sees it.
 pub(crate) struct Place {
     pub(crate) row: usize,
-    /// Features from this position on can be reached from here.
+    /// Position of the first feature that can be reached from here.
     pub(crate) first: usize,
     /// The edge from here to each of those features.
     pub(crate) edges: Vec<u8>,
 }
 
-/// An arc as the control side knows it.
+/// An arc as the control plane sees it.
 pub(crate) struct ArcPlan {
     pub(crate) name: &'static str,
     pub(crate) features: Vec<&'static str>,
     pub(crate) places: Vec<Place>,
 }
 
-/// Switches features on and off. Owned by the main thread.
+/// Enables and disables features. Owned by the main thread.
 pub struct ArcControl {
     arcs: Vec<ArcPlan>,
-    /// Enabled features by arc and interface, one bit a position.
+    /// Enabled features by arc and interface, one bit for each position.
     enabled: BTreeMap<(usize, u32), u64>,
     rows: Writer<Rows>,
 }
 
-/// Why a feature could not be switched.
+/// Why a feature could not be enabled or disabled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArcError {
-    /// There is no such arc.
+    /// The arc does not exist.
     NoArc(String),
-    /// The arc has no such feature.
+    /// The arc does not have this feature.
     NoFeature(String, String),
 }
 
@@ -98,25 +97,25 @@ impl ArcControl {
         ArcControl { arcs, enabled: BTreeMap::new(), rows }
     }
 
-    /// The arc's number, and the feature's position in it.
+    /// Returns the arc's number, and the feature's position in it.
     fn find(&self, arc: &str, feature: &str) -> Result<(usize, usize), ArcError> {
         let a = self.arcs.iter().position(|p| p.name == arc).ok_or_else(|| ArcError::NoArc(arc.into()))?;
         let position = self.arcs[a].features.iter().position(|f| *f == feature);
         Ok((a, position.ok_or_else(|| ArcError::NoFeature(arc.into(), feature.into()))?))
     }
 
-    /// Switches a feature on or off for an interface.
+    /// Enables or disables a feature on an interface.
     ///
     /// # Errors
-    /// When there is no such arc or feature.
+    /// If the arc or the feature does not exist.
     pub fn enable(&mut self, arc: &str, feature: &str, interface: u32, on: bool) -> Result<(), ArcError> {
         self.enable_all(arc, feature, [interface], on)
     }
 
-    /// Switches a feature on or off for many interfaces at once. Nothing is published when all of them have it so.
+    /// Enables or disables a feature on many interfaces at once. Nothing is published if nothing changes.
     ///
     /// # Errors
-    /// When there is no such arc or feature.
+    /// If the arc or the feature does not exist.
     pub fn enable_all(
         &mut self,
         arc: &str,
@@ -154,21 +153,21 @@ impl ArcControl {
         Ok(())
     }
 
-    /// Switches all features off for an interface that goes away.
+    /// Disables all features on an interface that is being removed.
     pub fn forget(&mut self, interface: u32) {
         let on: Vec<(usize, u64)> =
             self.enabled.iter().filter(|((_, i), _)| *i == interface).map(|((a, _), s)| (*a, *s)).collect();
         for (a, set) in on {
             let (arc, features) = (self.arcs[a].name, self.arcs[a].features.clone());
             for (_, feature) in features.iter().enumerate().filter(|(p, _)| set & (1 << p) != 0) {
-                // Both names come from the plan itself, so this cannot fail.
+                // Both names are from the plan itself, so this cannot fail.
                 let _ = self.enable(arc, feature, interface, false);
             }
         }
         self.enabled.retain(|(_, i), _| *i != interface);
     }
 
-    /// Every arc with its features in order, and those that are on for `interface`.
+    /// Returns every arc with its features in order, and whether they are enabled on `interface`.
     pub fn show(&self, interface: u32) -> Vec<(&'static str, Vec<(&'static str, bool)>)> {
         let arcs = self.arcs.iter().enumerate();
         arcs.map(|(a, plan)| {

@@ -1,15 +1,16 @@
-//! Debug builds check after each dispatch that no packet was lost and none came twice:
+//! Packet accounting. Debug builds check after each dispatch that no packet was lost or duplicated:
 //!
 //! in + made = out + dropped + freed + kept
 //!
-//! All but the last are seen from outside: by the lengths of frames, by what waits, and by the tally of the worker's
-//! buffers. What a node keeps is its own word ([`buf::Cache::note_kept`]).
+//! All numbers but the last are observed from outside: by the lengths of frames, by the pending frames, and
+//! by the tally of the worker's buffers. A node itself reports the packets that it keeps
+//! ([`buf::Cache::note_kept`]).
 
 use buf::{Cache, Tally};
 
 use crate::pending::Pending;
 
-/// What there was before a dispatch.
+/// The numbers before a dispatch.
 pub(crate) struct Books {
     came: usize,
     waiting: usize,
@@ -18,7 +19,7 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Notes what there is before a node is given `came` packets.
+    /// Records the numbers before a node receives `came` packets.
     pub(crate) fn open(came: usize, pending: &Pending, drop_node: u32, bufs: &Cache) -> Books {
         Books {
             came,
@@ -28,10 +29,10 @@ impl Books {
         }
     }
 
-    /// Checks what there is when the node's packets have left it; `whole` of them are still in its frame.
+    /// Checks the numbers after the node's packets have left it; `whole` of them are still in its frame.
     ///
     /// # Errors
-    /// What is wrong, with the numbers.
+    /// The mismatch, with the numbers.
     pub(crate) fn close(
         self,
         whole: usize,

@@ -1,4 +1,4 @@
-//! What the graph is made of, as it is collected, and as it is built.
+//! The parts of the graph as they are collected, and the built graph.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -20,7 +20,7 @@ use crate::rings::{PuntInfo, PuntReason};
 use crate::stats::Stats;
 use crate::trace::{FieldTrace, Tracer};
 
-/// What stops the start.
+/// An error that prevents the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphError(pub String);
 
@@ -31,18 +31,18 @@ impl fmt::Display for GraphError {
 }
 impl std::error::Error for GraphError {}
 
-/// A name that is still without its bearer; see [`Builder::missing`].
+/// An undefined name; see [`Builder::missing`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Missing {
     /// An edge or an arc leads to this node.
     Node(String),
     /// This node is a feature of an arc.
     Feature(&'static str),
-    /// A feature is to come before or after this one.
+    /// A feature must be placed before or after this one.
     Order {
         /// The arc.
         arc: &'static str,
-        /// The feature that the arc lacks.
+        /// The missing feature.
         feature: &'static str,
     },
 }
@@ -69,7 +69,7 @@ pub(crate) struct FeatureDef {
     pub(crate) before: Vec<&'static str>,
 }
 
-/// Collects what the graph is made of.
+/// Collects the parts of the graph.
 #[derive(Default)]
 pub struct Builder {
     pub(crate) defs: Vec<Def>,
@@ -82,7 +82,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds a node that works packet by packet; `make` is called once a worker.
+    /// Adds a node that processes packets one by one. `make` is called once for each worker.
     pub fn packet<T: PacketNode>(
         &mut self,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
@@ -96,7 +96,7 @@ impl Builder {
         );
     }
 
-    /// Adds a node that works on frames.
+    /// Adds a node that processes frames.
     pub fn frame<T: FrameNode>(
         &mut self,
         make: impl Fn(&mut Setup) -> io::Result<T> + Send + Sync + 'static,
@@ -104,7 +104,7 @@ impl Builder {
         self.frame_as(T::NAME, make);
     }
 
-    /// Adds a node that works on frames under another name than its own: one of several of a type.
+    /// Adds a node that processes frames under another name: one of several nodes of a type.
     pub fn frame_as<T: FrameNode>(
         &mut self,
         name: &'static str,
@@ -119,7 +119,7 @@ impl Builder {
         );
     }
 
-    /// Adds a node that brings packets in. Its name is given here, since one type may serve several drivers.
+    /// Adds an input node. Its name is a parameter, since one type may serve several drivers.
     pub fn input<T: InputNode>(
         &mut self,
         name: &'static str,
@@ -146,25 +146,25 @@ impl Builder {
         self.defs.push(Def { name, input, edges, reasons: D::INFO, trace, make });
     }
 
-    /// Declares an arc: packets that enter it come to the node `end` unless a feature takes them.
+    /// Declares an arc: packets that enter it go to the node `end` unless a feature takes them.
     ///
-    /// An edge that bears the arc's name enters it, also when the arc's end has that name. An arc that bears the name of
-    /// the node where it begins is entered there only: from elsewhere the name means that node.
+    /// An edge with the arc's name enters it, even if the arc's end has that name. If an arc has the name of
+    /// the node where it begins, only that node's edge enters it: from other nodes the name means the node.
     pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
         self.arcs.push(ArcDef { name, end, key });
     }
 
-    /// Lets an arc end at another node than it was declared with (what captures drops in place of `drop`, say).
+    /// Changes the end of an arc (for example, `drop` is replaced by a node that captures drops).
     ///
     /// # Errors
-    /// When there is no such arc.
+    /// If the arc does not exist.
     pub fn end_arc_at(&mut self, arc: &str, end: &'static str) -> Result<(), GraphError> {
         let def = self.arcs.iter_mut().find(|a| a.name == arc);
         def.ok_or_else(|| GraphError(format!("there is no arc \"{arc}\" to end at \"{end}\"")))?.end = end;
         Ok(())
     }
 
-    /// Puts a node on an arc, behind and before others. Its way on is the edge [`CONTINUE`].
+    /// Adds a node to an arc, after and before other features. Its edge [`CONTINUE`] leads to the next one.
     pub fn feature(
         &mut self,
         arc: &'static str,
@@ -175,12 +175,12 @@ impl Builder {
         self.features.push(FeatureDef { arc, node, after: after.to_vec(), before: before.to_vec() });
     }
 
-    /// Gives a feature of several nodes a field in each packet, by which they tell each other what they know of it: see
-    /// [`buf::feature`]. The handle goes into the nodes when they are made. `trace` writes a field for a trace: every node that a
-    /// packet comes to shows what features know of it.
+    /// Allocates a field in each packet for a feature of several nodes, to pass on what they know of the
+    /// packet: see [`buf::feature`]. The nodes get the handle when they are made. `trace` writes a field for
+    /// a trace; it is shown at every node on the packet's path.
     ///
     /// # Errors
-    /// When the feature has a field already, or there is no room; the text says which features have it.
+    /// If the feature already has a field, or there is no room; the text lists the features with fields.
     pub fn feature_field<T: Field>(
         &mut self,
         feature: &'static str,
@@ -197,39 +197,39 @@ impl Builder {
         Ok(field)
     }
 
-    /// The field of another feature, which was installed before, for nodes that read what it tells.
+    /// Returns the field of another feature, which was installed before, for nodes that read it.
     ///
     /// # Errors
-    /// When that feature has no field, or one of another type.
+    /// If that feature has no field, or a field of another type.
     pub fn field_of<T: Field>(&self, feature: &str) -> Result<FeatureField<T>, GraphError> {
         self.fields.find(feature).map_err(GraphError)
     }
 
-    /// Declares why packets go to the main thread, and how many a second one worker passes on.
+    /// Declares a punt reason, and the packets per second that one worker passes to the main thread for it.
     pub fn punt_reason(&mut self, name: &'static str, rate: u32) -> PuntReason {
         self.punt_reasons.push(PuntInfo::new(name, rate));
         PuntReason(self.punt_reasons.len() as u32 - 1)
     }
 
-    /// Declares why the main thread has no use for packets that it is given: a closed list, as a node has one. The list that
-    /// was declared last counts.
+    /// Declares the reasons why the main thread discards packets: a closed list, like a node's. The last
+    /// declared list is used.
     pub fn main_thread<D: Reasons>(&mut self) {
         self.main_reasons = D::INFO;
     }
 
-    /// Adds an edge to a node that was added before.
+    /// Adds an edge to a node that already exists.
     ///
     /// # Errors
-    /// When there is no such node, or it has no room for another edge.
+    /// If the node does not exist, or has no room for another edge.
     pub fn edge(&mut self, from: &str, to: &str) -> Result<EdgeId, GraphError> {
         let def = self.defs.iter_mut().find(|d| d.name == from);
         let def = def.ok_or_else(|| {
-            GraphError(format!("an edge to \"{to}\" starts at \"{from}\", which is no node"))
+            GraphError(format!("an edge to \"{to}\" starts at \"{from}\", which is not a node"))
         })?;
         Ok(EdgeId(push_edge(def.name, &mut def.edges, to)?))
     }
 
-    /// What is still to be added before the graph can be built.
+    /// Returns the names to define before the graph can be built.
     pub fn missing(&self) -> BTreeSet<Missing> {
         let is_node = |name: &str| self.defs.iter().any(|d| d.name == name);
         let is_arc = |name: &str| self.arcs.iter().any(|a| a.name == name);
@@ -247,7 +247,7 @@ impl Builder {
     }
 }
 
-/// Adds an edge unless it is there already.
+/// Adds an edge unless it exists.
 pub(crate) fn push_edge(node: &str, edges: &mut Vec<String>, to: &str) -> Result<u8, GraphError> {
     if let Some(e) = edges.iter().position(|e| e == to) {
         return Ok(e as u8);
@@ -259,7 +259,7 @@ pub(crate) fn push_edge(node: &str, edges: &mut Vec<String>, to: &str) -> Result
     Ok((edges.len() - 1) as u8)
 }
 
-/// A built graph, from which workers are made.
+/// A built graph, used to make workers.
 pub struct Blueprint {
     pub(crate) nodes: Arc<[NodeInfo]>,
     pub(crate) makes: Vec<Make>,
@@ -272,12 +272,12 @@ pub struct Blueprint {
 }
 
 impl Blueprint {
-    /// The nodes in the order in which they run.
+    /// The nodes in running order.
     pub fn nodes(&self) -> &[NodeInfo] {
         &self.nodes
     }
 
-    /// The node with this name.
+    /// Returns the node with this name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
         self.nodes.iter().position(|n| n.name == name).map(|i| NodeId(i as u32))
     }
@@ -287,7 +287,7 @@ impl Blueprint {
         &self.stats
     }
 
-    /// Punt reasons in the order of their numbers.
+    /// Punt reasons by number.
     pub fn punt_reasons(&self) -> &[PuntInfo] {
         &self.punt_reasons
     }

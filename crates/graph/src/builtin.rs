@@ -1,7 +1,8 @@
-//! The nodes that every graph has: `error-drop` and `drop`, `error-punt` and `punt`, and `inject`.
+//! The nodes of every graph: `error-drop` and `drop`, `error-punt` and `punt`, and `inject`.
 //!
-//! Dropped packets pass the arc `drop`, punted ones the arc `punt`; features there see them (captures, mirrors). A
-//! packet's forwarding index is then its reason: a drop reason's number, or a [`PuntReason`].
+//! Dropped packets pass through the arc `drop`, and punted packets through the arc `punt`; features there can
+//! process them (captures, mirrors). The forwarding index of these packets is their reason: the number of a
+//! drop reason, or a [`PuntReason`].
 
 use std::io;
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use crate::edge::{EdgeId, NoNext, NoReason, Verdict};
 use crate::node::{Cx, FrameNode, InputNode, More, Out, PacketNode, WaitSet};
 use crate::rings::{Inject, PuntInfo, PuntReason, Punted};
 
-/// Name of the node that takes what is to be punted.
+/// Name of the node for packets to punt.
 pub const PUNT: &str = "error-punt";
-/// Name of the node that takes what is dropped.
+/// Name of the node for dropped packets.
 pub(crate) const DROP: &str = "error-drop";
-/// Name of the node where dropped packets end.
+/// Name of the last node for dropped packets.
 pub const DROPPED: &str = "drop";
-/// Name of the node that brings in the main thread's packets.
+/// Name of the input node for the main thread's packets.
 pub const INJECT: &str = "inject";
 
 pub(crate) fn install(b: &mut Builder) {
@@ -33,37 +34,37 @@ pub(crate) fn install(b: &mut Builder) {
     b.arc(Drop::NAME, Drop::NAME, ArcKey::Rx);
     b.packet(|_| Ok(PuntStart));
     b.frame(|s| {
-        let second = || io::Error::other("a worker has one punt node");
+        let second = || io::Error::other("a worker can have only one punt node");
         let (punt, punted, wake_main) = s.punt.take().ok_or_else(second)?;
         let police = vec![Police::default(); s.punt_reasons.len()];
         Ok(Punt { punt, punted, wake_main, reasons: s.punt_reasons.clone(), police })
     });
     b.arc(Punt::NAME, Punt::NAME, ArcKey::Rx);
     b.input(INJECT, |s| {
-        let second = || io::Error::other("a worker has one inject node");
+        let second = || io::Error::other("a worker can have only one inject node");
         let (inject, wake) = s.inject.take().ok_or_else(second)?;
         Ok(InjectNode { inject, wake, edges: Vec::with_capacity(buf::FRAME_SIZE) })
     });
 }
 
 impl Builder {
-    /// A graph with the nodes that every graph has: `drop`, `punt` and `inject`.
+    /// Returns a graph with the nodes of every graph: `drop`, `punt` and `inject`.
     pub fn new() -> Builder {
         let mut b = Builder::default();
         install(&mut b);
         b
     }
 
-    /// Lets the main thread send packets to `node`.
+    /// Allows the main thread to send packets to `node`.
     ///
     /// # Errors
-    /// When the inject node has no room for another edge.
+    /// If the inject node has no room for another edge.
     pub fn inject_to(&mut self, node: &str) -> Result<EdgeId, GraphError> {
         self.edge(INJECT, node)
     }
 }
 
-/// `error-drop`: where every dropped packet comes to.
+/// `error-drop`: the first node for every dropped packet.
 struct DropStart;
 crate::edges! { enum DropNext { Drop = "drop" } }
 impl PacketNode for DropStart {
@@ -92,7 +93,7 @@ impl FrameNode for Drop {
     }
 }
 
-/// `error-punt`: where packets for the main thread come to.
+/// `error-punt`: the first node for packets to the main thread.
 struct PuntStart;
 crate::edges! { enum PuntNext { Punt = "punt" } }
 impl PacketNode for PuntStart {
@@ -105,10 +106,10 @@ impl PacketNode for PuntStart {
     }
 }
 
-/// `punt`: hands packets to the main thread, as many a second as their reason allows.
+/// `punt`: passes packets to the main thread, within the rate of their reason.
 struct Punt {
     punt: Producer<Punted>,
-    /// Passed and policed, by reason.
+    /// Packets passed and policed, by reason.
     punted: Lane<2>,
     wake_main: Arc<Doorbell>,
     reasons: Arc<[PuntInfo]>,
@@ -117,8 +118,8 @@ struct Punt {
 
 crate::reasons! {
     enum PuntDrop {
-        Policed = "punt-policed", Warn, "more packets for the main thread than the policer of their reason lets pass";
-        RingFull = "punt-ring-full", Warn, "the main thread does not keep up with the packets for it";
+        Policed = "punt-policed", Warn, "the packets for the main thread exceed the rate of their punt reason";
+        RingFull = "punt-ring-full", Warn, "the ring to the main thread is full: it is overloaded";
     }
 }
 
@@ -144,9 +145,9 @@ impl FrameNode for Punt {
             return out.drop(PuntDrop::RingFull, back.packet);
         }
         cx.bufs.note_kept(1);
-        // The main thread may sleep once it saw the ring empty, and then the packet that ends this wakes it. Together
-        // with the fence in `WorkerPort::punted`, either this sees that all before were taken, or the main thread sees
-        // this packet.
+        // The main thread may sleep after it saw an empty ring; the packet after that wakes it. With the
+        // fence in `WorkerPort::punted`, either this thread sees that all earlier packets were taken, or the
+        // main thread sees this packet.
         fence(Ordering::SeqCst);
         if self.punt.len() <= 1 {
             self.wake_main.ring();
@@ -154,10 +155,10 @@ impl FrameNode for Punt {
     }
 }
 
-/// Lets packets pass at a rate, with a burst of a tenth of a second (the generic cell rate algorithm: one time stamp).
+/// A policer with a burst of a tenth of a second (the generic cell rate algorithm: one time stamp).
 #[derive(Clone, Default)]
 struct Police {
-    /// When the next packet would be due if all came evenly.
+    /// Time when the next packet would be due at an even rate.
     due: u64,
 }
 
@@ -174,11 +175,11 @@ impl Police {
     }
 }
 
-/// `inject`: brings in packets from the main thread.
+/// `inject`: the input node for packets from the main thread.
 struct InjectNode {
     inject: Consumer<Inject>,
     wake: Arc<Doorbell>,
-    /// The edge of each packet of the frame.
+    /// The edge of each packet in the frame.
     edges: Vec<EdgeId>,
 }
 

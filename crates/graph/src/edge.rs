@@ -1,53 +1,55 @@
-//! What a node says of a packet: by which edge it leaves, or for what reason it is dropped.
+//! A node's verdicts on packets: the edge by which a packet leaves, or the drop reason.
 
-/// Codes 0–127 are edges, 128–252 drop reasons, the rest below.
+/// Codes 0 to 127 are edges, 128 to 252 drop reasons, and the rest is below.
 pub(crate) const FIRST_REASON: u8 = 128;
-/// The node has done with the packet; its buffers are freed without a reason (something else went on in its place).
+/// The node is done with the packet; its buffers are freed without a reason (another packet may continue in
+/// its place).
 pub(crate) const CONSUMED: u8 = 253;
-/// The node said nothing: the packet is freed and counted as lost, which is a defect of the node.
+/// The node returned no verdict: the packet is freed and counted as lost. This is a bug in the node.
 pub(crate) const UNSAID: u8 = 254;
 /// The node keeps the packet.
 pub(crate) const HELD: u8 = 255;
 
-/// The closed list of edges by which packets leave a node. Made by [`edges!`](crate::edges).
+/// The closed list of edges by which packets leave a node. Declared with [`edges!`](crate::edges).
 pub trait Edges: Copy + 'static {
-    /// Names of nodes or arcs, in the order of the codes.
+    /// Names of nodes or arcs, by code.
     const NAMES: &'static [&'static str];
     /// The edge's number.
     fn code(self) -> u8;
 }
 
-/// The closed list of reasons for which a node drops packets, or counts what is no drop. Made by [`reasons!`](crate::reasons).
+/// The closed list of reasons for which a node drops packets or counts other events. Declared with
+/// [`reasons!`](crate::reasons).
 pub trait Reasons: Copy + 'static {
-    /// The reasons in the order of the codes.
+    /// The reasons, by code.
     const INFO: &'static [ReasonInfo];
     /// The reason's number.
     fn code(self) -> u8;
 }
 
-/// What became of a frame.
+/// The verdict on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Every packet that is still in the frame has this code.
+    /// Every packet left in the frame has this code.
     All(u8),
-    /// Each has the code in the code bytes.
+    /// The code bytes hold one code for each packet.
     Mixed,
-    /// As `Mixed`, and they leave one by one.
+    /// Like `Mixed`, and the packets leave one by one.
     InOrder,
 }
 
-/// A node's number in the graph: its place in the order in which nodes run.
+/// A node's number in the graph: its position in running order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
-/// How bad a drop is.
+/// Severity of a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Expected in normal operation.
     Info,
-    /// Worth a look when it grows.
+    /// Worth a look if it increases.
     Warn,
-    /// The packet was broken, or something is configured wrong.
+    /// The packet is broken, or the configuration is wrong.
     Error,
 }
 
@@ -56,18 +58,18 @@ pub enum Severity {
 pub struct ReasonInfo {
     /// Short name, for counters and labels: `bad-checksum`.
     pub name: &'static str,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Whether a packet is dropped. Otherwise the packet is [ignored](Verdict::Ignore), or the node counts something else by
-    /// [`Out::count`](crate::Out::count).
+    /// True if a packet is dropped. Otherwise the packet is [ignored](Verdict::Ignore), or the node counts
+    /// another event with [`Out::count`](crate::Out::count).
     pub drops: bool,
-    /// What happened, in words for the operator.
+    /// A description for the operator.
     pub text: &'static str,
 }
 
 /// Declares the edges of a node: `edges! { pub enum Next { Lookup = "ip4-lookup", Local = "ip4-local" } }`.
 ///
-/// A name is that of a node, or of a feature arc that begins here, or [`CONTINUE`](crate::CONTINUE).
+/// A name is that of a node, of a feature arc that begins here, or [`CONTINUE`](crate::CONTINUE).
 #[macro_export]
 macro_rules! edges {
     ($(#[$m:meta])* $v:vis enum $name:ident { $($(#[$vm:meta])* $variant:ident = $node:expr),+ $(,)? }) => {
@@ -83,9 +85,9 @@ macro_rules! edges {
     };
 }
 
-/// Declares the drop reasons of a node:
-/// `reasons! { pub enum Reason { Checksum = "bad-checksum", Error, "the header checksum is wrong"; } }`. What is counted and
-/// is no drop has the word `counted` behind its severity.
+/// Declares the drop reasons of a node: `reasons! { pub enum Reason { Checksum = "bad-checksum", Error, "the
+/// header checksum is wrong"; } }`. A reason that only counts and drops no packet has the word `counted`
+/// after its severity.
 #[macro_export]
 macro_rules! reasons {
     ($(#[$m:meta])* $v:vis enum $name:ident {
@@ -106,7 +108,7 @@ macro_rules! reasons {
     (@counted) => { false };
 }
 
-/// For a node without edges of its own.
+/// For a node without declared edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoNext {}
 impl Edges for NoNext {
@@ -116,7 +118,7 @@ impl Edges for NoNext {
     }
 }
 
-/// For a node that drops nothing.
+/// For a node that never drops.
 #[derive(Clone, Copy, Debug)]
 pub enum NoReason {}
 impl Reasons for NoReason {
@@ -126,54 +128,55 @@ impl Reasons for NoReason {
     }
 }
 
-/// An edge that was added to a node when the graph was built (registries of protocols and ports).
+/// An edge added to a node while the graph was being built (by registries of protocols and ports).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeId(pub(crate) u8);
 
 impl EdgeId {
-    /// The edge's number, to be kept in a table.
+    /// Returns the edge's number for a table.
     pub fn to_raw(self) -> u8 {
         self.0
     }
 
-    /// The edge with this number. One that the node does not have drops the packet, and counts it as lost.
+    /// Returns the edge with this number. If the node does not have it, the packet is dropped and counted as
+    /// lost.
     pub fn from_raw(raw: u8) -> EdgeId {
         EdgeId(raw.min(FIRST_REASON - 1))
     }
 }
 
-/// What is to become of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<N, D> {
     /// It leaves by this edge.
     Next(N),
-    /// It leaves by an edge that was added when the graph was built.
+    /// It leaves by an edge that was added while the graph was being built.
     Edge(EdgeId),
-    /// It is dropped.
+    /// It is dropped with this reason.
     Drop(D),
-    /// The node has no use for it, and nothing is wrong with it: its buffers are freed, and it is counted for this reason, which is
-    /// declared `counted`.
+    /// The packet is valid but the node has no use for it. Its buffers are freed, and it is counted with this
+    /// reason, which is declared `counted`.
     Ignore(D),
-    /// The node keeps it: [`FrameNode::held`](crate::FrameNode::held) is called with it after the frame.
+    /// The node holds it: [`FrameNode::held`](crate::FrameNode::held) receives it after the frame.
     Hold,
-    /// The node has done with it, and its buffers are freed.
+    /// The node is done with it, and its buffers are freed.
     Consume,
 }
 
-/// The code of a packet that is dropped for this reason.
+/// Returns the code of a packet dropped for this reason.
 #[inline(always)]
 pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
-    debug_assert!(D::INFO[usize::from(reason.code())].drops, "a packet is dropped for what only counts");
+    debug_assert!(
+        D::INFO[usize::from(reason.code())].drops,
+        "a packet is dropped with a reason that only counts"
+    );
     FIRST_REASON | reason.code()
 }
 
-/// The code of a packet that is ignored for this reason.
+/// Returns the code of a packet ignored for this reason.
 #[inline(always)]
 fn ignore_code<D: Reasons>(reason: D) -> u8 {
-    debug_assert!(
-        !D::INFO[usize::from(reason.code())].drops,
-        "a packet is ignored for what it is to be dropped for"
-    );
+    debug_assert!(!D::INFO[usize::from(reason.code())].drops, "a packet is ignored with a drop reason");
     FIRST_REASON | reason.code()
 }
 

@@ -1,4 +1,4 @@
-//! A node behind its type: what a worker calls.
+//! A type-erased node, as a worker calls it.
 
 use std::io;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use crate::node::{Cx, FrameNode, InputNode, More, Out, PacketNode, Setup, WaitSe
 use crate::rest::Eager;
 use crate::ways::Sink;
 
-/// A node behind its type.
+/// A type-erased node.
 pub(crate) trait Erased: Send {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, codes: &mut Codes, sink: Sink<'_>) -> Outcome;
     fn hold(&mut self, _cx: &mut Cx<'_>, _frame: &mut Frame, _codes: &mut Codes, _sink: Sink<'_>) {}

@@ -1,14 +1,14 @@
-//! Handoff: one worker gives packets to another.
+//! Handoff: one worker passes packets to another.
 //!
-//! Between every two workers there are two rings, one each way, with one producer and one consumer, so that nobody takes
-//! a lock for a packet. The node that gives has an [`Outbox`], the input node that takes has an [`Inbox`]; both look
-//! once a turn whether workers have come or gone ([`Exchange::join`], [`Exchange::leave`]), and take the new ends of
-//! rings if so.
+//! There are two rings between every two workers, one for each direction, with one producer and one consumer.
+//! So passing a packet takes no lock. The sending node has an [`Outbox`], the receiving input node has an
+//! [`Inbox`]. Both check once a turn for workers that joined or left ([`Exchange::join`],
+//! [`Exchange::leave`]), and take the new ring ends.
 //!
-//! What is on its way must have arrived before who does what may change: [`Exchange::settle`].
+//! Before work is reassigned between workers, all packets on the way must have arrived: [`Exchange::settle`].
 //!
-//! A worker may sleep meanwhile. It says so before it looks at its rings for the last time, and who puts packets into one
-//! rings its bell if it said so: once for all packets of a frame ([`Outbox::flush`]).
+//! A worker may sleep. It announces that before it checks its rings for the last time. A sender rings the
+//! bell of a receiver that announced sleep: once for all packets of a frame ([`Outbox::flush`]).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,20 +20,20 @@ use infra::ring::{Consumer, Gauge, Producer, spsc};
 use infra::sync::atomic::{AtomicU64, Ordering};
 use infra::sync::{Arc, Mutex, MutexGuard, lock, thread};
 
-/// Packets that wait on their way from one worker to another, at most. Loom, which watches every cell, is spared most.
+/// Capacity of a ring between two workers in packets. Small under loom, which tracks every cell.
 pub const RING: usize = if cfg!(feature = "loom") { 2 } else { 2048 };
 
-/// Which worker gives, which takes.
+/// The sending and the receiving worker.
 type Pair = (usize, usize);
 
-/// A worker's bell. The standard library's count, also under loom: nothing is ordered by it.
+/// A worker's bell. It uses the standard library's atomics under loom too, because nothing is ordered by it.
 type Bell = std::sync::Arc<Doorbell>;
 
-/// The rings between the workers of a graph. What they carry is packets; where loom looks, it is something simpler.
+/// The rings between the workers of a graph. They carry packets; under loom, a simpler type.
 pub struct Exchange<T = Held>(Arc<Shared<T>>);
 
 struct Shared<T> {
-    /// Counts joins and leaves: a cheap way to see that there was one.
+    /// Counts joins and leaves, so that a change is cheap to detect.
     version: AtomicU64,
     state: Mutex<State<T>>,
 }
@@ -41,7 +41,7 @@ struct Shared<T> {
 struct State<T> {
     bells: BTreeMap<usize, Bell>,
     gauges: BTreeMap<Pair, Gauge<T>>,
-    /// Ends that their workers have not taken yet.
+    /// Ring ends that their workers have not taken yet.
     producers: BTreeMap<Pair, Producer<T>>,
     consumers: BTreeMap<Pair, Consumer<T>>,
 }
@@ -75,7 +75,7 @@ impl<T: Send> State<T> {
 
 impl<T: Send> Exchange<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        // A panic while the lock is held leaves the maps as they were between two of their changes.
+        // A panic while the lock is held leaves the maps consistent.
         lock(&self.0.state)
     }
 
@@ -83,7 +83,7 @@ impl<T: Send> Exchange<T> {
         self.0.version.load(Ordering::Acquire)
     }
 
-    /// A worker comes, which is woken by `bell`: there are rings between it and all others from now on.
+    /// Adds a worker, which `bell` wakes, and rings between it and all others.
     pub(crate) fn join(&self, worker: usize, bell: Bell) {
         let mut state = self.state();
         let others: Vec<usize> = state.bells.keys().copied().filter(|other| *other != worker).collect();
@@ -95,7 +95,8 @@ impl<T: Send> Exchange<T> {
         self.0.version.fetch_add(1, Ordering::Release);
     }
 
-    /// A worker goes. Nobody gives it packets any more, and those that it was given have [arrived](Self::settle).
+    /// Removes a worker. No worker sends packets to it any more, and the packets sent to it have
+    /// [arrived](Self::settle).
     pub fn leave(&self, worker: usize) {
         let mut state = self.state();
         let stays = |(from, to): &Pair| *from != worker && *to != worker;
@@ -106,19 +107,19 @@ impl<T: Send> Exchange<T> {
         self.0.version.fetch_add(1, Ordering::Release);
     }
 
-    /// The numbers of the workers that there are.
+    /// Numbers of the current workers.
     pub fn workers(&self) -> Vec<usize> {
         self.state().bells.keys().copied().collect()
     }
 
-    /// Whether no packet is on its way from one worker to another. What was taken may still be in its worker's turn.
+    /// True if no packet is in a ring between workers. A received packet may still be in its worker's turn.
     pub fn is_empty(&self) -> bool {
         self.state().gauges.values().all(Gauge::is_empty)
     }
 
-    /// Waits until the workers, who are the readers of `domain`, have done with all packets that they took before this
-    /// call: with their turns, with what they gave to each other, and with the turns in which they took the last of that.
-    /// False when one of the three takes longer than `timeout`.
+    /// Waits until the workers, which are the readers of `domain`, are done with all packets that they
+    /// received before this call: with their turns, with the packets that they passed on, and with the turns
+    /// that received the last of these. Returns false if one of the three takes longer than `timeout`.
     pub fn settle(&self, domain: &Domain, timeout: Duration) -> bool {
         if !domain.synchronize(timeout) {
             return false;
@@ -130,39 +131,40 @@ impl<T: Send> Exchange<T> {
             }
             thread::yield_now();
         }
-        // Also if the rings were empty at once: who took the last of them may not have done with it.
+        // Also if the rings were empty at first: the worker that received the last packet may not be done
+        // with it.
         self.workers().len() < 2 || domain.synchronize(timeout)
     }
 
-    /// The end of all rings out of a worker.
+    /// Returns the ends of all rings from a worker.
     pub(crate) fn outbox(&self, worker: usize) -> Outbox<T> {
         Outbox { exchange: self.clone(), worker, version: 0, to: Vec::new() }
     }
 
-    /// The end of all rings to a worker.
+    /// Returns the ends of all rings to a worker.
     pub(crate) fn inbox(&self, worker: usize) -> Inbox<T> {
         Inbox { exchange: self.clone(), worker, version: 0, from: Vec::new(), next: 0 }
     }
 }
 
-/// The way to one worker.
+/// The connection to one worker.
 struct Way<T> {
     ring: Producer<T>,
     bell: Bell,
     staged: bool,
 }
 
-/// Where a worker gives packets to others.
+/// A worker's outbox: sends packets to other workers.
 pub struct Outbox<T = Held> {
     exchange: Exchange<T>,
     worker: usize,
     version: u64,
-    /// By the number of the worker.
+    /// By the receiving worker's number.
     to: Vec<Option<Way<T>>>,
 }
 
 impl<T: Send> Outbox<T> {
-    /// Looks for workers that have come or gone. Called before packets are given, at least once a turn.
+    /// Checks for workers that joined or left. Call it before packets are given, at least once a turn.
     #[inline(always)]
     pub fn refresh(&mut self) {
         if self.version != self.exchange.version() {
@@ -181,17 +183,17 @@ impl<T: Send> Outbox<T> {
                 *way = None;
                 continue;
             };
-            // A worker that went and came again has another ring.
+            // A worker that left and joined again has another ring.
             if let Some(ring) = producers.remove(&(self.worker, to)) {
                 *way = Some(Way { ring, bell: bell.clone(), staged: false });
             }
         }
     }
 
-    /// Gives a packet to a worker, which sees it after [`flush`](Self::flush).
+    /// Sends a packet to a worker, which sees it after [`flush`](Self::flush).
     ///
     /// # Errors
-    /// Gives it back when the ring is full, or there is no such worker.
+    /// The packet, if the ring is full or the worker does not exist.
     #[inline(always)]
     pub fn give(&mut self, worker: usize, packet: T) -> Result<(), T> {
         match self.to.get_mut(worker) {
@@ -203,7 +205,7 @@ impl<T: Send> Outbox<T> {
         }
     }
 
-    /// Shows the other workers what was given, and wakes those that sleep.
+    /// Publishes the packets to the other workers, and wakes sleeping ones.
     pub fn flush(&mut self) {
         for way in self.to.iter_mut().flatten().filter(|way| way.staged) {
             way.staged = false;
@@ -213,19 +215,19 @@ impl<T: Send> Outbox<T> {
     }
 }
 
-/// Where a worker takes packets from others.
+/// A worker's inbox: receives packets from other workers.
 pub struct Inbox<T = Held> {
     exchange: Exchange<T>,
     worker: usize,
     version: u64,
     from: Vec<(usize, Consumer<T>)>,
-    /// Whose turn it is.
+    /// The next worker to receive from.
     next: usize,
 }
 
 impl Inbox {
-    /// Appends what other workers gave to `frame`, from one of them at a time; whether another is to be asked in this
-    /// turn.
+    /// Appends packets to `frame`, from one sending worker at a time. Returns true if another worker is left
+    /// for this turn.
     #[inline(always)]
     pub fn take(&mut self, frame: &mut Frame) -> bool {
         let Some(ring) = self.ring() else { return false };
@@ -238,7 +240,7 @@ impl Inbox {
 }
 
 impl<T: Send> Inbox<T> {
-    /// The ring from the worker whose turn it is; then it is another's, or the first one's again.
+    /// Returns the ring from the next worker, in rotation.
     #[inline(always)]
     pub(crate) fn ring(&mut self) -> Option<&mut Consumer<T>> {
         if self.version != self.exchange.version() {
@@ -263,7 +265,7 @@ impl<T: Send> Inbox<T> {
         }
     }
 
-    /// Whether there is nothing to take, now that the worker has said that it is about to sleep.
+    /// True if there is nothing to receive. Call it after the worker has announced that it will sleep.
     pub fn is_empty(&self) -> bool {
         self.version == self.exchange.version() && self.from.iter().all(|(_, ring)| ring.is_empty())
     }
@@ -326,7 +328,7 @@ mod tests {
         let (mut out, mut inbox) = (exchange.outbox(0), exchange.inbox(1));
         let given = (0..RING as u32 + 1).filter(|n| give(&mut out, &mut cache, 1, *n)).count();
         assert_eq!(given, RING);
-        assert_eq!(all(&mut inbox).len(), buf::FRAME_SIZE, "a frame at a time");
+        assert_eq!(all(&mut inbox).len(), buf::FRAME_SIZE, "one frame at a time");
         assert!(give(&mut out, &mut cache, 1, 0));
     }
 
@@ -340,12 +342,12 @@ mod tests {
         let (mut out, mut inbox) = (exchange.outbox(0), exchange.inbox(1));
         for round in 0..3 {
             exchange.join(1, bells[1].clone());
-            assert!(!inbox.is_empty(), "a worker that has not seen who came must look again");
+            assert!(!inbox.is_empty(), "a worker that has not seen the new worker must check again");
             assert!(give(&mut out, &mut cache, 1, round) && !bells[1].clear());
             assert_eq!(all(&mut inbox), [round]);
             bells[1].about_to_sleep();
             assert!(inbox.is_empty() && give(&mut out, &mut cache, 1, 7));
-            assert!(bells[1].clear(), "who sleeps is woken");
+            assert!(bells[1].clear(), "a sleeping worker is woken");
             assert_eq!(all(&mut inbox), [7]);
             exchange.leave(1);
             assert!(!give(&mut out, &mut cache, 1, 0));

@@ -1,9 +1,10 @@
-//! The graph: nodes, the edges between them, and the worker that runs frames of packets through it. It knows no
-//! protocol.
+//! The graph: nodes, the edges between them, and the worker that runs frames of packets through it. It
+//! contains no protocol.
 //!
-//! A node is a struct and one trait impl in one file ([`node`]). Its edges and drop reasons are enums ([`edge`]).
-//! A [`Builder`] collects nodes, arcs and features, and resolves every name into a [`Blueprint`]; each [`Worker`] has
-//! nodes of its own, made from that. [`worker`] is the engine: read [`Worker::turn`] first.
+//! A node is a struct and one trait impl in one file ([`node`]). Its edges and drop reasons are enums
+//! ([`edge`]). A [`Builder`] collects nodes, arcs and features, and resolves every name into a [`Blueprint`].
+//! Each [`Worker`] has its own nodes, made from the blueprint. [`worker`] is the engine: read
+//! [`Worker::turn`] first.
 #![forbid(unsafe_code)]
 
 pub mod arc;

@@ -1,4 +1,4 @@
-//! Every interleaving of workers that come, give, sleep and go, explored by loom:
+//! All interleavings of workers that join, send, sleep and leave, explored by loom:
 //! `make loom`, or `cargo test -p graph --features loom --lib loom_`
 
 use std::time::Duration;
@@ -14,21 +14,21 @@ use infra::sync::{Arc, thread};
 
 use crate::handoff::{Exchange, Inbox, Outbox};
 
-/// Longer than any one interleaving takes.
+/// Longer than any one interleaving.
 const LONG: Duration = Duration::from_secs(600);
 
 fn bell() -> std::sync::Arc<Doorbell> {
     std::sync::Arc::new(Doorbell::new().unwrap())
 }
 
-/// As many workers as there are bells.
+/// An exchange for as many workers as there are bells.
 fn exchange<T: Send>(workers: usize) -> Exchange<T> {
     let exchange = Exchange::default();
     (0..workers).for_each(|worker| exchange.join(worker, bell()));
     exchange
 }
 
-/// Gives an item to a worker; whether there was one, with room.
+/// Sends an item to a worker. Returns true if the worker exists and has room.
 fn give<T: Send>(outbox: &mut Outbox<T>, worker: usize, item: T) -> bool {
     outbox.refresh();
     let given = outbox.give(worker, item).is_ok();
@@ -36,12 +36,12 @@ fn give<T: Send>(outbox: &mut Outbox<T>, worker: usize, item: T) -> bool {
     given
 }
 
-/// An item of the worker whose turn it is.
+/// Receives an item from the next worker.
 fn take<T: Send>(inbox: &mut Inbox<T>) -> Option<T> {
     inbox.ring().and_then(Consumer::pop)
 }
 
-/// A worker that falls asleep while another comes and gives it something: it sees that, or it is woken.
+/// A worker falls asleep while another one joins and sends an item: it sees the item or is woken.
 #[test]
 fn loom_no_sleeper_is_left_alone_by_one_that_comes() {
     loom::model(|| {
@@ -62,7 +62,7 @@ fn loom_no_sleeper_is_left_alone_by_one_that_comes() {
     });
 }
 
-/// The same between two workers that know each other, of which one gives twice.
+/// The same between two workers that know each other; one sends twice.
 #[test]
 fn loom_no_sleeper_is_left_alone_with_the_second_of_two() {
     loom::model(|| {
@@ -86,28 +86,28 @@ fn loom_no_sleeper_is_left_alone_with_the_second_of_two() {
     });
 }
 
-/// What the main thread says, and what was done.
+/// The main thread's orders and the work done.
 #[derive(Default)]
 struct Work {
     paused: AtomicBool,
-    /// Whose packets they are.
+    /// Owner of the packets.
     owner: AtomicUsize,
-    /// Worker 1 is to end.
+    /// Worker 1 must end.
     stop: AtomicBool,
-    /// Packets that are done with.
+    /// Number of finished packets.
     done: AtomicUsize,
 }
 
 impl Work {
-    /// Is done with a packet, which must be the next.
+    /// Finishes a packet, which must be the next.
     fn finish(&self, packet: usize) {
         assert_eq!(self.done.load(Relaxed), packet, "a packet was overtaken");
         self.done.store(packet + 1, Relaxed);
     }
 }
 
-/// Worker 0 polls a queue whose flow is worker 1's, until the main thread makes it worker 0's, and lets worker 1 go:
-/// every packet is done, in order, although worker 1 gets no further turn.
+/// Worker 0 polls a queue whose flow belongs to worker 1. Then the main thread assigns it to worker 0 and
+/// ends worker 1. Every packet is finished in order, although worker 1 has no further turn.
 #[test]
 fn loom_what_a_worker_was_given_is_done_before_it_goes() {
     let mut model = loom::model::Builder::new();
@@ -158,8 +158,8 @@ fn loom_what_a_worker_was_given_is_done_before_it_goes() {
     });
 }
 
-/// A worker that goes and comes again while another gives: what was in the ring of the one that went is dropped once,
-/// by whoever lets go of the ring last; what is given to the one that came, it gets.
+/// A worker leaves and joins again while another one sends. The contents of the old ring are dropped once,
+/// with the last user of the ring. The new worker receives everything sent to it.
 #[test]
 fn loom_the_ring_of_one_that_went_outlives_who_uses_it() {
     loom::model(|| {
@@ -182,7 +182,7 @@ fn loom_the_ring_of_one_that_went_outlives_who_uses_it() {
         }
         assert!(taken <= given);
         assert!(give(&mut outbox, 1, item.clone()) && take(&mut inbox).is_some());
-        // Every ring but the two that there are is gone, and what was in it.
+        // Only the two current rings are left; all others are freed with their contents.
         assert_eq!(Arc::strong_count(&item), 1);
     });
 }

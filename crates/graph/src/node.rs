@@ -1,10 +1,10 @@
-//! The three shapes of a node, cheapest to write first, and what they are given.
+//! The three kinds of nodes, the easiest to write first, and their parameters.
 //!
-//! | shape | for | the author writes |
+//! | kind | for | the author writes |
 //! |---|---|---|
-//! | [`PacketNode`] | what is decided packet by packet | `one(packet) → verdict` |
-//! | [`FrameNode`] | staged lookups, counting by runs, whatever is not one-to-one | `run(frame, out)` |
-//! | [`InputNode`] | what brings packets in | `poll(frame, out)` |
+//! | [`PacketNode`] | a decision for each packet | `one(packet) → verdict` |
+//! | [`FrameNode`] | staged lookups, counting by runs, anything not one-to-one | `run(frame, out)` |
+//! | [`InputNode`] | sources of packets | `poll(frame, out)` |
 
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
@@ -25,13 +25,13 @@ use crate::rings::{Inject, PuntInfo, Punted};
 use crate::stats::Stats;
 use crate::ways::Sink;
 
-/// What every node is given beside its packets.
+/// The parameters of every node besides its packets.
 pub struct Cx<'w> {
-    /// The right to read tables of class A until the end of this turn.
+    /// The right to read class A tables until the end of this turn.
     pub guard: &'w Guard,
     /// This worker's free buffers.
     pub bufs: &'w mut Cache,
-    /// Time of this turn, nanoseconds of the monotonic clock. Nodes never read a clock.
+    /// Time of this turn in nanoseconds of the monotonic clock. Nodes never read a clock.
     pub now: u64,
     /// The routines for this CPU.
     pub kernels: &'static Kernels,
@@ -39,86 +39,87 @@ pub struct Cx<'w> {
     pub worker: usize,
 }
 
-/// A node that decides packet by packet. The runtime supplies loop, split and counters.
+/// A node that decides for each packet. The runtime supplies the loop, the split and the counters.
 pub trait PacketNode: Send + 'static {
     /// The node's name in the graph.
     const NAME: &'static str;
-    /// Where packets go.
+    /// The edges.
     type Next: Edges;
-    /// Why packets are dropped.
+    /// The drop reasons.
     type Drop: Reasons;
-    /// How the node describes its work on a packet in a trace.
+    /// Describes the node's work on a packet in a trace.
     const TRACE: TraceFn = plain;
 
-    /// Works on one packet. Marked `#[inline(always)]` by whoever implements it.
+    /// Processes one packet. Implementations should be `#[inline(always)]`.
     fn one(&mut self, cx: &Cx<'_>, packet: &mut Packet<'_>) -> Verdict<Self::Next, Self::Drop>;
 }
 
-/// A node that is given the frame as a whole.
+/// A node that receives whole frames.
 pub trait FrameNode: Send + 'static {
     /// The node's name in the graph.
     const NAME: &'static str;
-    /// Where packets go.
+    /// The edges.
     type Next: Edges;
-    /// Why packets are dropped.
+    /// The drop reasons.
     type Drop: Reasons;
-    /// The names of the edges, where they are not those of [`Edges::NAMES`]: of a node that is there once for each family of
-    /// addresses.
+    /// The names of the edges, where they differ from [`Edges::NAMES`]: for a node that exists once for each
+    /// address family.
     const EDGES: &'static [&'static str] = <Self::Next as Edges>::NAMES;
-    /// How the node describes its work on a packet in a trace.
+    /// Describes the node's work on a packet in a trace.
     const TRACE: TraceFn = plain;
 
-    /// Works on the frame, and says through `out` what becomes of each packet: by [`Out::each`], [`Out::mostly`] or [`Out::all`] for
-    /// those that stay in the frame. A node may also empty the frame (a driver that took the packets).
+    /// Processes the frame and sets the verdict on each packet in `out`: by [`Out::each`], [`Out::mostly`] or
+    /// [`Out::all`] for the packets that stay in the frame. A node may also empty the frame (a driver that
+    /// took the packets).
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>);
 
-    /// Is given all packets that `run` left with [`Verdict::Hold`], in order: for nodes that have more to do for all of
-    /// them than for each. Takes every packet out of the frame.
+    /// Receives all packets that `run` left with [`Verdict::Hold`], in order: for nodes that do more work for
+    /// all of them together than for each. Takes every packet out of the frame.
     fn hold(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>) {
         frame.drain(|packet| self.held(cx, packet, out));
     }
 
-    /// Is given each packet that `run` left with [`Verdict::Hold`], in order. A node that keeps it beyond this call says
-    /// so by [`Cache::note_kept`].
+    /// Receives each packet that `run` left with [`Verdict::Hold`], in order. A node that keeps it after this
+    /// call reports that with [`Cache::note_kept`].
     fn held(&mut self, _cx: &mut Cx<'_>, packet: Held, _out: &mut Out<'_, Self::Next, Self::Drop>) {
         drop(packet);
     }
 }
 
-/// Whether an input node has more to do in this turn.
+/// Whether an input node has more packets in this turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
-    /// Call again before other nodes have their turn.
+    /// Call again before other nodes get their turn.
     Yes,
     /// Not in this turn.
     No,
 }
 
-/// A node that brings packets in. It is called in every turn.
+/// An input node. It is called in every turn.
 pub trait InputNode: Send + 'static {
-    /// Where packets go.
+    /// The edges.
     type Next: Edges;
-    /// Why packets are dropped.
+    /// The drop reasons.
     type Drop: Reasons;
-    /// How the node describes its work on a packet in a trace.
+    /// Describes the node's work on a packet in a trace.
     const TRACE: TraceFn = plain;
 
-    /// Puts packets into the frame, which is empty, and says by `out` where they go. What was put in runs through the
-    /// graph before the next call.
+    /// Puts packets into the frame, which is empty, and sets their verdicts in `out`. These packets run
+    /// through the graph before the next call.
     fn poll(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Self::Next, Self::Drop>)
     -> More;
 
-    /// Says what the worker may sleep on. The worker has said that it is about to sleep: what others put into a ring
-    /// from now on wakes it.
+    /// Adds the events that end the worker's sleep. The worker has announced its sleep: packets put into a
+    /// ring from now on wake it.
     fn wait<'a>(&'a self, wait: &mut WaitSet<'a>);
 
-    /// What its queues ask of the worker.
+    /// The requirements of its queues on the worker.
     fn eager(&self) -> Eager {
         Eager::NONE
     }
 }
 
-/// What a worker without work may sleep on.
+/// The events that end a worker's sleep.
 #[derive(Default)]
 pub struct WaitSet<'a> {
     pub(crate) fds: Vec<BorrowedFd<'a>>,
@@ -127,27 +128,27 @@ pub struct WaitSet<'a> {
 }
 
 impl<'a> WaitSet<'a> {
-    /// Wake when this can be read.
+    /// Wakes the worker when this descriptor is readable.
     pub fn fd(&mut self, fd: BorrowedFd<'a>) {
         self.fds.push(fd);
     }
 
-    /// Do not sleep: there is a queue that has to be polled.
+    /// Keeps the worker from sleeping: there is a queue that must be polled.
     pub fn poll(&mut self) {
         self.busy = true;
     }
 
-    /// Wake at this time at the latest (nanoseconds of the monotonic clock).
+    /// Wakes the worker at this time at the latest (nanoseconds of the monotonic clock).
     pub fn until(&mut self, time: u64) {
         self.until = Some(self.until.map_or(time, |u| u.min(time)));
     }
 }
 
-/// What a node is made with.
+/// The parameters for making a node.
 pub struct Setup {
     /// Number of the worker, from 0.
     pub worker: usize,
-    /// The pool that this worker's buffers come from.
+    /// The pool of this worker's buffers.
     pub pool: Pool,
     pub(crate) stats: Stats,
     pub(crate) punt: Option<(Producer<Punted>, Lane<2>, Arc<Doorbell>)>,
@@ -157,18 +158,18 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Where this worker gives packets to others.
+    /// Returns this worker's outbox to other workers.
     pub fn outbox(&self) -> Outbox {
         self.exchange.outbox(self.worker)
     }
 
-    /// Where this worker takes packets from others. One node of a worker may have it.
+    /// Returns this worker's inbox from other workers. Only one node of a worker may take it.
     pub fn inbox(&self) -> Inbox {
         self.exchange.inbox(self.worker)
     }
 }
 
-/// The codes of a frame of which most packets have the usual one.
+/// The codes of a frame in which most packets have the usual code.
 struct Exceptions<'c> {
     codes: &'c mut CodeBytes,
     usual: u8,
@@ -191,7 +192,7 @@ impl Exceptions<'_> {
         if self.any { self.mixed() } else { Outcome::All(self.usual) }
     }
 
-    /// The exception may have been the rule in this frame.
+    /// The exceptions may cover the whole frame.
     #[cold]
     fn mixed(&self) -> Outcome {
         let first = self.codes[0];
@@ -203,7 +204,7 @@ impl Exceptions<'_> {
     }
 }
 
-/// How a frame node says what becomes of its packets.
+/// The output of a frame node: the verdicts on its packets, and further packets.
 pub struct Out<'o, N, D> {
     pub(crate) codes: &'o mut Codes,
     pub(crate) outcome: Outcome,
@@ -212,16 +213,17 @@ pub struct Out<'o, N, D> {
 }
 
 impl<N: Edges, D: Reasons> Out<'_, N, D> {
-    /// Every packet of the frame has this verdict.
+    /// Sets this verdict on every packet of the frame.
     #[inline(always)]
     pub fn all(&mut self, verdict: Verdict<N, D>) {
         self.outcome = Outcome::All(verdict.code());
     }
 
-    /// Asks for the verdict on each packet of the frame, in order.
+    /// Sets the verdict that `f` returns for each packet of the frame, in order.
     #[inline(always)]
     pub fn each(&mut self, frame: &mut Frame, mut f: impl FnMut(usize, &mut Packet<'_>) -> Verdict<N, D>) {
-        // Whether all agree is gathered in registers: reading the bytes back at once would stall on the stores.
+        // Whether all verdicts agree is tracked in registers: reading the bytes back immediately would stall
+        // on the stores.
         let (mut any, mut all) = (0u8, u8::MAX);
         for ((i, mut packet), code) in frame.packets().enumerate().zip(&mut self.codes.0) {
             let c = f(i, &mut packet).code();
@@ -232,10 +234,11 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
         self.outcome = if any == all { Outcome::All(any) } else { Outcome::Mixed };
     }
 
-    /// Every packet has the verdict `usual`, but for those for which `f` says another. Asked for each packet, in order.
+    /// Sets the verdict `usual` on every packet, except where `f` returns another. `f` is called for each
+    /// packet in order.
     ///
-    /// For nodes that nearly all packets leave by one edge: a packet that does costs no store, and no look at what the
-    /// others do.
+    /// For nodes with one usual edge: a usual packet needs no store, and no comparison with the other
+    /// packets.
     #[inline(always)]
     pub fn mostly(
         &mut self,
@@ -253,10 +256,12 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
         self.outcome = exceptions.outcome();
     }
 
-    /// Lets the packets leave strictly in the order of the frame: what [`FrameNode::held`] sends in place of one that it is
-    /// given leaves before the packets behind that one. Else it leaves after all others of the frame.
+    /// Keeps the packets strictly in the order of the frame: packets that [`FrameNode::held`] emits for a
+    /// held packet leave before the packets after that one. Otherwise they leave after all others of the
+    /// frame.
     ///
-    /// Called after the verdicts, for a frame with held packets of flows that go on. It moves packets one by one.
+    /// Called after the verdicts, for a frame whose held packets belong to flows that continue. It moves
+    /// packets one by one.
     #[cold]
     pub fn in_order(&mut self) {
         if self.outcome == Outcome::Mixed {
@@ -269,19 +274,20 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
         self.sink.emit(edge.code(), packet);
     }
 
-    /// Sends a further packet by an edge that was added when the graph was built.
+    /// Sends a further packet by an edge that was added while the graph was being built.
     pub fn emit_edge(&mut self, edge: EdgeId, packet: Held) {
         self.sink.emit(edge.0, packet);
     }
 
-    /// Drops a packet that is not in the frame (one that was held).
+    /// Drops a packet that is not in the frame (a held packet).
     pub fn drop(&mut self, reason: D, packet: Held) {
         self.sink.emit(drop_code(reason), packet);
     }
 
-    /// Counts `n` times what is no drop of a packet (what a device gave and was none, say). The reason is declared so.
+    /// Counts `n` events that are no packet drops (for example, device descriptors without a packet). The
+    /// reason must be declared `counted`.
     pub fn count(&mut self, reason: D, n: u64) {
-        debug_assert!(!D::INFO[usize::from(reason.code())].drops, "a drop is counted that is none");
+        debug_assert!(!D::INFO[usize::from(reason.code())].drops, "a drop reason is used for a count");
         self.sink.count(reason.code(), n);
     }
 }
@@ -293,7 +299,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Noting the exceptions says the same of every packet as asking for each.
+        /// Recording exceptions gives the same codes as a verdict on each packet.
         #[test]
         fn exceptions_and_the_usual_make_all_codes(
             codes in prop::collection::vec(0u8..3, 1..=buf::FRAME_SIZE),

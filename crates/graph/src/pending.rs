@@ -1,15 +1,15 @@
-//! Frames that wait for their node, lowest rank first.
+//! Frames pending at their nodes; the lowest rank runs first.
 
 use std::collections::VecDeque;
 
 use buf::Frame;
 
-/// Frames made in advance, so that the packet path allocates none in the steady state.
+/// Frames allocated in advance, so that the packet path allocates none in the steady state.
 const SPARE: usize = 64;
 
 pub(crate) struct Pending {
     queues: Vec<VecDeque<Box<Frame>>>,
-    /// One bit a node that has frames.
+    /// One bit for each node with frames.
     bits: Vec<u64>,
     frames: usize,
     spare: Vec<Box<Frame>>,
@@ -30,9 +30,9 @@ impl Pending {
         self.frames == 0
     }
 
-    /// Packets that wait.
+    /// Number of pending packets.
     pub(crate) fn packets(&self) -> usize {
-        // Only at nodes that have frames: debug builds ask before and after each dispatch.
+        // Visits only nodes with frames: debug builds call this before and after each dispatch.
         let in_word = |(word, bits): (usize, &u64)| {
             let mut left = *bits;
             let next = move || {
@@ -45,25 +45,25 @@ impl Pending {
         self.bits.iter().enumerate().flat_map(in_word).map(|node| self.packets_of(node)).sum()
     }
 
-    /// Packets that wait for `node`.
+    /// Number of packets pending at `node`.
     pub(crate) fn packets_of(&self, node: u32) -> usize {
         self.queues[node as usize].iter().map(|f| f.len()).sum()
     }
 
-    /// An empty frame.
+    /// Returns an empty frame.
     #[inline(always)]
     pub(crate) fn spare(&mut self) -> Box<Frame> {
         self.spare.pop().unwrap_or_else(|| Box::new(Frame::new()))
     }
 
-    /// Takes back a frame that is not needed any more; it must be empty.
+    /// Takes back an unused frame, which must be empty.
     #[inline(always)]
     pub(crate) fn recycle(&mut self, frame: Box<Frame>) {
-        debug_assert!(frame.is_empty(), "a frame with packets is not to be recycled");
+        debug_assert!(frame.is_empty(), "a frame with packets must not be recycled");
         self.spare.push(frame);
     }
 
-    /// A frame of `node` with room for `count` more packets: the last one that waits there, if they fit.
+    /// Returns a frame of `node` with room for `count` more packets: the last one pending there, if they fit.
     #[inline]
     pub(crate) fn frame_for(&mut self, node: u32, count: usize) -> &mut Frame {
         let n = node as usize;
@@ -79,7 +79,7 @@ impl Pending {
         &mut queue[last]
     }
 
-    /// Hands a whole frame to `node`; it merges with the one that waits there if both fit into one.
+    /// Passes a whole frame to `node`. It is merged with the frame pending there if both fit into one.
     #[inline]
     pub(crate) fn push(&mut self, node: u32, mut frame: Box<Frame>) {
         let n = node as usize;
@@ -95,7 +95,7 @@ impl Pending {
         self.frames += 1;
     }
 
-    /// The oldest frame of the node with the lowest rank.
+    /// Returns the oldest frame of the node with the lowest rank.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u32, Box<Frame>)> {
         let word = self.bits.iter().position(|&w| w != 0)?;

@@ -1,7 +1,8 @@
-//! The order in which nodes run: a node comes before those it leads to. The graph is cyclic (tunnels), so the order
-//! is that of the strongly connected components (Tarjan, "Depth-first search and linear graph algorithms", 1972).
+//! The running order of nodes: a node runs before the nodes that it leads to. The graph is cyclic (tunnels),
+//! so the order is that of the strongly connected components (Tarjan, "Depth-first search and linear graph
+//! algorithms", 1972).
 
-/// The nodes in the order in which they run; `edges[n]` lists where node `n` leads.
+/// Returns the nodes in running order; `edges[n]` lists the targets of node `n`.
 pub(crate) fn order(edges: &[Vec<usize>]) -> Vec<usize> {
     let n = edges.len();
     let mut s = Search {
@@ -18,7 +19,8 @@ pub(crate) fn order(edges: &[Vec<usize>]) -> Vec<usize> {
             s.visit(v);
         }
     }
-    // Tarjan closes a component only after all that it leads to: the last one closed runs first.
+    // Tarjan's algorithm closes a component after all components that it leads to: the last one closed runs
+    // first.
     s.components.reverse();
     s.components.iter_mut().for_each(|c| c.sort_unstable());
     s.components.concat()

@@ -1,4 +1,4 @@
-//! Building the graph: names become numbers, or the start stops with a clear error.
+//! Building the graph: names become numbers, or the start fails with a clear error.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,14 +16,15 @@ use crate::rank;
 use crate::stats::Stats;
 use crate::trace::Tracer;
 
-/// Features that an arc can have: the bits of a word say which are on.
+/// Maximum number of features of an arc: one bit of a word for each.
 const ARC_FEATURES: usize = 64;
 
 impl Builder {
     /// Resolves all names.
     ///
     /// # Errors
-    /// A name that nobody bears, or that two bear; an order of an arc that cannot be kept; an edge to an input node.
+    /// For an undefined or duplicate name, an order of an arc that cannot be satisfied, or an edge to an
+    /// input node.
     pub fn build(self, domain: &Domain) -> Result<(Blueprint, ArcControl), GraphError> {
         let Builder { mut defs, arcs, features, punt_reasons, main_reasons, fields: _, field_traces } = self;
         let names = Names::new(&defs)?;
@@ -54,7 +55,7 @@ impl Builder {
     }
 }
 
-/// Nodes by name, as they were added.
+/// Nodes by name, in order of addition.
 struct Names {
     by_name: HashMap<&'static str, usize>,
     inputs: Vec<bool>,
@@ -62,7 +63,7 @@ struct Names {
 
 impl Names {
     /// # Errors
-    /// When two nodes have a name, or one has more edges or reasons than there are codes.
+    /// If two nodes have the same name, or a node has more edges or reasons than there are codes.
     fn new(defs: &[Def]) -> Result<Names, GraphError> {
         let mut by_name = HashMap::new();
         for (i, d) in defs.iter().enumerate() {
@@ -79,24 +80,24 @@ impl Names {
         Ok(Names { by_name, inputs: defs.iter().map(|d| d.input).collect() })
     }
 
-    /// The node to which `who` leads.
+    /// Returns the node that `who` leads to.
     fn node(&self, name: &str, who: &str) -> Result<usize, GraphError> {
         match self.by_name.get(name) {
             Some(&n) if self.inputs[n] => Err(GraphError(format!(
                 "{who} leads to \"{name}\", which is an input node: nothing can be sent there"
             ))),
             Some(&n) => Ok(n),
-            None => Err(GraphError(format!("{who} leads to \"{name}\", which is no node"))),
+            None => Err(GraphError(format!("{who} leads to \"{name}\", which is not a node"))),
         }
     }
 }
 
-/// Checks that the arcs of features are there, and what they come behind or before.
+/// Checks that the arcs of features exist, and the features that they are ordered by.
 fn check_features(features: &[FeatureDef], arcs: &[ArcDef]) -> Result<(), GraphError> {
     for f in features {
         if !arcs.iter().any(|a| a.name == f.arc) {
             return Err(GraphError(format!(
-                "feature \"{}\" is for the arc \"{}\", which is none",
+                "feature \"{}\" is for the arc \"{}\", which does not exist",
                 f.node, f.arc
             )));
         }
@@ -104,7 +105,7 @@ fn check_features(features: &[FeatureDef], arcs: &[ArcDef]) -> Result<(), GraphE
         for (other, side) in ordered {
             if !features.iter().any(|g| g.arc == f.arc && g.node == *other) {
                 return Err(GraphError(format!(
-                    "feature \"{}\" is to come {side} \"{other}\", which is not on arc \"{}\"",
+                    "feature \"{}\" must come {side} \"{other}\", which is not on arc \"{}\"",
                     f.node, f.arc
                 )));
             }
@@ -113,7 +114,7 @@ fn check_features(features: &[FeatureDef], arcs: &[ArcDef]) -> Result<(), GraphE
     Ok(())
 }
 
-/// The features of an arc in an order that keeps every `after` and `before`; ties keep the order of declaration.
+/// Orders the features of an arc by `after` and `before`; ties keep the order of declaration.
 fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static str>, GraphError> {
     let mut order = Vec::new();
     while !left.is_empty() {
@@ -138,12 +139,13 @@ fn sort_features(arc: &str, mut left: Vec<&FeatureDef>) -> Result<Vec<&'static s
 struct Entries {
     rows: Rows,
     plans: Vec<ArcPlan>,
-    /// By node and edge: the row, and the node where the arc ends.
+    /// By node and edge: the row, and the arc's end node.
     at: BTreeMap<(usize, usize), (usize, usize)>,
 }
 
 impl Entries {
-    /// Adds an arc whose features come in this order. Nodes from which packets enter it get edges to those features.
+    /// Adds an arc with its features in this order. Nodes from which packets enter it get edges to the
+    /// features.
     fn add(
         &mut self,
         arc: &ArcDef,
@@ -161,7 +163,7 @@ impl Entries {
             let edges = order[first..].iter().map(|f| push_edge(def.name, &mut def.edges, f));
             let edges = edges.collect::<Result<_, _>>()?;
             if self.at.insert((node, edge), (self.rows.0.len(), end)).is_some() {
-                return Err(GraphError(format!("\"{}\" is on two places of the arcs", def.name)));
+                return Err(GraphError(format!("\"{}\" is a feature in two places", def.name)));
             }
             places.push(Place { row: self.rows.0.len(), first, edges });
             self.rows.0.push(Row { any: false, key: arc.key, by_interface: Vec::new() });
@@ -171,14 +173,14 @@ impl Entries {
     }
 }
 
-/// Where packets enter an arc: by an edge of a node. The first feature that they can come to is the one at `first`.
+/// A place where packets enter an arc: an edge of a node. `first` is the first feature that they can reach.
 struct Start {
     node: usize,
     edge: usize,
     first: usize,
 }
 
-/// The edges that bear an arc's name, and those by which its features let packets go on.
+/// Returns the edges with an arc's name, and the edges by which its features pass packets on.
 fn starts(
     arc: &ArcDef,
     order: &[&'static str],
@@ -186,7 +188,7 @@ fn starts(
     defs: &[Def],
 ) -> Result<Vec<Start>, GraphError> {
     let mut starts = Vec::new();
-    // An arc that begins at the node of its own name: for all others the name means that node.
+    // If the arc begins at the node of the same name, the name means the node for all other nodes.
     let own = names.by_name.get(arc.name).copied();
     let begins = own.filter(|&n| defs[n].edges.iter().any(|e| e == arc.name));
     for (node, d) in defs.iter().enumerate() {
@@ -207,12 +209,13 @@ fn starts(
     Ok(starts)
 }
 
-/// Where the edges of each node lead: to a node, and by an arc's row or [`NO_ROW`]. An edge into an arc leads to the arc's end.
+/// Returns the targets of each node's edges: a node, with an arc's row or [`NO_ROW`]. An edge into an arc
+/// leads to the arc's end.
 fn targets(defs: &[Def], names: &Names, entries: &Entries) -> Result<Vec<Vec<(usize, u16)>>, GraphError> {
     let of_edge = |n: usize, e: usize, name: &String| match entries.at.get(&(n, e)) {
         Some(&(row, end)) => Ok((end, row as u16)),
         None if name == CONTINUE => Err(GraphError(format!(
-            "node \"{}\" has the edge \"{CONTINUE}\", but is on no arc",
+            "node \"{}\" has the edge \"{CONTINUE}\", but is not on an arc",
             defs[n].name
         ))),
         None => Ok((names.node(name, &format!("node \"{}\"", defs[n].name))?, NO_ROW)),
@@ -222,7 +225,7 @@ fn targets(defs: &[Def], names: &Names, entries: &Entries) -> Result<Vec<Vec<(us
     defs.iter().enumerate().map(of_node).collect()
 }
 
-/// The nodes in the order in which they run, and how they are made.
+/// Returns the nodes in running order, and their constructors.
 fn in_order(defs: Vec<Def>, targets: &[Vec<(usize, u16)>]) -> (Arc<[NodeInfo]>, Vec<Make>) {
     let order = rank::order(&targets.iter().map(|t| t.iter().map(|x| x.0).collect()).collect::<Vec<_>>());
     let mut place = vec![0u32; defs.len()];

@@ -1,45 +1,46 @@
 //! When a worker rests.
 //!
-//! A worker that polls all the time sees each packet at once, and burns a core to do nothing. One that sleeps until a
-//! device wakes it costs nothing, but a wake-up is as dear as hundreds of packets. In between it *naps*: it sleeps for
-//! a few tens of microseconds without asking to be woken, and finds a vector of packets when it comes back.
+//! A worker that polls all the time sees each packet immediately, but uses a whole core even without traffic.
+//! A worker that sleeps until a device wakes it costs nothing, but a wake-up costs as much as hundreds of
+//! packets. In between it *naps*: it sleeps for a few tens of microseconds without asking to be woken, and
+//! finds a vector of packets afterwards.
 //!
-//! | the queue's [`RxMode`] | many packets come | some come | none come |
+//! | the queue's [`RxMode`] | many packets | some packets | no packets |
 //! |---|---|---|---|
 //! | polling | polls | polls | polls |
 //! | adaptive | polls | naps, as long as the rings allow | sleeps, after a few more polls |
 //! | interrupt | polls | sleeps | sleeps |
 //!
-//! The most eager queue of a worker rules.
+//! The most eager queue of a worker decides.
 
 use std::time::Duration;
 
-/// How a receive queue is attended to.
+/// How a receive queue is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RxMode {
-    /// The worker sleeps as soon as nothing has come.
+    /// The worker sleeps as soon as there are no packets.
     Interrupt,
-    /// The worker polls, naps or sleeps, by how much comes.
+    /// The worker polls, naps or sleeps, depending on the packet rate.
     #[default]
     Adaptive,
     /// The worker never sleeps.
     Polling,
 }
 
-/// What a worker's queues ask of it.
+/// The requirements of a worker's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eager {
     /// The mode of the most eager queue.
     pub mode: RxMode,
-    /// Packets that the shallowest adaptive queue has room for while nobody polls it.
+    /// Capacity of the shallowest adaptive queue in packets, while it is not polled.
     pub depth: usize,
 }
 
 impl Eager {
-    /// No queue at all.
+    /// Without any queue.
     pub const NONE: Eager = Eager { mode: RxMode::Interrupt, depth: usize::MAX };
 
-    /// Both together.
+    /// Returns the stricter of both requirements.
     pub fn and(self, other: Eager) -> Eager {
         Eager { mode: self.mode.max(other.mode), depth: self.depth.min(other.depth) }
     }
@@ -48,43 +49,43 @@ impl Eager {
 /// What a worker does between two turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// It goes on at once.
+    /// It continues immediately.
     Not,
-    /// It sleeps for so long.
+    /// It sleeps for this long.
     Nap(Duration),
-    /// It sleeps until something wakes it.
+    /// It sleeps until an event wakes it.
     Sleep,
 }
 
-/// A turn that brought so many packets paid for itself: more will have come meanwhile.
+/// A turn with this many packets is efficient: poll again, more packets will have arrived meanwhile.
 const VECTOR: usize = 64;
-/// Turns without a packet after which a worker sleeps.
+/// Number of turns without packets after which a worker sleeps.
 const IDLE_TURNS: u32 = 64;
-/// The longest nap. The kernel's timer adds to it. Half of it is what a packet waits on average.
+/// Maximum nap in nanoseconds. The kernel's timer adds to it. A packet waits for half of it on average.
 const NAP: u64 = 60_000;
-/// A nap that would have to be shorter is none: the timer is not that exact.
+/// Minimum nap in nanoseconds: the timer is not precise enough for shorter ones.
 const SHORTEST_NAP: u64 = 20_000;
-/// A nap is worth it when so many packets come meanwhile.
+/// Minimum number of packets expected during a worthwhile nap.
 const WORTH: u64 = 4;
-/// The share of a ring that a nap may fill: 1 / `SHARE`. The timer may be late by as much again, and then some.
+/// The share of a ring that a nap may fill: 1 / `SHARE`. The timer may be late by more than the same amount.
 const SHARE: u64 = 4;
-/// How long packets are counted for the rate, at least, in nanoseconds.
+/// Minimum time over which the rate is measured, in nanoseconds.
 const WINDOW: u64 = 250_000;
 
 /// Decides when its worker rests.
 #[derive(Default)]
 pub(crate) struct Pacer {
-    /// Turns without a packet in a row.
+    /// Number of consecutive turns without packets.
     idle: u32,
-    /// When the count began, and what was counted.
+    /// Start of the measurement, and the packets counted.
     since: u64,
     packets: u64,
-    /// Packets a second in the window before.
+    /// Packets per second in the previous window.
     rate: u64,
 }
 
 impl Pacer {
-    /// What follows a turn at `now` (nanoseconds) that brought `came` packets.
+    /// Decides on the rest after a turn at `now` (nanoseconds) with `came` packets.
     pub(crate) fn after(&mut self, came: usize, now: u64, eager: impl FnOnce() -> Eager) -> Rest {
         self.packets += came as u64;
         self.idle = if came > 0 { 0 } else { self.idle.saturating_add(1) };
@@ -115,7 +116,8 @@ impl Pacer {
         }
     }
 
-    /// How long a nap may be at the present rate: 0 where it would be too short, `None` where it would be in vain.
+    /// Returns the length of a nap at the present rate: 0 if it would be too short, `None` if it would not be
+    /// worthwhile.
     fn nap(&self, depth: usize) -> Option<u64> {
         if self.rate.saturating_mul(NAP) < WORTH * 1_000_000_000 {
             return None;
@@ -129,7 +131,8 @@ impl Pacer {
 mod tests {
     use super::*;
 
-    /// Turns of a worker at packets that come evenly, for 10 ms: how often it napped and slept, of how many turns.
+    /// Runs a worker with evenly spaced packets for 10 ms. Returns the number of naps and sleeps, and of
+    /// turns.
     fn live(per_second: u64, mode: RxMode, depth: usize) -> (u64, u64, u64, usize) {
         let mut pacer = Pacer::default();
         let (mut now, mut seen, mut most) = (0, 0, 0);
@@ -139,7 +142,7 @@ mod tests {
             most = most.max(waiting);
             let came = waiting.min(256);
             seen += came as u64;
-            // A turn costs 100 ns, and 15 for each packet.
+            // A turn costs 100 ns, and 15 ns for each packet.
             now += 100 + came as u64 * 15;
             turns += 1;
             match pacer.after(came, now, || Eager { mode, depth }) {
@@ -150,7 +153,7 @@ mod tests {
                 }
                 Rest::Sleep => {
                     sleeps += 1;
-                    // Until the next packet comes, and 5 µs to wake up.
+                    // Sleeps until the next packet, with 5 µs to wake up.
                     now = now.max((seen + 1) * 1_000_000_000 / per_second.max(1)) + 5_000;
                 }
             }

@@ -10,7 +10,7 @@ use infra::ring::{Consumer, Producer};
 
 use crate::edge::EdgeId;
 
-/// Why a packet goes to the main thread; from [`Builder::punt_reason`](crate::Builder::punt_reason).
+/// A punt reason's number, from [`Builder::punt_reason`](crate::Builder::punt_reason).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PuntReason(pub u32);
 
@@ -19,9 +19,9 @@ pub struct PuntReason(pub u32);
 pub struct PuntInfo {
     /// Its name.
     pub name: &'static str,
-    /// Packets a second that one worker passes on, as it was declared.
+    /// The declared rate: packets per second that one worker passes to the main thread.
     pub default_rate: u32,
-    /// As it is now.
+    /// The current rate.
     rate: AtomicU32,
 }
 
@@ -30,12 +30,12 @@ impl PuntInfo {
         PuntInfo { name, default_rate: rate, rate: AtomicU32::new(rate) }
     }
 
-    /// Packets a second that one worker passes on.
+    /// The current rate: packets per second that one worker passes to the main thread.
     pub fn rate(&self) -> u32 {
         self.rate.load(Ordering::Relaxed)
     }
 
-    /// Sets how many packets a second one worker passes on; workers heed it from the next packet on.
+    /// Sets the rate in packets per second for each worker, from the next packet on.
     pub fn set_rate(&self, rate: u32) {
         self.rate.store(rate, Ordering::Relaxed);
     }
@@ -43,7 +43,7 @@ impl PuntInfo {
 
 /// A packet for the main thread.
 pub struct Punted {
-    /// Why.
+    /// Its reason.
     pub reason: PuntReason,
     /// The packet, at the offset where its node left it.
     pub packet: Held,
@@ -57,7 +57,7 @@ pub struct Inject {
     pub packet: Held,
 }
 
-/// A worker's ends of the rings between it and the main thread.
+/// A worker's ends of the rings to and from the main thread.
 pub(crate) struct Rings {
     pub(crate) punt: Producer<Punted>,
     pub(crate) punted: Lane<2>,

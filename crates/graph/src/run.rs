@@ -1,4 +1,4 @@
-//! Running a worker on a thread of its own, and the main thread's ends of the rings to it.
+//! Running a worker on its own thread, and the main thread's ends of its rings.
 
 use std::io;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::rest::{Pacer, Rest};
 use crate::rings::{Inject, Punted, Rings};
 use crate::worker::Worker;
 
-/// Packets that wait for the main thread, and from it, at most.
+/// Capacity of a ring to or from the main thread in packets.
 const RING: usize = 1024;
-/// The longest sleep: bounds how late a worker hears of anything that rings no bell.
+/// Maximum sleep: the delay until a worker notices changes that ring no bell.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// The main thread's ends of the rings to one worker.
+/// The main thread's ends of one worker's rings.
 pub struct WorkerPort {
     /// The worker's number.
     pub number: usize,
@@ -36,8 +36,8 @@ pub struct WorkerPort {
 }
 
 impl WorkerPort {
-    /// The next packet that the worker punted. Whoever got `None` may sleep until the worker rings the main thread's
-    /// bell; that is to be cleared before the first call, not after the last.
+    /// Returns the next packet that the worker punted. After `None`, the main thread may sleep until the
+    /// worker rings its bell. Clear the bell before the first call, not after the last.
     pub fn punted(&mut self) -> Option<Punted> {
         self.punted.pop().or_else(|| {
             // See the fence in the punt node.
@@ -49,29 +49,30 @@ impl WorkerPort {
     /// Sends a packet into the worker's graph by an edge of the inject node.
     ///
     /// # Errors
-    /// Gives the packet back when the ring is full.
+    /// The packet, if the ring is full.
     pub fn inject(&mut self, edge: EdgeId, packet: Held) -> Result<(), Held> {
         self.inject.push(Inject { edge, packet }).map_err(|i| i.packet)?;
         self.wake.ring();
         Ok(())
     }
 
-    /// Whether the worker has as many packets from the main thread before it as there is room for.
+    /// True if the ring to the worker is full.
     pub fn is_full(&self) -> bool {
         self.inject.len() == self.inject.capacity()
     }
 
-    /// Wakes the worker if it sleeps: something that it reads has changed.
+    /// Wakes the worker if it sleeps, because its data has changed.
     pub fn wake(&self) {
         self.wake.ring();
     }
 }
 
 impl Blueprint {
-    /// Makes worker `number`, and the main thread's ends of its rings; it rings `wake_main` when it punts.
+    /// Makes worker `number`, and the main thread's ends of its rings. The worker rings `wake_main` when it
+    /// punts.
     ///
     /// # Errors
-    /// When a node cannot be made, or memory is not to be had.
+    /// If a node cannot be made, or memory cannot be allocated.
     pub fn worker(
         &self,
         number: usize,
@@ -99,16 +100,17 @@ impl Blueprint {
 pub struct Runner {
     stop: Arc<AtomicBool>,
     wake: Arc<Doorbell>,
-    /// The kernel's number of the thread.
+    /// The kernel's thread ID.
     id: i32,
     thread: Option<JoinHandle<Worker>>,
 }
 
 impl Runner {
-    /// Starts the worker, on the cores that the calling thread has, and scheduled as that unless it is said how.
+    /// Starts the worker on the cores of the calling thread, with the same scheduling unless `schedule` is
+    /// given.
     ///
     /// # Errors
-    /// When the thread cannot be started, or not be scheduled this way.
+    /// If the thread cannot be started, or cannot be scheduled this way.
     pub fn start(worker: Worker, port: &WorkerPort, schedule: Option<Schedule>) -> io::Result<Runner> {
         let stop = Arc::new(AtomicBool::new(false));
         let wake = port.wake.clone();
@@ -117,26 +119,26 @@ impl Runner {
         let (tell, told) = sync_channel(1);
         let thread = thread::Builder::new().name(format!("volley_wk_{}", port.number)).spawn(move || {
             let scheduled = schedule.map_or(Ok(()), Schedule::apply);
-            // Whoever started it waits for this.
+            // The starting thread waits for this.
             let _ = tell.send(scheduled.map(|()| cpu::thread_id()));
             wait::exactly();
             run(worker, participant, &stopped, &bell)
         })?;
-        // Dropped, it stops its thread.
+        // Dropping it stops its thread.
         let mut runner = Runner { stop, wake, id: 0, thread: Some(thread) };
         runner.id = told.recv().map_err(|_| io::Error::other("the thread ended before it ran"))??;
         Ok(runner)
     }
 
-    /// The kernel's number of the worker's thread.
+    /// The kernel's ID of the worker's thread.
     pub fn thread_id(&self) -> i32 {
         self.id
     }
 
-    /// Binds the worker's thread to a core; `None`: to any of the process's own. It goes on meanwhile.
+    /// Binds the worker's thread to a core; `None`: to any of the process's cores. The worker keeps running.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn pin(&self, core: Option<usize>) -> io::Result<()> {
         match core {
             Some(core) => cpu::pin(self.id, &[core]),
@@ -144,7 +146,7 @@ impl Runner {
         }
     }
 
-    /// Stops the worker after its turn, and gives it back; `None` if its thread panicked.
+    /// Stops the worker after its turn and returns it; `None` if its thread panicked.
     pub fn stop(mut self) -> Option<Worker> {
         self.halt()
     }
@@ -162,7 +164,8 @@ impl Drop for Runner {
     }
 }
 
-/// Turns and sleeps until told to stop. Offline for the quiescence while it sleeps, so that nobody waits for it.
+/// Runs turns and sleeps until stopped. It is offline for quiescence while it sleeps, so that writers do not
+/// wait for it.
 fn run(mut worker: Worker, mut participant: Participant, stop: &AtomicBool, wake: &Doorbell) -> Worker {
     let mut pacer = Pacer::default();
     while !stop.load(Ordering::Acquire) {
@@ -186,7 +189,7 @@ fn run(mut worker: Worker, mut participant: Participant, stop: &AtomicBool, wake
             }
             Rest::Sleep => {}
         }
-        // Whoever rings after this point is seen by the poll; what came before is seen by `wait`.
+        // The poll sees bells that ring after this point; `wait` sees earlier events.
         wake.about_to_sleep();
         let mut set = WaitSet::default();
         worker.wait(&mut set);
@@ -202,7 +205,7 @@ fn run(mut worker: Worker, mut participant: Participant, stop: &AtomicBool, wake
         wake.clear();
         worker.rests(now, false);
     }
-    // What the main thread sent before the order to stop is still done.
+    // Packets that the main thread sent before the stop are still processed.
     let mut section = participant.enter();
     for _ in 0..=RING / buf::FRAME_SIZE {
         worker.turn(section.guard());

@@ -1,4 +1,4 @@
-//! Run-time statistics: what `show runtime` and `show errors` read.
+//! Run-time statistics, for `show runtime` and `show errors`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,15 +17,15 @@ pub(crate) const PACKETS: usize = 1;
 pub(crate) const TIMED: usize = 2;
 pub(crate) const CLOCKS: usize = 3;
 
-/// Interfaces whose drops are counted each for itself.
+/// Maximum number of interfaces with separate drop counters.
 const INTERFACES: u32 = 1 << 16;
 
-/// What the main thread is called among nodes.
+/// Name of the main thread among the nodes.
 pub const MAIN_THREAD: &str = "main-thread";
-/// The lane that it counts on: no worker has this number.
+/// The main thread's counter lane: no worker has this number.
 const MAIN_LANE: usize = usize::MAX;
 
-/// Counts what the main thread does with punted packets. There is one.
+/// Counts the results of punted packets on the main thread. There is one.
 pub struct MainThread {
     reasons: Lane<1>,
     first: u32,
@@ -34,8 +34,8 @@ pub struct MainThread {
 }
 
 impl MainThread {
-    /// The main thread is done with a packet that was punted for `reason` and came in by `interface`; `unused` says why it had no
-    /// use for it, as one of the reasons that the [`Builder`](crate::Builder::main_thread) was given.
+    /// Counts a packet punted for `reason` and received on `interface` as done. `unused` is the reason why it
+    /// was discarded: one of the reasons given to [`Builder`](crate::Builder::main_thread).
     pub fn done<D: Reasons>(&mut self, reason: PuntReason, interface: u32, unused: Option<D>) {
         self.handled.add(reason.0, [1]);
         if let Some(why) = unused {
@@ -43,7 +43,7 @@ impl MainThread {
         }
     }
 
-    /// A packet that came in by `interface` ended on the main thread, which was given it otherwise than by a punt.
+    /// Counts a packet received on `interface` that ended on the main thread without a punt.
     pub fn ended<D: Reasons>(&mut self, interface: u32, why: D) {
         self.reasons.add(self.first + u32::from(why.code()), [1]);
         if D::INFO[usize::from(why.code())].drops {
@@ -52,61 +52,61 @@ impl MainThread {
     }
 }
 
-/// Counters of a graph, all workers together or one by one.
+/// Counters of a graph, for all workers together or for one.
 #[derive(Clone)]
 pub struct Stats {
     nodes: Arc<[NodeInfo]>,
     pub(crate) runtime: CounterSet<4>,
     pub(crate) reasons: CounterSet<1>,
-    /// Why the main thread has no use for packets that it was given; their numbers follow those of the nodes.
+    /// The main thread's reasons to discard packets; their numbers follow those of the nodes.
     main: &'static [ReasonInfo],
     first_of_main: u32,
-    /// Packets that nodes made, freed and kept.
+    /// Packets made, freed and kept by nodes.
     pub(crate) books: CounterSet<3>,
     /// Punted packets that the main thread is done with, by punt reason.
     pub(crate) handled: CounterSet<1>,
-    /// Passed to the main thread, policed; by punt reason.
+    /// Packets passed to the main thread and policed, by punt reason.
     pub(crate) punted: CounterSet<2>,
-    /// Dropped, by the interface that the packets came in by.
+    /// Dropped packets by receive interface.
     pub(crate) drops: CounterSet<1>,
     /// Turns, nanoseconds with and without packets, naps and sleeps; a single entry.
     pub(crate) turns: CounterSet<5>,
-    /// Frames that input nodes brought, by [`size_class`]: how many, and their packets.
+    /// Frames of input nodes by [`size_class`]: their number, and their packets.
     pub(crate) sizes: CounterSet<2>,
-    /// The slowest calls of each worker, and the node that it runs.
+    /// The slowest calls of each worker, and its running node.
     workers: Arc<Mutex<BTreeMap<usize, Seen>>>,
 }
 
-/// What is seen of a worker from outside: its slowest calls, and the node that it runs.
+/// The externally visible state of a worker: its slowest calls, and its running node.
 type Seen = (Slowest, Arc<At>);
 
-/// The node that a worker runs.
+/// The running node of a worker.
 #[derive(Default)]
 pub(crate) struct At(AtomicU32);
 
 impl At {
-    /// It runs this node.
+    /// Sets the running node.
     #[inline(always)]
     pub(crate) fn node(&self, node: u32) {
         self.0.store(node + 1, Ordering::Relaxed);
     }
 
-    /// It is between two turns.
+    /// Marks the time between two turns.
     pub(crate) fn nowhere(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
 
-/// The slowest timed call of each node on one worker. Its clocks and its packets share a word, so that no reader sees
-/// the halves of two calls.
+/// The slowest timed call of each node on one worker. Its clocks and its packets share a word, so that a
+/// reader never sees halves of two calls.
 #[derive(Clone)]
 pub(crate) struct Slowest(Arc<[AtomicU64]>);
 
-/// Bits of a word of [`Slowest`] that are packets.
+/// Bits of a [`Slowest`] word that hold packets.
 const PACKET_BITS: u32 = 16;
 
 impl Slowest {
-    /// Remembers a call if it is the slowest so far. A clearing at the same time may get lost.
+    /// Records a call if it is the slowest so far. It may overwrite a simultaneous clear.
     #[inline(always)]
     pub(crate) fn note(&self, node: u32, packets: usize, clocks: u64) {
         let cell = &self.0[node as usize];
@@ -117,90 +117,91 @@ impl Slowest {
     }
 }
 
-/// Classes of vectors by size: of one packet, of up to two, of up to four, and so on up to a full frame.
+/// Number of vector size classes: one packet, up to two, up to four, and so on up to a full frame.
 pub const SIZE_CLASSES: usize = buf::FRAME_SIZE.ilog2() as usize + 1;
 
-/// The class of a vector of `n` packets, at least one: the least `class` for that `n` is at most `1 << class`.
+/// Returns the class of a vector of `n` packets, at least one: the lowest `class` with `n` at most `1 <<
+/// class`.
 #[inline(always)]
 pub(crate) fn size_class(n: usize) -> u32 {
     n.next_power_of_two().trailing_zeros()
 }
 
-/// What a node did.
+/// Run-time statistics of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeRuntime {
     /// Its name.
     pub name: &'static str,
-    /// How often it ran.
+    /// Number of calls.
     pub calls: u64,
-    /// Packets that it was given, or that it brought in.
+    /// Packets received, or brought in by an input node.
     pub packets: u64,
-    /// TSC clocks a packet, over the calls that were timed.
+    /// TSC clocks per packet over the timed calls.
     pub clocks_per_packet: f64,
-    /// TSC clocks of the slowest call that was timed.
+    /// TSC clocks of the slowest timed call.
     pub slowest_clocks: u64,
     /// Packets of that call.
     pub slowest_packets: u64,
 }
 
 impl NodeRuntime {
-    /// Packets a call.
+    /// Packets per call.
     pub fn packets_per_call(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.packets as f64 / self.calls as f64 }
     }
 }
 
-/// What a node did since the start.
+/// Totals of a node since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeTotals {
     /// Its name.
     pub name: &'static str,
-    /// How often it ran.
+    /// Number of calls.
     pub calls: u64,
-    /// Packets that it was given, or that it brought in.
+    /// Packets received, or brought in by an input node.
     pub packets: u64,
-    /// Packets of the calls that were timed.
+    /// Packets of the timed calls.
     pub timed_packets: u64,
-    /// TSC clocks of the calls that were timed.
+    /// TSC clocks of the timed calls.
     pub clocks: u64,
 }
 
-/// What a node did with packets since the start. What came and what it made is what went on, was dropped, was freed, or is
-/// kept.
+/// Packet accounting of a node since the start: packets received and made equal the packets sent on, dropped,
+/// freed and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeBooks {
     /// Its name.
     pub name: &'static str,
-    /// Whether it brings packets in. Of such a node only `packets` and `dropped` are counted.
+    /// True for an input node. Only its `packets` and `dropped` are counted.
     pub input: bool,
-    /// Packets that it was given, or that it brought in.
+    /// Packets received, or brought in by an input node.
     pub packets: u64,
     /// Packets that it made.
     pub made: u64,
-    /// Packets that it had done with.
+    /// Packets freed because the node was done with them.
     pub freed: u64,
-    /// Packets that it keeps, or gave to another thread or a device, less those that it took from there.
+    /// Packets kept, or passed to another thread or device, minus the packets taken back.
     pub kept: i64,
     /// Packets that it dropped.
     pub dropped: u64,
 }
 
-/// How a worker spent its time since the start.
+/// Time and turns of a worker since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerTotals {
     /// Turns.
     pub turns: u64,
-    /// Nanoseconds of turns in which packets came.
+    /// Nanoseconds of turns with packets.
     pub busy_ns: u64,
-    /// Nanoseconds of other turns, and asleep.
+    /// Nanoseconds of turns without packets, and of sleep.
     pub idle_ns: u64,
-    /// How often it slept for a few microseconds, because few packets came.
+    /// Number of sleeps of a few microseconds, because few packets arrived.
     pub naps: u64,
-    /// How often it slept until something woke it.
+    /// Number of sleeps until an event.
     pub sleeps: u64,
 }
 
-/// How many packets a node dropped for a reason.
+/// Number of packets that a node dropped for a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// The node.
@@ -212,7 +213,7 @@ pub struct Dropped {
 }
 
 impl Stats {
-    /// Counters of these nodes, which have `reasons` reasons, and of a main thread that has these.
+    /// Returns the counters of these nodes, which have `reasons` reasons, and of the main thread's reasons.
     pub(crate) fn new(nodes: &Arc<[NodeInfo]>, reasons: u32, main: &'static [ReasonInfo]) -> Stats {
         Stats {
             nodes: nodes.clone(),
@@ -240,23 +241,23 @@ impl Stats {
         self.workers().entry(worker).or_insert_with(new).clone()
     }
 
-    /// Where `worker` remembers its slowest calls.
+    /// Returns the place of `worker`'s slowest calls.
     pub(crate) fn slowest(&self, worker: usize) -> Slowest {
         self.of_worker(worker).0
     }
 
-    /// Where `worker` says which node it runs.
+    /// Returns the place of `worker`'s running node.
     pub(crate) fn at(&self, worker: usize) -> Arc<At> {
         self.of_worker(worker).1
     }
 
-    /// The node that a worker runs at this moment; `None`: it is between two turns, or asleep.
+    /// The node that a worker runs at this moment; `None` between two turns or while asleep.
     pub fn running(&self, worker: usize) -> Option<&'static str> {
         let at = self.of_worker(worker).1.0.load(Ordering::Relaxed);
         Some(self.nodes.get(at.checked_sub(1)? as usize)?.name)
     }
 
-    /// What each node did; `worker` for one worker alone.
+    /// Statistics of each node, for all workers or for one.
     pub fn runtime(&self, worker: Option<usize>) -> Vec<NodeRuntime> {
         let slowest = |node: usize| {
             let workers = self.workers();
@@ -284,7 +285,7 @@ impl Stats {
             .collect()
     }
 
-    /// What each node did on a worker since the start, whatever was cleared.
+    /// Totals of each node on a worker since the start; clearing does not affect them.
     pub fn node_totals(&self, worker: usize) -> impl Iterator<Item = NodeTotals> {
         self.nodes.iter().enumerate().map(move |(i, n)| {
             let c = self.runtime.total_worker(worker, i as u32);
@@ -298,18 +299,18 @@ impl Stats {
         })
     }
 
-    /// How a worker spent its time since the start, up to its last turn.
+    /// Times of a worker since the start, up to its last turn.
     pub fn worker_totals(&self, worker: usize) -> WorkerTotals {
         let [turns, busy_ns, idle_ns, naps, sleeps] = self.turns.total_worker(worker, 0);
         WorkerTotals { turns, busy_ns, idle_ns, naps, sleeps }
     }
 
-    /// Every reason of every node with its count, zeros included.
+    /// All reasons of all nodes with their counts, zeros included.
     pub fn dropped(&self) -> Vec<Dropped> {
         self.by_reason(|number| self.reasons.read(number)[0]).collect()
     }
 
-    /// The same since the start, whatever was cleared.
+    /// The same since the start; clearing does not affect it.
     pub fn dropped_totals(&self) -> impl Iterator<Item = Dropped> {
         self.by_reason(|number| self.reasons.total(number)[0])
     }
@@ -322,7 +323,8 @@ impl Stats {
         })
     }
 
-    /// What each node did with packets since the start, whatever was cleared. Exact while no packet moves.
+    /// Packet accounting of each node since the start; clearing does not affect it. Exact while no packet
+    /// moves.
     pub fn node_books(&self) -> impl Iterator<Item = NodeBooks> {
         (0..).zip(self.nodes.iter()).map(|(i, n)| {
             let [made, freed, kept] = self.books.total(i);
@@ -339,10 +341,10 @@ impl Stats {
         })
     }
 
-    /// Counts what the main thread does with punted packets.
+    /// Returns the main thread's counters.
     ///
     /// # Errors
-    /// When memory for counters is not to be had.
+    /// If memory for counters cannot be allocated.
     pub fn main_thread(&self) -> io::Result<MainThread> {
         Ok(MainThread {
             reasons: self.reasons.lane(MAIN_LANE)?,
@@ -352,54 +354,56 @@ impl Stats {
         })
     }
 
-    /// Punted packets that the main thread is done with since the start, of a punt reason, whatever was cleared.
+    /// Punted packets of a punt reason that the main thread is done with since the start; clearing does not
+    /// affect it.
     pub fn handled_total(&self, reason: PuntReason) -> u64 {
         self.handled.total(reason.0)[0]
     }
 
-    /// How many packets `node` dropped for the reason of this short name; `None` when there is no such reason.
+    /// Number of packets that `node` dropped for the reason with this name; `None` if there is no such
+    /// reason.
     pub fn dropped_for(&self, node: &str, reason: &str) -> Option<u64> {
         self.dropped().iter().find(|d| d.node == node && d.reason.name == reason).map(|d| d.packets)
     }
 
-    /// Packets passed to the main thread, and policed, for a punt reason.
+    /// Packets passed to the main thread and policed, for a punt reason.
     pub fn punted(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.read(reason.0)
     }
 
-    /// The same since the start, whatever was cleared.
+    /// The same since the start; clearing does not affect it.
     pub fn punted_totals(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.total(reason.0)
     }
 
-    /// The vectors that a worker's input nodes brought since the start, by size: class `n` has those of up to `1 << n` packets
-    /// that are in no class before; how many vectors, and how many packets in them.
+    /// Vectors of a worker's input nodes since the start, by size: class `n` has the vectors of up to `1 <<
+    /// n` packets that are in no lower class. Each entry is the number of vectors and of their packets.
     pub fn vector_sizes(&self, worker: usize) -> [[u64; 2]; SIZE_CLASSES] {
         std::array::from_fn(|class| self.sizes.total_worker(worker, class as u32))
     }
 
-    /// Packets dropped that came in by `interface`; of [`NO_INTERFACE`](buf::NO_INTERFACE), those of the router's own.
+    /// Dropped packets received on `interface`; for [`NO_INTERFACE`](buf::NO_INTERFACE), the router's own.
     pub fn drops_of(&self, interface: u32) -> u64 {
         self.drops.read(interface)[0]
     }
 
-    /// The same since the start, whatever was cleared.
+    /// The same since the start; clearing does not affect it.
     pub fn drops_total(&self, interface: u32) -> u64 {
         self.drops.total(interface)[0]
     }
 
-    /// Starts the count of [`drops_of`](Self::drops_of) anew.
+    /// Resets the count of [`drops_of`](Self::drops_of).
     pub fn clear_drops_of(&self, interface: u32) {
         self.drops.clear(interface);
     }
 
-    /// The node and reason behind the number that a dropped packet carries.
+    /// Returns the node and the reason for the number in a dropped packet.
     pub fn reason(&self, number: u32) -> Option<(&'static str, &'static ReasonInfo)> {
         let n = self.nodes.iter().find(|n| number.wrapping_sub(n.first_reason) < n.reasons.len() as u32)?;
         Some((n.name, &n.reasons[(number - n.first_reason) as usize]))
     }
 
-    /// Starts the run-time statistics anew.
+    /// Resets the run-time statistics.
     pub fn clear_runtime(&self) {
         self.runtime.clear_all();
         self.workers()
@@ -408,7 +412,7 @@ impl Stats {
             .for_each(|call| call.store(0, Ordering::Relaxed));
     }
 
-    /// Starts the drop counters anew.
+    /// Resets the drop counters.
     pub fn clear_errors(&self) {
         self.reasons.clear_all();
         self.punted.clear_all();

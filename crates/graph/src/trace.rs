@@ -1,10 +1,9 @@
-//! Packet traces: what each node did to a chosen packet.
+//! Packet traces: the work of each node on a chosen packet.
 //!
-//! `trace add NODE N` marks the next N packets that the input node NODE brings in, or those of them that a filter takes. The
-//! mark is a flag in the record, so
-//! every node behind is recorded by the runtime, after the node, with the packet before and after it. Copies and
-//! packets made from a traced one keep its number. The logs are bounded, and locked only for frames that hold a
-//! traced packet.
+//! `trace add NODE N` marks the next N packets of the input node NODE, or the next N that match a filter. The
+//! mark is a flag in the record, so the runtime records every later node, with the packet before and after
+//! it. Copies and packets made from a traced packet keep its number. The logs are bounded, and locked only
+//! for frames with a traced packet.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,9 +21,9 @@ use crate::entry::Features;
 pub use crate::entry::{BYTES, Entry, Fate, Place, TraceFn, plain};
 use crate::info::NodeInfo;
 
-/// Entries that one worker keeps at most.
+/// Maximum number of entries for one worker.
 const ENTRIES: usize = 64 * 1024;
-/// Writes a line of what a feature knows of a packet, if it does.
+/// Writes a line of a feature's field for a packet, if it has one.
 pub(crate) type FieldTrace = Box<dyn Fn(&[u8; FEATURE_LEN], &mut String) + Send + Sync>;
 
 /// The traces of a graph.
@@ -33,9 +32,9 @@ pub struct Tracer(Arc<Shared>);
 
 struct Shared {
     nodes: Arc<[NodeInfo]>,
-    /// Packets still to be marked, by node.
+    /// Number of packets left to mark, by node.
     wanted: Vec<AtomicU32>,
-    /// Which packets these are, by node; where there is nothing, any.
+    /// Their filters, by node; without a filter, all packets match.
     filters: Reader<Filters>,
     filters_control: Mutex<Writer<Filters>>,
     next: AtomicU32,
@@ -68,8 +67,8 @@ impl Tracer {
         }))
     }
 
-    /// Traces the next `n` packets that `node` brings in; `false` when it is not an input node. With a filter these are
-    /// packets that it takes, as are those that were asked for before and have not come yet.
+    /// Traces the next `n` packets of `node`. Returns `false` if it is not an input node. With a filter only
+    /// matching packets count; it also applies to earlier requests that are still open.
     pub fn add(&self, node: NodeId, n: u32, filter: Option<Program>) -> bool {
         match (self.0.nodes.get(node.0 as usize), self.0.wanted.get(node.0 as usize)) {
             (Some(info), Some(wanted)) if info.input => {
@@ -79,7 +78,7 @@ impl Tracer {
                     *place = filter.map(Arc::new);
                 }
                 filters.set(new);
-                // At the limit it stays there: more than anyone will look at.
+                // The count saturates: there are never that many entries to read.
                 let more = |w: u32| Some(w.saturating_add(n));
                 let _ = wanted.fetch_update(Ordering::Release, Ordering::Relaxed, more);
                 true
@@ -88,25 +87,25 @@ impl Tracer {
         }
     }
 
-    /// Forgets all traces, and marks no more packets.
+    /// Removes all traces and stops marking packets.
     pub fn clear(&self) {
         self.0.wanted.iter().for_each(|w| w.store(0, Ordering::Relaxed));
         lock(&self.0.logs).iter().for_each(|l| lock(&l.0).clear());
     }
 
-    /// Every entry, by packet and within it by the way it went.
+    /// All entries, ordered by packet and then by path.
     pub fn entries(&self) -> Vec<Entry> {
         let mut all: Vec<Place> = (0..self.logs()).flat_map(|log| self.places(log, 0, ENTRIES)).collect();
         all.sort_unstable();
         all.into_iter().filter_map(|place| self.entry(place)).collect()
     }
 
-    /// How many logs there are, one a worker.
+    /// Number of logs, one for each worker.
     pub fn logs(&self) -> usize {
         lock(&self.0.logs).len()
     }
 
-    /// Where the entries of a log are, `n` at most from the one at `first` on. Nobody adds to the log meanwhile.
+    /// Positions of at most `n` entries of a log, from `first` on. No entries are added to the log meanwhile.
     pub fn places(&self, log: usize, first: usize, n: usize) -> Vec<Place> {
         let Some(entries) = lock(&self.0.logs).get(log).cloned() else { return Vec::new() };
         let entries = lock(&entries.0);
@@ -114,19 +113,19 @@ impl Tracer {
         found.map(|(at, e)| Place { trace: e.trace, time: e.time, log, at }).collect()
     }
 
-    /// The entry at a place; `None` when it has been cleared.
+    /// The entry at a position; `None` if it was cleared.
     pub fn entry(&self, place: Place) -> Option<Entry> {
         let log = lock(&self.0.logs).get(place.log).cloned()?;
         let entry = lock(&log.0).get(place.at).cloned()?;
         ((entry.trace, entry.time) == (place.trace, place.time)).then_some(entry)
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn node_name(&self, node: NodeId) -> &'static str {
         self.0.nodes.get(node.0 as usize).map_or("?", |n| n.name)
     }
 
-    /// Returns the lines of a node about a packet, and its fate where it ends there. Lines are indented.
+    /// Returns the lines of a node about a packet, and its fate if it ends there. Lines are indented.
     pub fn describe(&self, entry: &Entry) -> String {
         let mut text = String::new();
         if let Some(info) = self.0.nodes.get(entry.node.0 as usize) {
@@ -161,17 +160,17 @@ impl Tracer {
         log
     }
 
-    /// Marks those of the packets that `node` just brought in that are to be traced; whether there are any.
+    /// Marks the packets to trace among those that `node` has just brought in. Returns true if there are any.
     #[inline(always)]
     pub(crate) fn mark(&self, guard: &Guard, node: u32, frame: &mut Frame) -> bool {
         let wanted = &self.0.wanted[node as usize];
-        // Acquire, so that the filter of those who wait is seen with their number.
+        // Acquire, so that the filter of a waiting request is seen together with its count.
         if wanted.load(Ordering::Acquire) == 0 { false } else { self.mark_some(guard, node, wanted, frame) }
     }
 
     #[cold]
     fn mark_some(&self, guard: &Guard, node: u32, wanted: &AtomicU32, frame: &mut Frame) -> bool {
-        // Where the packets are that may be marked, and how many.
+        // Positions and number of the packets that may be marked.
         let (mut at, mut found) = ([0u16; buf::FRAME_SIZE], 0);
         let filter = self.0.filters.get(guard).get(node as usize).and_then(Option::as_deref);
         for (i, p) in frame.packets().enumerate() {
@@ -194,7 +193,7 @@ impl Tracer {
     }
 }
 
-/// A packet on its way through a node that is being recorded.
+/// A packet on its way through a recorded node.
 pub(crate) struct Before {
     pub(crate) at: usize,
     pub(crate) trace: u32,
@@ -212,7 +211,7 @@ fn keep(from: &[u8]) -> ([u8; BYTES], u8) {
     (bytes, n as u8)
 }
 
-/// Notes the traced packets of a frame before a node has it.
+/// Records the traced packets of a frame before a node.
 #[cold]
 pub(crate) fn before(frame: &mut buf::Frame, input: bool, into: &mut Vec<Before>) {
     into.clear();
@@ -233,7 +232,7 @@ pub(crate) fn before(frame: &mut buf::Frame, input: bool, into: &mut Vec<Before>
     }
 }
 
-/// Records what a node did to the packets noted before it.
+/// Records the work of a node on the packets recorded before it.
 #[cold]
 pub(crate) fn record(
     log: &Log,

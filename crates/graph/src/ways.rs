@@ -1,4 +1,4 @@
-//! Where packets go that leave a node: along its edges, into arcs, to `error-drop`, or nowhere.
+//! Targets of packets that leave a node: along its edges, into arcs, to `error-drop`, or none.
 
 use buf::{Cache, Frame, Held};
 use infra::counters::Lane;
@@ -9,7 +9,7 @@ use crate::edge::{CONSUMED, FIRST_REASON, HELD, Outcome, ReasonInfo};
 use crate::info::{NO_ROW, Target};
 use crate::pending::Pending;
 
-/// Packets that enter an arc take the edge that the arc has for their interface.
+/// Assigns packets that enter an arc the arc's edge for their interface.
 pub(crate) fn enter_arcs(
     targets: &[Target],
     arc_edges: &[u8],
@@ -54,7 +54,7 @@ fn key(row: &Row, p: &buf::Packet<'_>) -> u32 {
     }
 }
 
-/// Where the packets of a split go.
+/// Targets of the packets of a split frame.
 pub(crate) struct Ways<'a> {
     pub(crate) targets: &'a [Target],
     pub(crate) first_reason: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Ways<'a> {
 }
 
 impl Ways<'_> {
-    /// Frees the packets that the node has done with.
+    /// Frees the packets that the node is done with.
     fn free(&mut self, fill: impl FnOnce(&mut Frame)) {
         let mut done = self.pending.spare();
         fill(&mut done);
@@ -95,7 +95,7 @@ impl kernels::Target for Ways<'_> {
                 frame.packets().skip(first).for_each(|mut p| p.set_fwd(reason));
             }
             CONSUMED => self.free(fill),
-            // A number that names no edge: the packets are freed and counted as lost, which is never right.
+            // Not the number of an edge: the packets are freed and counted as lost, which is always a bug.
             _ => {
                 let mut stray = Frame::new();
                 fill(&mut stray);
@@ -104,7 +104,7 @@ impl kernels::Target for Ways<'_> {
     }
 }
 
-/// Where a node's further packets go: those that are not in its frame.
+/// Output for packets that are not in a node's frame.
 pub struct Sink<'o> {
     pub(crate) pending: &'o mut Pending,
     pub(crate) targets: &'o [Target],
@@ -123,7 +123,7 @@ impl Sink<'_> {
             self.put(self.drop_node, packet);
             return;
         }
-        // An edge that the node does not have: the packet goes out of scope, which frees it and counts it as lost.
+        // The node does not have this edge: dropping the packet as a value frees it and counts it as lost.
         let Some(&target) = self.targets.get(usize::from(code)) else { return };
         let row = if target.row == NO_ROW { None } else { self.rows.0.get(usize::from(target.row)) };
         let code = match row {
@@ -137,7 +137,7 @@ impl Sink<'_> {
 
     fn put(&mut self, node: u32, packet: Held) {
         if let Err(packet) = self.pending.frame_for(node, 1).push(packet) {
-            // `frame_for` gave a frame with room for one, so this does not happen.
+            // `frame_for` returned a frame with room for one packet, so this does not happen.
             drop(packet);
         }
     }

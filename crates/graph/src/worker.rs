@@ -26,12 +26,12 @@ use crate::stats::{self, At, Slowest, Stats};
 use crate::trace::{self, Log, Tracer};
 use crate::ways::{Sink, Ways, enter_arcs};
 
-/// Frames of at least this many packets are always timed. Shorter ones in one turn of [`SAMPLE`], since reading the
-/// clock costs about 13 clocks.
+/// Frames of at least this many packets are always timed. Shorter ones are timed in one turn of [`SAMPLE`],
+/// since reading the clock costs about 13 clocks.
 const TIMED_LEN: usize = 32;
 const SAMPLE: u64 = 16;
 
-/// The clock of all workers. Calibrated once, so that their times compare.
+/// The clock of all workers. It is calibrated once, so that their times are comparable.
 fn clock() -> Clock {
     static CLOCK: OnceLock<Clock> = OnceLock::new();
     *CLOCK.get_or_init(Clock::new)
@@ -53,7 +53,7 @@ pub struct Worker {
     runtime: Lane<4>,
     slowest: Slowest,
     reasons: Lane<1>,
-    /// What nodes made, freed and kept, and the tally of the buffers up to which that is counted.
+    /// Packets made, freed and kept by nodes, and the buffer tally that is already included.
     books: Lane<3>,
     counted: Tally,
     tracer: Tracer,
@@ -62,13 +62,13 @@ pub struct Worker {
     turns: u64,
     times: Lane<5>,
     sizes: Lane<2>,
-    /// The node that runs, for those who look for a worker that hangs.
+    /// The running node, to find a worker that hangs.
     at: Arc<At>,
-    /// When the last turn began, and whether packets came in it.
+    /// Start of the last turn, and whether it had packets.
     last: (u64, bool),
 }
 
-/// A node and where its edges lead.
+/// A node and the targets of its edges.
 struct Slot {
     node: Box<dyn Erased>,
     targets: Vec<Target>,
@@ -77,7 +77,7 @@ struct Slot {
     reasons: &'static [ReasonInfo],
 }
 
-/// A node, and what it is called with.
+/// A node and the parameters of its call.
 struct Call<'a> {
     node: &'a mut dyn Erased,
     cx: Cx<'a>,
@@ -86,10 +86,10 @@ struct Call<'a> {
 }
 
 impl Worker {
-    /// Worker `number` of a graph, with nodes, counters and buffers of its own.
+    /// Makes worker `number` of a graph, with its own nodes, counters and buffers.
     ///
     /// # Errors
-    /// When a node cannot be made, or memory for counters is not to be had.
+    /// If a node cannot be made, or memory for counters cannot be allocated.
     pub(crate) fn new(blueprint: &Blueprint, number: usize, bufs: Cache, rings: Rings) -> io::Result<Worker> {
         let Rings { punt, punted, wake_main, inject, wake, reasons } = rings;
         let mut setup = Setup {
@@ -114,8 +114,9 @@ impl Worker {
         }
         let Stats { runtime, reasons, books, turns, sizes, .. } = blueprint.stats();
         let clock = clock();
-        let named =
-            |name| blueprint.node(name).ok_or_else(|| io::Error::other(format!("no node \"{name}\"")));
+        let named = |name| {
+            blueprint.node(name).ok_or_else(|| io::Error::other(format!("there is no node \"{name}\"")))
+        };
         let inputs = blueprint.nodes.iter().enumerate().filter(|(_, n)| n.input).map(|(i, _)| i as u32);
         Ok(Worker {
             number,
@@ -150,23 +151,23 @@ impl Worker {
         self.number
     }
 
-    /// The quiescence that this worker takes part in.
+    /// The quiescence domain of this worker.
     pub(crate) fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// Nanoseconds of the monotonic clock.
+    /// The time in nanoseconds of the monotonic clock.
     pub(crate) fn now(&self) -> u64 {
         self.clock.now_ns()
     }
 
-    /// Takes another table of kernels than the best: for tests, and for comparing CPU levels.
+    /// Uses another table of kernels than the best one: for tests, and to compare CPU levels.
     pub fn set_kernels(&mut self, kernels: &'static Kernels) {
         self.kernels = kernels;
     }
 
-    /// One turn: every input node is polled, and what it brings in runs through the graph to its end before the next
-    /// is polled. Returns how many packets came in.
+    /// Runs one turn: polls every input node, and runs its packets through the graph to their end before the
+    /// next input is polled. Returns the number of packets brought in.
     pub fn turn(&mut self, guard: &Guard) -> usize {
         let now = self.clock.now_ns();
         self.spent(now, [1, 0, 0]);
@@ -175,13 +176,14 @@ impl Worker {
         came
     }
 
-    /// The worker rested from `now` on (nanoseconds of the monotonic clock) until its next turn.
+    /// Records a rest from `now` (nanoseconds of the monotonic clock) until the next turn.
     pub(crate) fn rests(&mut self, now: u64, nap: bool) {
         self.spent(now, [0, u64::from(nap), u64::from(!nap)]);
         self.last = (now, false);
     }
 
-    /// Counts turns, naps and sleeps, and the time since the last turn or rest began for what that was.
+    /// Counts turns, naps and sleeps, and adds the time since the last turn or rest began to the matching
+    /// total.
     fn spent(&mut self, now: u64, [turns, naps, sleeps]: [u64; 3]) {
         let (began, busy) = self.last;
         let took = now.saturating_sub(began);
@@ -189,17 +191,17 @@ impl Worker {
         self.times.add(0, [turns, busy, idle, naps, sleeps]);
     }
 
-    /// When the last turn began, nanoseconds of the monotonic clock.
+    /// Start of the last turn in nanoseconds of the monotonic clock.
     pub(crate) fn turned(&self) -> u64 {
         self.last.0
     }
 
-    /// What the worker's queues ask of it.
+    /// The requirements of the worker's queues.
     pub(crate) fn eager(&self) -> Eager {
         self.inputs.iter().fold(Eager::NONE, |all, i| all.and(self.nodes[*i as usize].node.eager()))
     }
 
-    /// As [`turn`](Self::turn), at a given time in nanoseconds: for tests on virtual time.
+    /// Like [`turn`](Self::turn), at a given time in nanoseconds: for tests on virtual time.
     pub fn turn_at(&mut self, guard: &Guard, now: u64) -> usize {
         self.turns += 1;
         let mut came = 0;
@@ -220,9 +222,9 @@ impl Worker {
         came
     }
 
-    /// Runs the packets of `frame` through the graph from `node` on, as if another node had sent them there: for tests
-    /// and measurements of a part of the graph. The frame is empty afterwards; if there is no such node, or it is an
-    /// input node, nothing happens.
+    /// Runs the packets of `frame` through the graph from `node` on, as if another node had sent them: for
+    /// tests and measurements of a part of the graph. The frame is empty afterwards. Does nothing if the node
+    /// does not exist or is an input node.
     pub fn feed(&mut self, guard: &Guard, now: u64, node: NodeId, frame: &mut Frame) {
         if node.0 as usize >= self.nodes.len() || self.inputs.contains(&node.0) {
             return;
@@ -235,7 +237,7 @@ impl Worker {
         self.bufs.publish();
     }
 
-    /// Polls an input node once, and sends on what it brought.
+    /// Polls an input node once, and sends on its packets.
     fn poll(&mut self, guard: &Guard, now: u64, input: u32) -> (usize, More) {
         let mut frame = self.pending.spare();
         self.at.node(input);
@@ -270,7 +272,7 @@ impl Worker {
         (n, more)
     }
 
-    /// What node `node` is called with.
+    /// Returns the parameters for calling `node`.
     #[inline(always)]
     fn call<'a>(&'a mut self, guard: &'a Guard, now: u64, node: u32) -> Call<'a> {
         let slot = &mut self.nodes[node as usize];
@@ -289,26 +291,23 @@ impl Worker {
         }
     }
 
-    /// Debug builds keep books of each dispatch; see [`Books`].
+    /// Opens the accounting of a dispatch in debug builds; see [`Books`].
     #[inline(always)]
     fn open_books(&self, came: usize) -> Option<Books> {
         cfg!(debug_assertions).then(|| Books::open(came, &self.pending, self.drop_node, &self.bufs))
     }
 
-    /// Checks the books when `node` is done and `whole` packets are about to leave it in their frame.
+    /// Checks the accounting when `node` is done and `whole` packets are about to leave it in their frame.
     #[inline(always)]
     fn close_books(&self, books: Option<Books>, node: u32, whole: usize) {
         let Some(books) = books else { return };
         if let Err(sum) = books.close(whole, &self.pending, self.drop_node, &self.bufs) {
-            panic!(
-                "node \"{}\" loses packets, or has some twice: {sum}",
-                self.tracer.node_name(NodeId(node))
-            );
+            panic!("node \"{}\" loses or duplicates packets: {sum}", self.tracer.node_name(NodeId(node)));
         }
     }
 
-    /// Counts what a node has made, freed and kept of packets. What input nodes do is no such thing: the packets that they bring
-    /// in are counted, and with what buffers a driver does that is its own affair.
+    /// Counts the packets that a node made, freed and kept. Input nodes are excluded: their packets are
+    /// counted separately, and a driver's use of buffers is its internal matter.
     #[inline(always)]
     fn enter_books(&mut self, node: u32) {
         let now = self.bufs.tally();
@@ -318,7 +317,7 @@ impl Worker {
         }
     }
 
-    /// Runs nodes until no frame waits.
+    /// Runs nodes until no frame is pending.
     fn run_pending(&mut self, guard: &Guard, now: u64) {
         while let Some((node, frame)) = self.pending.pop() {
             self.run(guard, now, node, frame);
@@ -335,7 +334,8 @@ impl Worker {
         self.slowest.note(node, n, clocks);
     }
 
-    /// Runs `node` on `frame`, and on and on along the edge while the frame leaves whole and nothing else waits.
+    /// Runs `node` on `frame`, and then the next nodes, while the frame leaves whole and no other frame is
+    /// pending.
     fn run(&mut self, guard: &Guard, now: u64, mut node: u32, mut frame: Box<Frame>) {
         let mut start = tsc();
         loop {
@@ -357,7 +357,7 @@ impl Worker {
             }
             debug_assert!(
                 frame.is_empty() || frame.len() == n,
-                "a node takes all packets of a frame or none"
+                "a node must take all packets of a frame or none"
             );
             if traced {
                 self.record(guard, now, node, &mut frame, outcome);
@@ -372,7 +372,8 @@ impl Worker {
         }
     }
 
-    /// Sends a frame on from `node`. Gives it back with the next node when it leaves whole and nothing else waits.
+    /// Sends a frame on from `node`. Returns it with the next node if it leaves whole and no other frame is
+    /// pending.
     #[inline(always)]
     fn leave(
         &mut self,
@@ -412,7 +413,7 @@ impl Worker {
         None
     }
 
-    /// Splits a frame whose packets go different ways, or no way at all.
+    /// Splits a frame whose packets leave by different edges, or by none.
     fn split(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>, outcome: Outcome) {
         match outcome {
             Outcome::All(code) => self.codes.0[..frame.len()].fill(code),
@@ -439,10 +440,10 @@ impl Worker {
         self.pending.recycle(held);
     }
 
-    /// Sends the packets of a frame on in their order, those that `held` is given among them.
+    /// Sends the packets of a frame on in order, with the packets that `held` emits.
     #[cold]
     fn one_by_one(&mut self, guard: &Guard, now: u64, node: u32, mut frame: Box<Frame>) {
-        // `held` may say its own verdicts.
+        // `held` may set its own verdicts.
         let codes = self.codes.0;
         let reasons = self.nodes[node as usize].reasons;
         let mut at = 0;
@@ -487,7 +488,7 @@ impl Worker {
         trace::record(&self.log, NodeId(node), now, frame, &self.noted, fate);
     }
 
-    /// What this worker may sleep on when there is nothing to do.
+    /// Adds the events that end this worker's sleep.
     pub fn wait<'a>(&'a self, wait: &mut WaitSet<'a>) {
         for &i in &self.inputs {
             self.nodes[i as usize].node.wait(wait);

@@ -1,11 +1,11 @@
-//! The lookup tables: clocks for an address in vectors of 256, changes a second, memory.
+//! Benchmark of the lookup tables: clocks per address in vectors of 256, changes per second, and memory.
 //!
-//! `cargo bench -p infra --bench lpm [-- NAME…]` prints a table and writes `target/bench/lpm.json`, one object a line.
-//! Tables of real routers are read from the files that `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6` name: lines of a prefix
-//! and a tab. They are extended to the size of today's by prefixes of the same lengths, each with the first bits of a
-//! real one; without the files, made up of the lengths that are usual. Everything runs on one pinned thread. Of lookups
-//! it is the fastest of some rounds that counts for each vector, so that others on the machine do not; changes are
-//! counted in the thread's processor time.
+//! `cargo bench -p infra --bench lpm [-- NAME…]` prints a table and writes `target/bench/lpm.json`, one
+//! object a line. Tables of real routers are read from the files in `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6`:
+//! lines of a prefix and a tab. They are extended to today's table size by prefixes of the same lengths, each
+//! with the first bits of a real one. Without the files, prefixes of typical lengths are generated.
+//! Everything runs on one pinned thread. For lookups, the fastest of several rounds counts for each vector,
+//! which excludes other load on the machine. Changes are measured in the thread's CPU time.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -21,14 +21,14 @@ use testkit::rib::{Family, Prefixes, Random, extend, real};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Destinations of each case.
+/// Number of destinations of each case.
 const DESTINATIONS: usize = 1 << 18;
-/// So many that the lines of a large table which they need are more than the caches hold.
+/// Enough destinations to need more lines of a large table than the caches hold.
 const MANY: usize = 1 << 20;
-/// How often each vector is looked up.
+/// Number of lookups of each vector.
 const ROUNDS: usize = 15;
 
-/// Addresses below routes, each route as likely as any other, or with Zipf's law the first ones likelier.
+/// Returns addresses below routes: each route equally likely, or the first ones likelier by Zipf's law.
 fn destinations<A: Family>(routes: &Prefixes<A>, n: usize, zipf: bool) -> Vec<A> {
     let mut r = Random::new(3);
     let mut pick = || match zipf {
@@ -39,7 +39,7 @@ fn destinations<A: Family>(routes: &Prefixes<A>, n: usize, zipf: bool) -> Vec<A>
     picked.into_iter().map(|(prefix, len)| prefix | A::random(&mut r) & !A::mask(len)).collect()
 }
 
-/// Clocks for an address.
+/// Clocks per address.
 fn clocks<A: Address>(table: &impl LpmLookup<Addr = A>, destinations: &[A]) -> f64 {
     let (mut vector, mut leaves) = ([A::ZERO; 256], [0; 256]);
     let mut least = vec![u64::MAX; destinations.len() / 256];
@@ -55,7 +55,7 @@ fn clocks<A: Address>(table: &impl LpmLookup<Addr = A>, destinations: &[A]) -> f
     least.iter().sum::<u64>() as f64 / (256 * least.len()) as f64
 }
 
-/// Seconds of the processor that this thread has used.
+/// CPU time of this thread in seconds.
 fn used() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes a timespec to where one is.
@@ -63,7 +63,7 @@ fn used() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
-/// A hash table for each length that is in use, asked from the longest to the shortest.
+/// A hash table for each prefix length in use, searched from the longest to the shortest.
 struct Hashes<A: Address>(Vec<(u8, HashMap<A, u32, Seeded>)>);
 
 impl<A: Address> Hashes<A> {
@@ -105,7 +105,7 @@ impl Report {
         Ok(())
     }
 
-    /// Fills a table, looks up in it, and empties it.
+    /// Fills a table, looks addresses up in it, and empties it.
     fn measure<W: Lpm>(
         &mut self,
         table: &str,
@@ -153,7 +153,7 @@ impl Report {
 }
 
 fn main() -> Result<()> {
-    // Cargo passes `--bench`; other words are the cases to run.
+    // Cargo passes `--bench`; other words are names of cases.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let is_wanted = |case: &str| wanted.is_empty() || wanted.iter().any(|w| w == case);
     infra::cpu::pin_current(infra::cpu::online_cores().last().copied().unwrap_or(0))?;

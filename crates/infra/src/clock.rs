@@ -1,10 +1,10 @@
-//! Time: the processor's counter, and what it means in nanoseconds.
+//! Time: the processor's time-stamp counter, and its conversion to nanoseconds.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The processor's time-stamp counter. It counts at a constant rate, [`Clock::tsc_hz`], whatever the core's
-/// frequency; where there is none, nanoseconds.
+/// Reads the processor's time-stamp counter. It counts at a constant rate, [`Clock::tsc_hz`], whatever the
+/// core's frequency. On processors without one, this is nanoseconds.
 #[inline(always)]
 pub fn tsc() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -22,22 +22,22 @@ fn monotonic_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Seconds by which the machine's time zone is ahead of UTC at this time; 0 if that cannot be known.
+/// Returns the seconds by which the machine's time zone is ahead of UTC at this time; 0 if unknown.
 pub fn utc_offset(time: SystemTime) -> i32 {
     let Some(seconds) =
         time.duration_since(UNIX_EPOCH).ok().and_then(|t| libc::time_t::try_from(t.as_secs()).ok())
     else {
         return 0;
     };
-    // SAFETY: a tm of zeros is one: numbers, and a null pointer to the name of the zone.
+    // SAFETY: an all-zero tm is valid: numbers, and a null pointer to the name of the zone.
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both are valid for the call. It reads the environment, which no thread changes.
     let found = unsafe { libc::localtime_r(&seconds, &mut local) };
     if found.is_null() { 0 } else { i32::try_from(local.tm_gmtoff).unwrap_or(0) }
 }
 
-/// The counter and the clock, read as one: the best of some tries, because the thread may be interrupted between
-/// the two readings.
+/// Reads the counter and the clock together: the best of several tries, because the thread may be interrupted
+/// between the two reads.
 fn both() -> (u64, u64) {
     let try_once = || {
         let before = tsc();
@@ -49,21 +49,21 @@ fn both() -> (u64, u64) {
     (ticks, ns)
 }
 
-/// Converts counter ticks to the time of `CLOCK_MONOTONIC`, as it ran when the clock was calibrated.
+/// Converts counter ticks to the time of `CLOCK_MONOTONIC`, at the rate measured during calibration.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     tsc0: u64,
     ns0: u64,
     hz: f64,
-    /// Nanoseconds a tick, times 2^32.
+    /// Nanoseconds per tick, times 2^32.
     ns_per_tick: u64,
 }
 
 impl Clock {
-    /// How long [`new`](Self::new) takes.
+    /// Duration of [`new`](Self::new).
     const CALIBRATION: Duration = Duration::from_millis(20);
 
-    /// Measures the counter against the system's clock for 20 ms, to about 5 parts in a million.
+    /// Measures the counter against the system's clock for 20 ms, to about 5 parts per million.
     pub fn new() -> Self {
         let (tsc0, ns0) = both();
         std::thread::sleep(Self::CALIBRATION);
@@ -78,25 +78,25 @@ impl Clock {
         }
     }
 
-    /// `CLOCK_MONOTONIC` now, in nanoseconds, read from the counter.
+    /// Returns the present `CLOCK_MONOTONIC` in nanoseconds, computed from the counter.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.at_ns(tsc())
     }
 
-    /// `CLOCK_MONOTONIC` in nanoseconds at a reading of [`tsc`].
+    /// Returns `CLOCK_MONOTONIC` in nanoseconds at a value of [`tsc`].
     #[inline]
     pub fn at_ns(&self, tsc: u64) -> u64 {
         self.ns0 + self.ticks_to_ns(tsc.saturating_sub(self.tsc0))
     }
 
-    /// The length of `ticks` in nanoseconds.
+    /// Converts `ticks` to nanoseconds.
     #[inline]
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.ns_per_tick)) >> 32) as u64
     }
 
-    /// Ticks a second.
+    /// Ticks per second.
     pub fn tsc_hz(&self) -> f64 {
         self.hz
     }
@@ -108,16 +108,17 @@ impl Default for Clock {
     }
 }
 
-/// Core cycles in one tick of the counter on this core now, measured with a chain of additions of one cycle each;
-/// 1.0 on processors for which there is no such measurement. Takes under a millisecond on a quiet core.
+/// Returns the core cycles per tick of the counter on this core now, measured with a chain of additions of
+/// one cycle each; 1.0 on processors without such a measurement. Takes less than a millisecond on a quiet
+/// core.
 pub fn core_per_tsc() -> f64 {
     const PLAUSIBLE: RangeInclusive<f64> = 0.05..=20.0;
-    // The fastest of many short runs: an interruption only ever makes a run longer.
+    // The fastest of many short runs: an interruption only makes a run longer.
     let best = (0..50).map(|_| chain()).fold(0.0f64, f64::max);
     if PLAUSIBLE.contains(&best) { best } else { 1.0 }
 }
 
-/// Core cycles a tick in one run of a few microseconds.
+/// Core cycles per tick in one run of a few microseconds.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn chain() -> f64 {
     const TURNS: u64 = 1000;

@@ -1,9 +1,9 @@
-//! Counters that each worker writes alone and anyone may read.
+//! Counters that one worker writes and every thread may read.
 //!
-//! A [`CounterSet`] is an array of entries of `N` numbers (packets and bytes, say), indexed by interface, by
-//! adjacency, by reason. Every worker writes its own [`Lane`] with plain loads and stores; a reader sums the
-//! lanes. To clear is to remember what was counted until then: the workers never notice, and whoever wants counters
-//! that never go back reads the totals.
+//! A [`CounterSet`] is an array of entries of `N` numbers (packets and bytes, for example), indexed by
+//! interface, adjacency or reason. Every worker writes its own [`Lane`] with plain loads and stores; a reader
+//! adds up the lanes. Clearing records the present counts as a baseline, so the workers do not notice.
+//! Readers that need monotonic counters use the totals.
 
 use crate::{
     mem::{SharedZeroed, Zeroed},
@@ -21,15 +21,15 @@ use std::{array, io, ops::Range};
 
 struct LaneMemory {
     worker: usize,
-    /// Whether a [`Lane`] on this memory exists.
+    /// True while a [`Lane`] on this memory exists.
     owned: AtomicBool,
     counted: SharedZeroed<AtomicU64>,
-    /// What `counted` was when it was last cleared.
+    /// The values of `counted` when it was last cleared.
     baseline: Zeroed<AtomicU64>,
 }
 
 impl LaneMemory {
-    /// The cells in `range` (cut to what exists), each with its baseline.
+    /// The cells in `range` (limited to the existing ones), each with its baseline.
     fn cells(&self, range: Range<usize>) -> impl Iterator<Item = (&AtomicU64, &AtomicU64)> {
         let range = range.start..range.end.min(self.counted.len());
         let counted = self.counted.get(range.clone()).unwrap_or_default();
@@ -61,13 +61,13 @@ impl<const N: usize> Clone for CounterSet<N> {
 }
 
 impl<const N: usize> CounterSet<N> {
-    /// A set named `name` (as `/if/rx`) for indices below `capacity`. Address space for all of them is reserved
-    /// per worker; memory is taken only for those that count.
+    /// Makes a set with this name (for example, `/if/rx`) for indices below `capacity`. Address space for all
+    /// of them is reserved per worker; only used counters take memory.
     pub fn new(name: impl Into<String>, capacity: u32) -> Self {
         Self(Arc::new(Set { name: name.into(), capacity, lanes: Mutex::new(Vec::new()) }))
     }
 
-    /// The name it was made with.
+    /// The name of the set.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -77,10 +77,10 @@ impl<const N: usize> CounterSet<N> {
         self.0.capacity
     }
 
-    /// A lane for `worker` to write. What an earlier lane of that worker counted stays counted.
+    /// Returns a lane for `worker` to write. Counts of earlier lanes of the worker remain.
     ///
     /// # Errors
-    /// When the kernel refuses the address range.
+    /// If the kernel refuses the address range.
     pub fn lane(&self, worker: usize) -> io::Result<Lane<N>> {
         let mut lanes = lock(&self.0.lanes);
         let own = |l: &&Arc<LaneMemory>| l.worker == worker && !l.owned.swap(true, AcqRel);
@@ -97,22 +97,23 @@ impl<const N: usize> CounterSet<N> {
         Ok(Lane { counted: memory.counted.clone(), spill: self.0.capacity as usize, memory })
     }
 
-    /// What all workers counted at `idx` since it was cleared. Beyond the capacity: what went to the spill entry.
+    /// Returns the counts of all workers at `idx` since the last clear. Beyond the capacity: the counts of
+    /// the spill entry.
     pub fn read(&self, idx: u32) -> [u64; N] {
         self.sum(idx, |_| true, since_cleared)
     }
 
-    /// What one worker counted at `idx` since it was cleared.
+    /// Returns the counts of one worker at `idx` since the last clear.
     pub fn read_worker(&self, worker: usize, idx: u32) -> [u64; N] {
         self.sum(idx, |lane| lane.worker == worker, since_cleared)
     }
 
-    /// What all workers ever counted at `idx`, cleared or not.
+    /// Returns the counts of all workers at `idx` since the start, whether cleared or not.
     pub fn total(&self, idx: u32) -> [u64; N] {
         self.sum(idx, |_| true, ever)
     }
 
-    /// What one worker ever counted at `idx`, cleared or not.
+    /// Returns the counts of one worker at `idx` since the start, whether cleared or not.
     pub fn total_worker(&self, worker: usize, idx: u32) -> [u64; N] {
         self.sum(idx, |lane| lane.worker == worker, ever)
     }
@@ -133,13 +134,13 @@ impl<const N: usize> CounterSet<N> {
         total
     }
 
-    /// Makes the entry at `idx` read as zero.
+    /// Clears the entry at `idx`.
     pub fn clear(&self, idx: u32) {
         let at = idx.min(self.0.capacity) as usize * N;
         self.clear_cells(at..at + N);
     }
 
-    /// Makes every entry read as zero.
+    /// Clears every entry.
     pub fn clear_all(&self) {
         self.clear_cells(0..usize::MAX);
     }
@@ -148,7 +149,7 @@ impl<const N: usize> CounterSet<N> {
         for lane in lock(&self.0.lanes).iter() {
             for (counted, baseline) in lane.cells(range.clone()) {
                 let now = counted.load(Relaxed);
-                // Only where something changed: an untouched page of the baseline must stay untouched.
+                // Write only changed entries: an untouched page of the baseline must stay untouched.
                 if baseline.load(Relaxed) != now {
                     baseline.store(now, Relaxed);
                 }
@@ -157,7 +158,7 @@ impl<const N: usize> CounterSet<N> {
     }
 }
 
-/// One worker's share of a [`CounterSet`]. There is one for each piece of memory, so only its owner writes.
+/// One worker's part of a [`CounterSet`]. Each piece of memory has one lane, so only its owner writes.
 pub struct Lane<const N: usize> {
     counted: SharedZeroed<AtomicU64>,
     /// Index of the spill entry, the last one.
@@ -166,7 +167,7 @@ pub struct Lane<const N: usize> {
 }
 
 impl<const N: usize> Lane<N> {
-    /// Adds to the counters at `idx`, or to the spill entry when `idx` is beyond the capacity.
+    /// Adds to the counters at `idx`, or to the spill entry if `idx` is beyond the capacity.
     #[inline(always)]
     pub fn add(&mut self, idx: u32, amounts: [u64; N]) {
         let at = (idx as usize).min(self.spill) * N;
@@ -175,17 +176,17 @@ impl<const N: usize> Lane<N> {
             unsafe { self.counted.get_unchecked(at + k) }
         });
         for (cell, amount) in cells.into_iter().zip(amounts) {
-            // No read-modify-write: nobody else writes this cell.
+            // No read-modify-write is needed: no other thread writes this cell.
             cell.store(cell.load(Relaxed).wrapping_add(amount), Relaxed);
         }
     }
 
-    /// Prefetches the counters at `idx`, for whoever is about to add to many.
+    /// Prefetches the counters at `idx`, before additions to many of them.
     #[inline(always)]
     pub fn prefetch(&self, idx: u32) {
         let at = (idx as usize).min(self.spill) * N;
         let cells = self.counted.get(at..at + N).unwrap_or_default();
-        // They may lie in two lines.
+        // They may span two lines.
         [cells.first(), cells.last()].into_iter().flatten().for_each(|cell| prefetch::write(cell));
     }
 }
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!((set.read(3), set.read(4)), ([1, 1], [5, 5]));
         set.clear_all();
         assert_eq!((set.read(3), set.read(4)), ([0, 0], [0, 0]));
-        assert_eq!((set.total(3), set.total(4)), ([14, 1193], [5, 5]), "nobody forgets what was counted");
+        assert_eq!((set.total(3), set.total(4)), ([14, 1193], [5, 5]), "earlier counts remain");
         assert_eq!((set.total_worker(0, 3), set.total_worker(1, 3)), ([4, 193], [10, 1000]));
     }
 

@@ -1,4 +1,4 @@
-//! Cores: which there are, where their memory is, what they can do, and how to stay on one.
+//! Cores: their numbers, memory and capabilities, and how to stay on one.
 
 use std::sync::OnceLock;
 use std::{fmt, fs, io, path::Path};
@@ -6,21 +6,21 @@ use std::{fmt, fs, io, path::Path};
 /// Binds the calling thread to `core`.
 ///
 /// # Errors
-/// The kernel's error when the core does not exist, is offline, or is not for this process to use.
+/// The kernel's error if the core does not exist, is offline, or is not allowed for this process.
 pub fn pin_current(core: usize) -> io::Result<()> {
     pin(0, &[core])
 }
 
-/// The kernel's number of the calling thread.
+/// Returns the kernel's ID of the calling thread.
 pub fn thread_id() -> i32 {
     // SAFETY: plain system call.
     unsafe { libc::gettid() }
 }
 
-/// Binds a thread, by its [number](thread_id), to some cores.
+/// Binds a thread, by its [ID](thread_id), to some cores.
 ///
 /// # Errors
-/// The kernel's error when none of the cores exists, is online, and is for this process to use.
+/// The kernel's error if no core exists that is online and allowed for this process.
 pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
     own_cores();
     // SAFETY: all zero bytes are a valid, empty set.
@@ -28,7 +28,7 @@ pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
     if cores.iter().any(|core| *core >= 8 * size_of::<libc::cpu_set_t>()) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the cores lie inside of the set; the call reads the set only.
+    // SAFETY: the cores are inside the set; the call only reads the set.
     let rc = unsafe {
         cores.iter().for_each(|core| libc::CPU_SET(*core, &mut set));
         libc::sched_setaffinity(thread, size_of_val(&set), &set)
@@ -36,39 +36,40 @@ pub fn pin(thread: i32, cores: &[usize]) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The cores that this process was started on, in order: those that are online, or fewer if whoever started it said so
-/// (`taskset`, systemd's `CPUAffinity`, a cpuset). Looked up before the first thread is bound to a core.
+/// Returns the cores on which this process was started, in order: the online ones, or fewer if the start
+/// restricted them (`taskset`, systemd's `CPUAffinity`, a cpuset). It is determined before the first thread
+/// is bound to a core.
 pub fn own_cores() -> &'static [usize] {
     static OWN: OnceLock<Vec<usize>> = OnceLock::new();
     OWN.get_or_init(|| {
         // SAFETY: all zero bytes are a valid, empty set.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the call writes to the set only, and knows its size.
+        // SAFETY: the call writes only to the set and knows its size.
         let rc = unsafe { libc::sched_getaffinity(libc::getpid(), size_of_val(&set), &mut set) };
         if rc != 0 {
             return online_cores();
         }
-        // SAFETY: the cores lie inside of the set, which is read only.
+        // SAFETY: the cores are inside the set, which is only read.
         (0..8 * size_of_val(&set)).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect()
     })
 }
 
-/// The kernel's ways to schedule threads.
+/// Scheduling policies of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The usual one.
+    /// The default.
     Other,
-    /// The usual one, for threads that nobody waits for.
+    /// The default, for threads without latency requirements.
     Batch,
-    /// Only when no other thread wants the core.
+    /// Runs only if no other thread wants the core.
     Idle,
-    /// Before all others, until the thread sleeps.
+    /// Real time: runs before all others until the thread sleeps.
     Fifo,
-    /// Before all others, in turns with those of the same priority.
+    /// Real time: runs before all others, in turns with threads of the same priority.
     RoundRobin,
 }
 
-/// How a thread is scheduled.
+/// Scheduling of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     policy: libc::c_int,
@@ -76,7 +77,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// By this policy; the priority, 1 to 99, is for those of real time only.
+    /// Returns a schedule with this policy. The priority, 1 to 99, applies to real-time policies only.
     pub fn new(policy: Policy, priority: u8) -> Schedule {
         let (policy, real_time) = match policy {
             Policy::Other => (libc::SCHED_OTHER, false),
@@ -88,13 +89,13 @@ impl Schedule {
         Schedule { policy, priority: if real_time { priority.into() } else { 0 } }
     }
 
-    /// How the calling thread is scheduled.
+    /// Returns the schedule of the calling thread.
     ///
     /// # Errors
     /// The kernel's error.
     pub fn current() -> io::Result<Schedule> {
         let mut param = libc::sched_param { sched_priority: 0 };
-        // SAFETY: both calls are about the calling thread; the second one writes to `param` only.
+        // SAFETY: both calls concern the calling thread; the second one writes only to `param`.
         let (policy, rc) = unsafe { (libc::sched_getscheduler(0), libc::sched_getparam(0, &mut param)) };
         if policy < 0 || rc != 0 {
             return Err(io::Error::last_os_error());
@@ -102,26 +103,26 @@ impl Schedule {
         Ok(Schedule { policy, priority: param.sched_priority })
     }
 
-    /// Has the calling thread, and those that it starts from then on, scheduled this way.
+    /// Applies the schedule to the calling thread, and to the threads that it starts from then on.
     ///
     /// # Errors
-    /// The kernel's error, such as that the process may not have threads of real time.
+    /// The kernel's error, for example if the process may not have real-time threads.
     pub fn apply(self) -> io::Result<()> {
         let param = libc::sched_param { sched_priority: self.priority };
-        // SAFETY: the call is about the calling thread, and reads `param` only.
+        // SAFETY: the call concerns the calling thread, and only reads `param`.
         let rc = unsafe { libc::sched_setscheduler(0, self.policy, &param) };
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
-/// The cores that are online, in order.
+/// Returns the online cores, in order.
 pub fn online_cores() -> Vec<usize> {
     let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cores = parse_list(&list);
     if cores.is_empty() { vec![0] } else { cores }
 }
 
-/// Reads the kernel's list format, as `0-3,8`. What is no number is left out.
+/// Parses the kernel's list format, for example `0-3,8`. Anything but numbers is skipped.
 pub fn parse_list(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -130,7 +131,7 @@ pub fn parse_list(list: &str) -> Vec<usize> {
     list.trim().split(',').filter_map(range).flatten().collect()
 }
 
-/// The NUMA node of `core`; `None` when the kernel names none.
+/// Returns the NUMA node of `core`; `None` if the kernel reports none.
 pub fn numa_node_of(core: usize) -> Option<u32> {
     numa_node_in(&Path::new("/sys/devices/system/cpu").join(format!("cpu{core}")))
 }
@@ -140,7 +141,7 @@ fn numa_node_in(directory: &Path) -> Option<u32> {
     entries.flatten().find_map(|entry| entry.file_name().to_str()?.strip_prefix("node")?.parse().ok())
 }
 
-/// The levels of the x86-64 instruction set for which kernels exist. On other processors everything is `V2`,
+/// Levels of the x86-64 instruction set with separate kernels. On other processors the level is always `V2`,
 /// the portable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -162,7 +163,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// The highest level that this processor and kernel support.
+/// Returns the highest level supported by this processor and kernel.
 pub fn level() -> Level {
     #[cfg(target_arch = "x86_64")]
     {

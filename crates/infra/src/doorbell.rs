@@ -12,18 +12,19 @@ use crate::sync::atomic::{
     fence,
 };
 
-/// Whether the owner of a ring sleeps, so that whoever puts something into it rings for sleepers only.
+/// Whether the owner of a ring sleeps, so that other threads ring the bell only for a sleeping owner.
 ///
-/// The owner says that it is about to sleep, and looks at its ring once more; the other side puts its item into the
-/// ring, and looks whether the owner sleeps. The fences between the two steps of each see to it that one of them sees
-/// what the other did.
+/// The owner announces its sleep and then checks its ring once more. The other side puts its item into the
+/// ring and then checks whether the owner sleeps. A fence between the two steps on each side ensures that one
+/// of them sees the other's action.
 #[derive(Debug, Default)]
 pub(crate) struct Sleep(AtomicBool);
 
 impl Sleep {
-    /// The owner is about to sleep, and looks at its rings after this.
+    /// Announces that the owner will sleep. The owner checks its rings after this.
     pub(crate) fn announce(&self) {
-        // A store would do. But loom does not conclude that it comes behind the swap of a waker who found the owner awake.
+        // A store would be enough. But loom does not order it after the swap of a waker that found the owner
+        // awake.
         self.0.swap(true, Relaxed);
         fence(SeqCst);
     }
@@ -33,7 +34,8 @@ impl Sleep {
         self.0.store(false, Relaxed);
     }
 
-    /// Whether the owner has to be woken for what this thread put into a ring before: true for one of those who ask.
+    /// Returns true if the owner must be woken for an earlier item of this thread. Only one of several
+    /// callers gets true.
     #[inline]
     pub(crate) fn wake(&self) -> bool {
         fence(SeqCst);
@@ -49,28 +51,28 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// A doorbell that nobody has rung.
+    /// Returns a silent doorbell.
     ///
     /// # Errors
-    /// When the process has no descriptors left.
+    /// If the process has no descriptors left.
     pub fn new() -> io::Result<Self> {
         // SAFETY: plain system call.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: eventfd just returned it; nobody else owns it.
+        // SAFETY: eventfd just returned it, and it has no other owner.
         Ok(Self { file: unsafe { File::from_raw_fd(fd) }, sleep: Sleep::default() })
     }
 
-    /// Wakes the sleeper, or keeps it from falling asleep.
+    /// Wakes the owner, or keeps it from falling asleep.
     pub fn ring(&self) {
-        // The write fails only when the counter is at its limit: then the bell has been rung well enough.
+        // The write fails only if the counter is at its limit; the bell is ringing then.
         let _ = (&self.file).write(&1u64.to_ne_bytes());
     }
 
-    /// Wakes an owner that sleeps, or is about to, for what this thread put into a ring before this call. Costs no
-    /// system call while the owner is awake, which will look at the ring by itself.
+    /// Wakes an owner that sleeps or will sleep, for an earlier item of this thread. Needs no system call
+    /// while the owner is awake, since it checks the ring itself.
     #[inline]
     pub fn ring_sleeper(&self) {
         if self.sleep.wake() {
@@ -78,7 +80,7 @@ impl Doorbell {
         }
     }
 
-    /// The owner is about to sleep: it looks at all its rings after this call, and before it sleeps.
+    /// Announces that the owner will sleep: it checks all its rings after this call and before it sleeps.
     pub fn about_to_sleep(&self) {
         self.sleep.announce();
     }
@@ -88,7 +90,7 @@ impl Doorbell {
         self.sleep.end();
     }
 
-    /// Makes the bell silent again, and says that its owner is awake; returns whether it had been rung.
+    /// Silences the bell and marks its owner as awake. Returns true if it was ringing.
     pub fn clear(&self) -> bool {
         self.sleep.end();
         (&self.file).read(&mut [0; 8]).is_ok()
@@ -96,7 +98,7 @@ impl Doorbell {
 }
 
 impl From<OwnedFd> for Doorbell {
-    /// A copy of a doorbell's file, to ring it by.
+    /// Makes a doorbell from a copy of its file, only to ring it.
     fn from(file: OwnedFd) -> Self {
         Self { file: file.into(), sleep: Sleep::default() }
     }

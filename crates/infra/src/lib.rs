@@ -1,8 +1,8 @@
-//! What everything else stands on: memory, quiescence, tables that one thread writes and many read, counters,
-//! rings, longest-prefix match, time and CPU topology.
+//! The foundation: memory, quiescence, tables with one writer and many readers, counters, rings,
+//! longest-prefix match, time and CPU topology.
 //!
-//! This crate knows nothing of packets. Its `unsafe` is confined to the modules that own raw memory or call the
-//! kernel; what they offer is safe to use from crates that forbid `unsafe`.
+//! This crate contains nothing about packets. Its `unsafe` code is confined to the modules that own raw
+//! memory or call the kernel; their interfaces are safe to use from crates that forbid `unsafe`.
 pub mod class_a;
 pub mod clock;
 pub mod counters;

@@ -1,4 +1,4 @@
-//! Every interleaving of the concurrent parts, explored by loom:
+//! All interleavings of the concurrent parts, explored by loom:
 //! `make loom`, or `cargo test -p infra --features loom --lib loom_`
 
 use crate::{
@@ -10,8 +10,8 @@ use crate::{
     sync::{Arc, UnsafeCell, thread},
 };
 
-/// Where loom watches accesses. It outlives the value that is watched, so that a reader that comes too late is a
-/// report, not a crash.
+/// A cell whose accesses loom checks. It outlives the watched value, so that a late reader causes a report
+/// and not a crash.
 struct Witness(UnsafeCell<()>);
 
 // SAFETY: the cell holds nothing; loom reports the races that the tests look for.
@@ -56,7 +56,7 @@ fn loom_ring_keeps_order_and_drops_what_is_left() {
     });
 }
 
-/// Items that are staged and shown together: a consumer that sees one, sees what was written before it.
+/// Staged items are published together: a consumer that sees one also sees everything written before it.
 #[test]
 fn loom_ring_shows_what_was_staged_whole() {
     loom::model(|| {
@@ -73,7 +73,7 @@ fn loom_ring_shows_what_was_staged_whole() {
     });
 }
 
-/// A worker that goes to sleep while another hands it a packet: it sees the packet, or it is woken.
+/// A worker falls asleep while another one passes it a packet: it sees the packet or is woken.
 #[test]
 fn loom_no_sleeper_is_left_alone_with_its_packet() {
     loom::model(|| {
@@ -135,7 +135,7 @@ fn loom_slot_outlives_its_readers() {
     });
 }
 
-/// A reader that took an index from a table never finds another owner's word at it.
+/// A reader with an index from a table never finds another owner's word there.
 #[test]
 fn loom_index_is_not_reused_under_a_reader() {
     loom::model(|| {
@@ -159,7 +159,8 @@ fn loom_index_is_not_reused_under_a_reader() {
     });
 }
 
-/// A list of the trie is replaced, and its memory is wanted for another: a reader finds the leaf of one list or the other.
+/// A list of the trie is replaced, and its memory is requested for another: a reader finds the leaf of one
+/// list or the other.
 #[test]
 fn loom_list_is_not_reused_under_a_reader() {
     loom::model(|| {
@@ -178,7 +179,7 @@ fn loom_list_is_not_reused_under_a_reader() {
     });
 }
 
-/// A longer route comes before the default goes: a reader finds one of them.
+/// A longer route is added before the default is removed: a reader finds one of them.
 #[test]
 fn loom_between_wide_and_narrow_is_no_hole() {
     loom::model(|| {

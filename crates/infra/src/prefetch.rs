@@ -1,10 +1,10 @@
-//! Hints that memory will be needed soon. They change nothing, and take any address.
+//! Prefetch hints. They have no other effect, and accept any address.
 
-/// It will be read.
+/// Prefetches for reading.
 #[inline(always)]
 pub fn read<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint that takes any address.
+    // SAFETY: a hint that accepts any address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast::<i8>());
     }
@@ -12,11 +12,11 @@ pub fn read<T>(at: *const T) {
     let _ = at;
 }
 
-/// It will be written: whoever else has the line is to give it up.
+/// Prefetches for writing: other cores give up the line.
 #[inline(always)]
 pub fn write<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint that takes any address, and that processors without it take for nothing.
+    // SAFETY: a hint that accepts any address; processors without it ignore it.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
     }

@@ -1,13 +1,14 @@
-//! Quiescent-state-based reclamation: what a writer took out of a table is freed once every reader has passed a
-//! point where it holds nothing of it.
+//! Quiescent-state-based reclamation: values removed from a table are freed once every reader has passed a
+//! point where it holds no reference to them.
 //!
-//! A reader (a worker) is a [`Participant`]. While it is inside of a [`Section`] it may hold references into
-//! tables; between two vectors it calls [`Section::quiescent`], and before it sleeps it leaves the section, so
-//! that reclamation never waits for a sleeper. The borrow checker proves that no reference outlives either.
+//! A reader (a worker) is a [`Participant`]. While it is in a [`Section`] it may hold references into tables.
+//! It calls [`Section::quiescent`] between two vectors, and leaves the section before it sleeps, so that
+//! reclamation never waits for a sleeping reader. The borrow checker proves that no reference outlives
+//! either.
 //!
-//! Each retirement gets a [`Mark`], the next value of the domain's epoch. A reader announces the epoch that it
-//! saw at its last quiescent point: once it announces the mark or a later one, it has also seen what the writer
-//! did before it drew the mark.
+//! Each retirement gets a [`Mark`], the next value of the domain's epoch. A reader announces the epoch that
+//! it saw at its last quiescent point. Once it announces the mark or a later one, it has also seen everything
+//! that the writer did before the mark.
 
 use crate::sync::{
     Arc, Mutex,
@@ -23,10 +24,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a participant announces while it is outside of any section.
+/// Announcement of a participant outside of any section.
 const OFFLINE: u64 = 0;
 
-/// A participant's announcement, on a pair of cache lines of its own because its owner writes it every loop.
+/// A participant's announcement. It has its own pair of cache lines, because its owner writes it in every
+/// loop.
 #[repr(align(128))]
 struct Announced(AtomicU64);
 
@@ -46,7 +48,7 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
 
-/// A group of readers and of the tables that they read. Clones are handles on the same domain.
+/// A group of readers and their tables. Clones are handles on the same domain.
 #[derive(Clone)]
 pub struct Domain(Arc<Inner>);
 
@@ -57,9 +59,9 @@ impl Default for Domain {
 }
 
 impl Domain {
-    /// A domain without readers.
+    /// Returns a domain without readers.
     pub fn new() -> Self {
-        // Not the facade's atomic: loom has none in statics, and nothing is ordered by this one.
+        // Not the facade's atomic: loom does not support it in statics, and nothing is ordered by it.
         static IDS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         Self(Arc::new(Inner {
             id: IDS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
@@ -68,7 +70,7 @@ impl Domain {
         }))
     }
 
-    /// Identifies the domain among all of the process.
+    /// Identifies the domain within the process.
     pub(crate) fn id(&self) -> u64 {
         self.0.id
     }
@@ -80,8 +82,8 @@ impl Domain {
         Participant { domain: self.clone(), announced }
     }
 
-    /// Drops `garbage` in a later [`collect`](Self::collect), after a grace period. It must be out of every
-    /// reader's reach already.
+    /// Drops `garbage` in a later [`collect`](Self::collect), after a grace period. Readers must already be
+    /// unable to reach it.
     pub fn retire(&self, garbage: Box<dyn Send>) {
         let mut state = lock(&self.0.state);
         // Drawn under the lock, so that the queue is in order.
@@ -94,34 +96,34 @@ impl Domain {
         self.retire(Box::new(OnDrop(Some(f))));
     }
 
-    /// Marks this moment. Once the mark has [`passed`](Self::passed), no reader holds a reference that it could
-    /// not take now.
+    /// Marks this moment. Once the mark has [`passed`](Self::passed), no reader holds a reference to a value
+    /// removed before it.
     pub fn mark(&self) -> Mark {
         Mark(self.0.epoch.fetch_add(1, AcqRel) + 1)
     }
 
-    /// Whether every reader was quiescent or offline since `mark` was drawn.
+    /// True if every reader was quiescent or offline since `mark` was drawn.
     pub fn passed(&self, mark: Mark) -> bool {
         mark <= Self::reached(&lock(&self.0.state))
     }
 
-    /// The latest mark drawn so far that every reader has passed. Of marks that are drawn later it says nothing, also where
-    /// no reader is online now: one may come.
+    /// Returns the latest existing mark that every reader has passed. It does not cover later marks, even if
+    /// no reader is online now: one may come online.
     pub(crate) fn all_passed(&self) -> Mark {
         let now = Mark(self.0.epoch.load(Acquire));
         Self::reached(&lock(&self.0.state)).min(now)
     }
 
-    /// The latest mark that every reader has passed; any mark if no reader is online.
+    /// Returns the latest mark that every reader has passed; any mark if no reader is online.
     fn reached(state: &State) -> Mark {
-        // Pairs with the fence in enter(): either the reader sees what was unpublished before, or this sees that
-        // the reader is online.
+        // Pairs with the fence in enter(): either the reader sees the removal of earlier values, or this
+        // thread sees that the reader is online.
         fence(SeqCst);
         let online = state.participants.iter().map(|a| a.0.load(Acquire)).filter(|&seen| seen != OFFLINE);
         Mark(online.min().unwrap_or(u64::MAX))
     }
 
-    /// Frees what every reader has passed, and returns how many retired things that were.
+    /// Frees everything that every reader has passed. Returns the number of freed values.
     pub fn collect(&self) -> usize {
         let free: Vec<_> = {
             let mut state = lock(&self.0.state);
@@ -133,13 +135,13 @@ impl Domain {
         free.len()
     }
 
-    /// How many retired things wait.
+    /// Number of retired values that are not freed yet.
     pub fn pending(&self) -> usize {
         lock(&self.0.state).retired.len()
     }
 
-    /// Waits until every reader has passed this moment, then collects. Returns false when `timeout` ran out
-    /// first. The calling thread must not be inside of a section itself, or it waits for itself.
+    /// Waits until every reader has passed this moment, then collects. Returns false if `timeout` expires
+    /// first. The calling thread must not be in a section, or it would wait for itself.
     pub fn synchronize(&self, timeout: Duration) -> bool {
         let mark = self.mark();
         let start = Instant::now();
@@ -164,14 +166,14 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
     }
 }
 
-/// A reader of a domain's tables. Dropping it takes it out of the domain.
+/// A reader of a domain's tables. Dropping it removes it from the domain.
 pub struct Participant {
     domain: Domain,
     announced: Arc<Announced>,
 }
 
 impl Participant {
-    /// Goes online: until the section is dropped, the tables keep what this reader can see.
+    /// Goes online: until the section is dropped, the tables keep everything that this reader can see.
     pub fn enter(&mut self) -> Section<'_> {
         self.announced.0.store(self.domain.0.epoch.load(Acquire), Relaxed);
         // The announcement must be visible before the first table is read; see reached().
@@ -187,25 +189,26 @@ impl Drop for Participant {
     }
 }
 
-/// A stretch of time in which a reader is online. Dropping it takes the reader offline.
+/// The time during which a reader is online. Dropping it takes the reader offline.
 pub struct Section<'p> {
     participant: &'p mut Participant,
     guard: Guard,
 }
 
 impl Section<'_> {
-    /// The proof of being online that tables ask for. What they give lives as long as this borrow.
+    /// Returns the proof of being online that tables require. References from tables live as long as this
+    /// borrow.
     #[inline(always)]
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// Says that this reader holds no reference into any table now. (`&mut` proves it.)
+    /// Announces that this reader holds no reference into any table now. (`&mut` proves it.)
     #[inline]
     pub fn quiescent(&mut self) {
         let announced = &self.participant.announced.0;
         let epoch = self.participant.domain.0.epoch.load(Acquire);
-        // The owner alone writes it, so the load costs nothing, and an idle domain keeps its line shared.
+        // Only the owner writes it, so the load is cheap, and an idle domain keeps its line shared.
         if announced.load(Relaxed) != epoch {
             announced.store(epoch, Release);
         }
@@ -218,13 +221,14 @@ impl Drop for Section<'_> {
     }
 }
 
-/// Proof that the current section is online. Whoever holds `&'g Guard` may hold `&'g T` into the domain's tables.
+/// Proof that the current section is online. A holder of `&'g Guard` may hold `&'g T` into the domain's
+/// tables.
 pub struct Guard {
     domain: u64,
 }
 
 impl Guard {
-    /// Stops the program when a table of another domain is read with this guard: it would protect nothing.
+    /// Panics if a table of another domain is read with this guard, which would not protect it.
     #[inline(always)]
     pub(crate) fn check(&self, domain: u64) {
         if self.domain != domain {
@@ -282,7 +286,7 @@ mod tests {
         assert_eq!(freed.load(Relaxed), 1);
     }
 
-    /// What is true of marks while nobody is online is not true of later ones.
+    /// A result for marks while no reader is online does not apply to later marks.
     #[test]
     fn nobody_has_passed_a_mark_that_is_not_drawn_yet() {
         let d = Domain::new();

@@ -9,21 +9,23 @@ use crate::sync::{
 };
 use std::mem::MaybeUninit;
 
-/// An index on a pair of cache lines of its own: its writer and its reader are different cores.
+/// An index on its own pair of cache lines: its writer and its reader are on different cores.
 #[repr(align(128))]
 struct Index(AtomicUsize);
 
-/// Indices count up and wrap; `tail - head` is the number of items, and an index's low bits are its cell.
+/// Indices increase and wrap; `tail - head` is the number of items, and the low bits of an index select its
+/// cell.
 struct Ring<T> {
-    /// Next to pop; written by the consumer.
+    /// Next item to pop; written by the consumer.
     head: Index,
-    /// Next to push; written by the producer.
+    /// Next item to push; written by the producer.
     tail: Index,
     cells: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a cell is accessed by the producer while it is outside of head..tail, and by the consumer while it is
-// inside; the Release stores and Acquire loads of the indices order the two. Items only move between threads.
+// SAFETY: a cell is accessed by the producer while it is outside of head..tail, and by the consumer while it
+// is inside; the Release stores and Acquire loads of the indices order the two. Items only move between
+// threads.
 unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Ring<T> {}
@@ -35,8 +37,8 @@ impl<T> Ring<T> {
     }
 
     fn len(&self) -> usize {
-        // The head first: the tail only moves away from it, so that the difference is never negative. A push
-        // between the two loads may make it exceed what was there at any moment.
+        // The head first: the tail only moves away from it, so the difference is never negative. A push
+        // between the two loads may make it larger than the number of items at any moment.
         let head = self.head.0.load(Acquire);
         self.tail.0.load(Acquire).wrapping_sub(head).min(self.cells.len())
     }
@@ -61,17 +63,17 @@ pub fn spsc<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     (Producer { ring: ring.clone(), tail: 0, head: 0 }, Consumer { ring, head: 0, tail: 0 })
 }
 
-/// The end that pushes.
+/// The producer's end.
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
-    /// Behind the last item, [staged](Self::stage) ones included.
+    /// After the last item, [staged](Self::stage) ones included.
     tail: usize,
-    /// What the head was when last looked at; the true head is this or later, so that room seen is room.
+    /// The head at the last check. The real head is this or later, so free room seen here exists.
     head: usize,
 }
 
 impl<T> Producer<T> {
-    /// Appends `item`, or gives it back when the ring is full.
+    /// Appends `item`, or returns it if the ring is full.
     #[inline]
     pub fn push(&mut self, item: T) -> Result<(), T> {
         self.stage(item)?;
@@ -79,8 +81,8 @@ impl<T> Producer<T> {
         Ok(())
     }
 
-    /// As [`push`](Self::push), but the consumer does not see it before [`publish`](Self::publish): for many items at
-    /// once, so that the two cores pass the line of the tail on once.
+    /// Like [`push`](Self::push), but the consumer sees the item only after [`publish`](Self::publish): for
+    /// many items at once, so that the tail's cache line moves between the two cores once.
     #[inline]
     pub fn stage(&mut self, item: T) -> Result<(), T> {
         let capacity = self.ring.cells.len();
@@ -96,28 +98,28 @@ impl<T> Producer<T> {
         Ok(())
     }
 
-    /// Shows the consumer what was staged.
+    /// Publishes the staged items to the consumer.
     #[inline]
     pub fn publish(&mut self) {
         self.ring.tail.0.store(self.tail, Release);
     }
 
-    /// How many items wait, more or less: the consumer goes on meanwhile.
+    /// Approximate number of items: the consumer continues meanwhile.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
 
-    /// Whether no item waits.
+    /// True if the ring is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many items fit.
+    /// Maximum number of items.
     pub fn capacity(&self) -> usize {
         self.ring.cells.len()
     }
 
-    /// A look at the ring for somebody who has neither end.
+    /// Returns a view of the ring's fill for a thread that has neither end.
     pub fn gauge(&self) -> Gauge<T> {
         Gauge(self.ring.clone())
     }
@@ -125,31 +127,31 @@ impl<T> Producer<T> {
 
 impl<T> Drop for Producer<T> {
     fn drop(&mut self) {
-        // What is staged is the ring's to drop.
+        // The ring drops the staged items.
         self.publish();
     }
 }
 
-/// Sees how full a ring is; see [`Producer::gauge`].
+/// Shows whether a ring is empty; see [`Producer::gauge`].
 pub struct Gauge<T>(Arc<Ring<T>>);
 
 impl<T> Gauge<T> {
-    /// Whether no item waits. Once both ends are idle, what it says is true.
+    /// True if the ring is empty. Exact once both ends are idle.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
 }
 
-/// The end that pops.
+/// The consumer's end.
 pub struct Consumer<T> {
     ring: Arc<Ring<T>>,
     head: usize,
-    /// What the tail was when last looked at.
+    /// The tail at the last check.
     tail: usize,
 }
 
 impl<T> Consumer<T> {
-    /// Takes the oldest item.
+    /// Removes and returns the oldest item.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.head == self.tail {
@@ -158,19 +160,20 @@ impl<T> Consumer<T> {
                 return None;
             }
         }
-        // SAFETY: the cell is inside of head..tail, so the producer wrote it (Acquire above) and stays away.
+        // SAFETY: the cell is inside head..tail, so the producer wrote it (Acquire above) and does not access
+        // it.
         let item = self.ring.cell(self.head).with_mut(|p| unsafe { (*p).assume_init_read() });
         self.head = self.head.wrapping_add(1);
         self.ring.head.0.store(self.head, Release);
         Some(item)
     }
 
-    /// How many items wait, more or less: the producer goes on meanwhile.
+    /// Approximate number of items: the producer continues meanwhile.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
 
-    /// Whether no item waits.
+    /// True if the ring is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -203,7 +206,7 @@ mod tests {
             let (mut oracle, mut staged) = (VecDeque::new(), VecDeque::new());
             for (i, op) in ops.into_iter().enumerate() {
                 let full = oracle.len() + staged.len() == bound;
-                // Boxed, so that a leak or a double drop shows under miri.
+                // Boxed, so that miri detects a leak or a double drop.
                 let answer = if full { Err(Box::new(i)) } else { Ok(()) };
                 match op {
                     Op::Stage => prop_assert_eq!(tx.stage(Box::new(i)), answer),
@@ -214,7 +217,7 @@ mod tests {
                 if matches!(op, Op::Push | Op::Stage) && !full {
                     staged.push_back(Box::new(i));
                 }
-                // A push that is refused shows nothing.
+                // A refused push publishes nothing.
                 if op == Op::Publish || op == Op::Push && !full {
                     oracle.append(&mut staged);
                 }

@@ -1,7 +1,6 @@
-//! Atomics, locks and threads: the standard library's, or loom's when built with the feature `loom`.
+//! Atomics, locks and threads: those of the standard library, or of loom with the feature `loom`.
 //!
-//! Concurrent code in this workspace takes these from here and nowhere else, so that loom can explore every
-//! interleaving of it.
+//! All concurrent code in this workspace uses these, so that loom can explore its interleavings.
 
 #[cfg(feature = "loom")]
 pub use loom::{
@@ -18,18 +17,20 @@ pub use std::{
 
 use std::sync::PoisonError;
 
-/// Locks `mutex`, also after a thread panicked while it held the lock.
+/// Locks `mutex`, even if a thread panicked while it held the lock.
 ///
 /// The states behind the locks of this crate are valid at every point where a panic could leave them.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A cell for data that atomics elsewhere guard: loom's, which finds data races, or a plain one of the same shape.
+/// A cell for data guarded by atomics elsewhere: loom's, which finds data races, or a plain one of the same
+/// shape.
 #[cfg(feature = "loom")]
 pub use loom::cell::UnsafeCell;
 
-/// A cell for data that atomics elsewhere guard: loom's, which finds data races, or a plain one of the same shape.
+/// A cell for data guarded by atomics elsewhere: loom's, which finds data races, or a plain one of the same
+/// shape.
 #[cfg(not(feature = "loom"))]
 #[derive(Debug, Default)]
 #[repr(transparent)]
@@ -42,13 +43,13 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Calls `f` with a pointer to read through; nobody may write meanwhile.
+    /// Calls `f` with a pointer for reading; there must be no writer meanwhile.
     #[inline(always)]
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }
 
-    /// Calls `f` with a pointer to write through; nobody else may read or write meanwhile.
+    /// Calls `f` with a pointer for writing; there must be no other access meanwhile.
     #[inline(always)]
     pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())

@@ -1,13 +1,14 @@
-//! Sleeping until one of several files can be read.
+//! Sleeping until one of several files is readable.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Sleeps until one of `fds` can be read (or is closed by its peer), at most for `longest`; whether one can.
+/// Sleeps until one of `fds` is readable (or closed by its peer), at most for `longest`. Returns true if one
+/// is readable.
 ///
 /// # Errors
-/// When the kernel refuses the wait; an interruption by a signal counts as "none".
+/// If the kernel refuses the wait. An interruption by a signal counts as "none".
 pub fn any(fds: &[BorrowedFd<'_>], longest: Duration) -> io::Result<bool> {
     let mut set: Vec<libc::pollfd> =
         fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
@@ -26,10 +27,10 @@ pub fn any(fds: &[BorrowedFd<'_>], longest: Duration) -> io::Result<bool> {
     }
 }
 
-/// Has the kernel wake the calling thread as soon as the time of a sleep is over, rather than up to 50 µs later
-/// together with others.
+/// Has the kernel wake the calling thread exactly at the end of a sleep, instead of up to 50 µs later
+/// together with other threads.
 pub fn exactly() {
-    // SAFETY: the call is about the calling thread's timers only. It cannot fail with this argument.
+    // SAFETY: the call concerns only the calling thread's timers. It cannot fail with this argument.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
 }
 

@@ -1,10 +1,11 @@
-//! Routines over whole frames that gain from wide instructions, each with a plain oracle.
+//! Routines over whole frames that benefit from wide instructions, each with a plain oracle.
 //!
-//! Nodes are compiled once, for the baseline. Only what is in this crate is compiled per CPU level: a table of
-//! function pointers ([`Kernels`]) is chosen at start, carried in every node's context, and forced by tests.
+//! Nodes are compiled once, for the baseline. Only this crate is compiled for each CPU level: a table of
+//! function pointers ([`Kernels`]) is chosen at the start and passed in every node's context. Tests can force
+//! a table.
 //!
-//! Whatever is called inside a `#[target_feature]` function must be `#[inline(always)]`: what the compiler leaves out
-//! of line falls back to baseline code without a warning.
+//! Functions called inside a `#[target_feature]` function must be `#[inline(always)]`: without inlining, the
+//! compiler silently falls back to baseline code.
 
 mod split;
 
@@ -16,7 +17,7 @@ pub use split::{CodeBytes, Codes, Target};
 
 /// The routines of one CPU level.
 pub struct Kernels {
-    /// Which level.
+    /// The level.
     pub level: Level,
     pub(crate) equal: split::EqualFn,
     pub(crate) pick: split::PickFn,
@@ -28,13 +29,13 @@ static V3: Kernels = Kernels { level: Level::V3, equal: split::x86::equal_v3, pi
 #[cfg(target_arch = "x86_64")]
 static V4: Kernels = Kernels { level: Level::V4, equal: split::x86::equal_v4, pick: split::x86::pick_v3 };
 
-/// The best table for this CPU.
+/// Returns the best table for this CPU.
 pub fn best() -> &'static Kernels {
     static BEST: OnceLock<&'static Kernels> = OnceLock::new();
     BEST.get_or_init(|| at_most(cpu::level()))
 }
 
-/// The best table for this CPU that is no higher than `level`: for tests, and for comparing levels.
+/// Returns the best table for this CPU up to `level`: for tests, and to compare levels.
 pub fn at_most(level: Level) -> &'static Kernels {
     #[cfg(target_arch = "x86_64")]
     match level.min(cpu::level()) {

@@ -1,30 +1,30 @@
-//! Splitting a frame: each packet has a code of one byte, and packets of one code leave together.
+//! Splitting a frame: each packet has a code of one byte, and packets with the same code leave together.
 
 use buf::frame::raw;
 use buf::{FRAME_SIZE, Frame};
 
 use crate::Kernels;
 
-/// Words of a mask with one bit a packet.
+/// Number of words of a mask with one bit for each packet.
 const WORDS: usize = FRAME_SIZE / 64;
 
-/// One code a packet.
+/// One code for each packet.
 pub type CodeBytes = [u8; FRAME_SIZE];
 
-/// One bit a packet.
+/// One bit for each packet.
 pub type Mask = [u64; WORDS];
 
-/// Which of the 256 codes equal `code`.
+/// Returns the mask of the codes equal to `code`.
 ///
 /// # Safety
 /// The CPU has the features of the level.
 pub(crate) type EqualFn = unsafe fn(codes: &CodeBytes, code: u8) -> Mask;
 
-/// Copies the records named by `mask` to `to`, in order.
+/// Copies the records in `mask` to `to`, in order.
 ///
 /// # Safety
-/// The CPU has the features of the level; every record in the mask is valid; `to` has room for them, and overlaps
-/// none of them.
+/// The CPU has the features of the level; every record in the mask is valid; `to` has room for them and
+/// overlaps none of them.
 pub(crate) type PickFn = unsafe fn(from: *const [u8; raw::RECORD], mask: &Mask, to: *mut [u8; raw::RECORD]);
 
 /// The codes of the packets of a frame.
@@ -37,15 +37,15 @@ impl Default for Codes {
     }
 }
 
-/// Where the packets of a split go.
+/// Targets of the packets of a split.
 pub trait Target {
     /// Calls `fill` with a frame that has room for `count` more packets, for the packets of `code`.
     fn with(&mut self, code: u8, count: usize, fill: impl FnOnce(&mut Frame));
 }
 
 impl Codes {
-    /// Moves all packets out of `from`: for each different code, in the order of first appearance, `target` is asked
-    /// for a frame. Order within a code is kept.
+    /// Moves all packets out of `from`: for each different code, in order of first appearance, requests a
+    /// frame from `target`. Keeps the order within a code.
     pub fn split(&self, kernels: &Kernels, from: &mut Frame, target: &mut impl Target) {
         let n = from.len();
         let facts = raw::take(from);
@@ -53,7 +53,7 @@ impl Codes {
             64.. => u64::MAX,
             valid => (1 << valid) - 1,
         });
-        // The first packet that has not moved names the next code.
+        // The first packet left determines the next code.
         while let Some(w) = left.iter().position(|&m| m != 0) {
             let code = self.0[w * 64 + left[w].trailing_zeros() as usize];
             // SAFETY: the table was chosen for this CPU.
@@ -67,8 +67,9 @@ impl Codes {
             target.with(code, count, |to| {
                 let at = to.len();
                 assert!(to.room() >= count, "the target of a split has no room");
-                // SAFETY: the mask names records of `from` that were valid when it was emptied, each for the first time;
-                // `to` is another frame (both are borrowed uniquely) with room for `count` records behind its own.
+                // SAFETY: the mask contains records of `from` that were valid when it was emptied, each for
+                // the first time; `to` is another frame (both are borrowed uniquely) with room for `count`
+                // records after its own.
                 unsafe {
                     (kernels.pick)(raw::records(from), &mask, raw::records(to).add(at));
                     raw::moved(to, at + count, facts);
@@ -79,7 +80,7 @@ impl Codes {
     }
 }
 
-/// The plain version, and the oracle of the others.
+/// The plain version, and the oracle for the others.
 pub(crate) fn equal_v2(codes: &CodeBytes, code: u8) -> Mask {
     std::array::from_fn(|w| (0..64).map(|b| u64::from(codes[w * 64 + b] == code) << b).sum())
 }
@@ -91,7 +92,7 @@ pub(crate) unsafe fn pick_v2(from: *const [u8; raw::RECORD], mask: &Mask, mut to
     for (w, &word) in mask.iter().enumerate() {
         let mut m = word;
         while m != 0 {
-            // SAFETY: the caller vouches for every record in the mask, and for the room.
+            // SAFETY: the caller guarantees every record in the mask, and the room.
             unsafe {
                 std::ptr::copy_nonoverlapping(from.add(w * 64 + m.trailing_zeros() as usize), to, 1);
                 to = to.add(1);
@@ -132,7 +133,7 @@ pub(crate) mod x86 {
         [word(0), word(1), word(2), word(3)]
     }
 
-    /// One 32-byte register a record, and cheap bit tricks.
+    /// One 32-byte register for each record, and cheap bit tricks.
     ///
     /// # Safety
     /// As for [`PickFn`]: AVX2 and BMI.
@@ -154,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Collects the packets of each code in frames of its own.
+    /// Collects the packets of each code in separate frames.
     struct Collect(BTreeMap<u8, Vec<Frame>>);
 
     impl Target for Collect {
@@ -169,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Each level that this CPU has is a table of its own, and the best of them is the default.
+    /// Each level of this CPU has a separate table, and the best of them is the default.
     #[test]
     fn a_level_is_what_the_cpu_has() {
         for level in [Level::V2, Level::V3, Level::V4] {
@@ -179,9 +180,9 @@ mod tests {
                 let lower = if level == Level::V4 { Level::V3 } else { Level::V2 };
                 !std::ptr::fn_addr_eq(table.equal, crate::at_most(lower).equal)
             };
-            assert!(own, "{level:?} runs what a lower level runs");
+            assert!(own, "{level:?} runs the routines of a lower level");
             if level > infra::cpu::level() {
-                skipped(&format!("the routines of {level:?} need a CPU that has it"));
+                skipped(&format!("the routines of {level:?} need a CPU with this level"));
             }
         }
         assert_eq!(crate::best().level, infra::cpu::level());
@@ -189,13 +190,13 @@ mod tests {
         assert_eq!(infra::cpu::level() == Level::V4, is_x86_feature_detected!("avx512bw"));
     }
 
-    /// A target that panics half way leaves each packet with one owner, or with none.
+    /// If a target panics midway, each packet has one owner or none.
     #[test]
     fn a_panic_half_way_frees_nothing_twice() -> std::io::Result<()> {
         struct Fails(Frame);
         impl Target for Fails {
             fn with(&mut self, code: u8, _: usize, fill: impl FnOnce(&mut Frame)) {
-                assert!(code != 1, "half way");
+                assert!(code != 1, "midway");
                 fill(&mut self.0);
             }
         }
@@ -216,7 +217,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
-        /// Every level puts each packet where a plain loop over the codes would, in order, and loses none.
+        /// Every level moves each packet like a plain loop over the codes, in order, and loses none.
         #[test]
         fn split_agrees_with_a_plain_loop(codes in prop::collection::vec(0u8..12, 0..=256), wide in any::<bool>()) {
             let pool = Pool::new(512)?;
@@ -250,7 +251,7 @@ mod tests {
         fn equal_agrees(codes in prop::collection::vec(any::<u8>(), 256), code in any::<u8>()) {
             let codes: CodeBytes = codes.try_into().unwrap_or([0; FRAME_SIZE]);
             for level in [Level::V3, Level::V4] {
-                // SAFETY: `at_most` gives only what this CPU has.
+                // SAFETY: `at_most` returns only levels that this CPU has.
                 let mask = unsafe { (crate::at_most(level).equal)(&codes, code) };
                 prop_assert_eq!(mask, equal_v2(&codes, code));
             }

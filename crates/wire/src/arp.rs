@@ -10,12 +10,12 @@ use crate::mac::Mac;
 /// Hardware type of Ethernet.
 pub const HTYPE_ETHERNET: u16 = 1;
 
-/// What an ARP packet wants.
+/// The operation of an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Who has the target protocol address? (1)
+    /// Request: which station has the target protocol address? (1)
     Request,
-    /// The sender has its address. (2)
+    /// Reply: the sender has its protocol address. (2)
     Reply,
 }
 
@@ -28,7 +28,7 @@ impl Operation {
     }
 }
 
-/// Why a packet is no ARP packet for IPv4 over Ethernet.
+/// Why a packet is not an ARP packet for IPv4 over Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArpError {
     /// The hardware type is not Ethernet, or its addresses are not 6 bytes long.
@@ -57,7 +57,7 @@ header! {
 }
 
 impl ArpPacket {
-    /// A packet with these fields.
+    /// Returns a packet with these fields.
     pub fn new(op: Operation, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> Self {
         let mut p = Self::zeroed();
         put::<0, 2, _>(&mut p.0, HTYPE_ETHERNET.to_be_bytes());
@@ -71,22 +71,24 @@ impl ArpPacket {
         p
     }
 
-    /// The question who has `target`. Sent to the broadcast address, or to the known address to refresh an entry.
+    /// Returns a request for `target`. Send it to the broadcast address, or to the known address to refresh
+    /// an entry.
     pub fn request(sender: Mac, sender_ip: Ipv4Addr, target: Ipv4Addr) -> Self {
         Self::new(Operation::Request, (sender, sender_ip), (Mac::ZERO, target))
     }
 
-    /// The answer that `mac` has the address this request asks for. Sent to the request's sender (RFC 826).
+    /// Returns the reply that `mac` has the requested address. Send it to the request's sender (RFC 826).
     pub fn reply(&self, mac: Mac) -> Self {
         Self::new(Operation::Reply, (mac, self.target_ip()), (self.sender_mac(), self.sender_ip()))
     }
 
-    /// The announcement that `mac` has `ip`: a broadcast request for the sender's own address (RFC 5227 section 3).
+    /// Returns the announcement that `mac` has `ip`: a broadcast request for the sender's own address (RFC
+    /// 5227 section 3).
     pub fn gratuitous(mac: Mac, ip: Ipv4Addr) -> Self {
         Self::request(mac, ip, ip)
     }
 
-    /// What the packet wants, if it is an ARP packet for IPv4 over Ethernet.
+    /// Returns the operation, if this is an ARP packet for IPv4 over Ethernet.
     #[inline]
     pub const fn check(&self) -> Result<Operation, ArpError> {
         if self.htype() != HTYPE_ETHERNET || self.hlen() != 6 {
@@ -102,7 +104,7 @@ impl ArpPacket {
         }
     }
 
-    /// Whether the packet speaks of its sender's own address (an announcement, as request or as reply).
+    /// True if the packet is about its sender's own address (an announcement, as request or as reply).
     #[inline(always)]
     pub const fn is_gratuitous(&self) -> bool {
         self.sender_ip_u32() == self.target_ip_u32()
@@ -156,7 +158,7 @@ impl ArpPacket {
         get32::<14, _>(&self.0)
     }
 
-    /// The target's Ethernet address; means nothing in a request.
+    /// The target's Ethernet address; undefined in a request.
     #[inline(always)]
     pub const fn target_mac(&self) -> Mac {
         Mac(get::<18, 6, _>(&self.0))

@@ -1,4 +1,4 @@
-//! Whole packets, for tests and for the templates of the packet generator.
+//! Building whole packets, for tests and for the templates of the packet generator.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -47,14 +47,14 @@ pub struct PacketBuilder {
     /// Type and tag control information, the outer tag first.
     tags: Vec<(u16, u16)>,
     ip: Network,
-    /// What follows the IPv6 header, the extension headers first, or the IPv4 header.
+    /// The protocol after the IPv4 header, or after the IPv6 header and all extension headers.
     protocol: u8,
     id: u16,
-    /// Offset in units of 8 bytes, and whether more follow.
+    /// Offset in units of 8 bytes, and the "more fragments" flag.
     fragment: Option<(u16, bool)>,
     /// Options of the IPv4 header.
     options: Vec<u8>,
-    /// Extension headers: what they are, and what they have behind the first two bytes.
+    /// Extension headers: the kind, and the contents after the first two bytes.
     extensions: Vec<(u8, Vec<u8>)>,
     transport: Transport,
     payload: Vec<u8>,
@@ -62,12 +62,12 @@ pub struct PacketBuilder {
 }
 
 impl PacketBuilder {
-    /// A packet from `src` to `dst` with TTL 64 and nothing behind its header.
+    /// Returns a packet from `src` to `dst` with TTL 64 and nothing after its header.
     pub fn ipv4(src: Ipv4Addr, dst: Ipv4Addr) -> Self {
         PacketBuilder::new(Network::V4(Ipv4Header::new(src, dst, 0, 0)))
     }
 
-    /// A packet from `src` to `dst` with hop limit 64 and nothing behind its header.
+    /// Returns a packet from `src` to `dst` with hop limit 64 and nothing after its header.
     pub fn ipv6(src: Ipv6Addr, dst: Ipv6Addr) -> Self {
         PacketBuilder::new(Network::V6(Ipv6Header::new(src, dst, 0, 0)))
     }
@@ -88,24 +88,24 @@ impl PacketBuilder {
         }
     }
 
-    /// Puts an Ethernet header in front.
+    /// Adds an Ethernet header.
     pub fn ethernet(mut self, src: Mac, dst: Mac) -> Self {
         self.link = Some((src, dst));
         self
     }
 
-    /// Puts an 802.1Q tag behind the tags there are.
+    /// Adds an 802.1Q tag after the existing tags.
     pub fn vlan(self, vid: u16) -> Self {
         self.tag(ethertype::VLAN, vid & 0x0fff)
     }
 
-    /// Puts a tag behind the tags there are.
+    /// Adds a tag after the existing tags.
     pub fn tag(mut self, tpid: u16, tci: u16) -> Self {
         self.tags.push((tpid, tci));
         self
     }
 
-    /// Sets the time to live, or the hop limit.
+    /// Sets the TTL or the hop limit.
     pub fn ttl(mut self, ttl: u8) -> Self {
         match &mut self.ip {
             Network::V4(ip) => ip.set_ttl(ttl),
@@ -131,7 +131,7 @@ impl PacketBuilder {
         self
     }
 
-    /// Sets the identification; an IPv6 packet has one only if it is a fragment.
+    /// Sets the identification. An IPv6 packet has one only if it is a fragment.
     pub fn id(mut self, id: u16) -> Self {
         self.id = id;
         self
@@ -145,22 +145,23 @@ impl PacketBuilder {
         self
     }
 
-    /// Makes the packet a fragment: `offset` in units of 8 bytes, and whether more follow. The transport header and its
-    /// checksum are made as for a whole packet. The fragment header of IPv6 stands behind the other extension headers.
+    /// Makes the packet a fragment: `offset` in units of 8 bytes, and the "more fragments" flag. The
+    /// transport header and its checksum are those of a whole packet. The IPv6 fragment header follows the
+    /// other extension headers.
     pub fn fragment(mut self, offset: u16, more: bool) -> Self {
         self.fragment = Some((offset & 0x1fff, more));
         self
     }
 
-    /// Puts options behind the IPv4 header, filled up with zeros to a multiple of 4 bytes; 40 at most count.
+    /// Adds options to the IPv4 header, padded with zeros to a multiple of 4 bytes; at most 40 bytes.
     pub fn options(mut self, options: &[u8]) -> Self {
         self.options = options.iter().copied().take(40).collect();
         self.options.resize(self.options.len().next_multiple_of(4), 0);
         self
     }
 
-    /// Puts an extension header behind the IPv6 header and those there are. `body` is what follows its first two bytes,
-    /// filled up with zeros to a multiple of 8 bytes in all; 2,046 at most count.
+    /// Adds an extension header after the IPv6 header and the existing ones. `body` is the contents after the
+    /// first two bytes, padded with zeros to a multiple of 8 bytes in total; at most 2,046 bytes.
     pub fn extension(mut self, kind: u8, body: &[u8]) -> Self {
         let mut body: Vec<u8> = body.iter().copied().take(256 * 8 - 2).collect();
         body.resize((2 + body.len()).next_multiple_of(8) - 2, 0);
@@ -168,28 +169,28 @@ impl PacketBuilder {
         self
     }
 
-    /// Nothing but the payload behind the IP header, as this protocol.
+    /// Sets this protocol, with only the payload after the IP header.
     pub fn protocol(mut self, protocol: u8) -> Self {
         self.transport = Transport::None;
         self.protocol = protocol;
         self
     }
 
-    /// A UDP header behind the IP header.
+    /// Adds a UDP header after the IP header.
     pub fn udp(mut self, src_port: u16, dst_port: u16) -> Self {
         self.transport = Transport::Udp(UdpHeader::new(src_port, dst_port, 0));
         self.protocol = protocol::UDP;
         self
     }
 
-    /// A TCP header behind the IP header.
+    /// Adds a TCP header after the IP header.
     pub fn tcp(mut self, src_port: u16, dst_port: u16, seq: u32, ack: u32, flags: Flags) -> Self {
         self.transport = Transport::Tcp(TcpHeader::new(src_port, dst_port, seq, ack, flags));
         self.protocol = protocol::TCP;
         self
     }
 
-    /// An ICMP header behind the IP header, of the version that goes with it.
+    /// Adds an ICMP header after the IP header, of the matching version.
     pub fn icmp(mut self, kind: u8, code: u8, rest: u32) -> Self {
         self.transport = Transport::Icmp(kind, code, rest);
         self.protocol = match self.ip {
@@ -199,7 +200,7 @@ impl PacketBuilder {
         self
     }
 
-    /// An ICMP echo request behind the IP header.
+    /// Adds an ICMP echo request after the IP header.
     pub fn echo_request(self, id: u16, seq: u16) -> Self {
         let kind = match self.ip {
             Network::V4(_) => crate::icmpv4::kind::ECHO_REQUEST,
@@ -208,31 +209,31 @@ impl PacketBuilder {
         self.icmp(kind, 0, (id as u32) << 16 | seq as u32)
     }
 
-    /// What the packet carries.
+    /// Sets the payload.
     pub fn payload(mut self, payload: &[u8]) -> Self {
         self.payload = payload.to_vec();
         self
     }
 
-    /// Makes the payload as long as it takes for a frame of `len` bytes (without frame check sequence), with zeros; a
-    /// frame that is longer without any payload stays so.
+    /// Sets a payload of zeros with the length for a frame of `len` bytes (without frame check sequence). A
+    /// frame that is already longer gets no payload.
     pub fn frame_len(mut self, len: usize) -> Self {
         self.payload.resize(len.saturating_sub(self.header_len()), 0);
         self
     }
 
-    /// Leaves the checksum of UDP or TCP partial, as a host does whose interface completes it.
+    /// Leaves the checksum of UDP or TCP partial, like a host with checksum offload.
     pub fn partial_checksum(mut self) -> Self {
         self.partial = true;
         self
     }
 
-    /// Bytes in front of the IP header.
+    /// Bytes before the IP header.
     pub fn link_len(&self) -> usize {
         if self.link.is_some() { EthernetHeader::LEN + self.tags.len() * VlanTag::LEN } else { 0 }
     }
 
-    /// Bytes of the IP header, its options or extension headers included.
+    /// Bytes of the IP header, with its options or extension headers.
     fn network_len(&self) -> usize {
         match self.ip {
             Network::V4(_) => Ipv4Header::LEN + self.options.len(),
@@ -252,15 +253,15 @@ impl PacketBuilder {
         }
     }
 
-    /// Bytes in front of the payload.
+    /// Bytes before the payload.
     pub fn header_len(&self) -> usize {
         self.link_len() + self.network_len() + self.transport_len()
     }
 
-    /// The packet. A payload longer than a packet can carry is cut off.
+    /// Builds the packet. A payload that does not fit is truncated.
     pub fn build(&self) -> Vec<u8> {
         let headers = self.network_len() + self.transport_len();
-        // What is behind an IPv6 header may be as long as an IPv4 packet with its header.
+        // The contents after an IPv6 header may be as long as an IPv4 packet with its header.
         let most = match self.ip {
             Network::V4(_) => usize::from(u16::MAX),
             Network::V6(_) => usize::from(u16::MAX) + Ipv6Header::LEN,
@@ -316,7 +317,7 @@ impl PacketBuilder {
             Network::V4(_) => ethertype::IPV4,
             Network::V6(_) => ethertype::IPV6,
         };
-        // Each type stands in front of what it announces: the first in the Ethernet header, the next in the first tag.
+        // Each type precedes its header: the first is in the Ethernet header, the next in the first tag.
         let mut types = self.tags.iter().map(|t| t.0).chain([network]);
         out.extend(EthernetHeader::new(dst, src, types.next().unwrap_or(network)).0);
         for (&(_, tci), inner) in self.tags.iter().zip(types) {
@@ -355,7 +356,7 @@ impl PacketBuilder {
     }
 }
 
-/// A frame that carries an ARP packet.
+/// Returns a frame with an ARP packet.
 pub fn arp_frame(src: Mac, dst: Mac, arp: &ArpPacket) -> Vec<u8> {
     let mut out = EthernetHeader::new(dst, src, ethertype::ARP).0.to_vec();
     out.extend(arp.0);

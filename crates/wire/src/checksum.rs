@@ -1,24 +1,24 @@
 //! The internet checksum (RFC 1071) and its incremental update (RFC 1624).
 //!
-//! The checksum of data is the ones' complement of the ones' complement sum of its 16-bit words; an odd last byte
-//! counts as the upper half of a word. Data that carries its own checksum sums up to 0xffff.
+//! The checksum of data is the ones' complement of the ones' complement sum of its 16-bit words; an odd last
+//! byte counts as the upper half of a word. Data with its own checksum sums up to 0xffff.
 
-/// A ones' complement sum in the making.
+/// An intermediate ones' complement sum.
 ///
-/// It is kept in the order of memory, not of the host: the sum does not depend on byte order (RFC 1071 section 2), so
-/// whole machine words can be added as they lie, and only the result is turned.
+/// It is in memory order, not in host order: the sum does not depend on byte order (RFC 1071 section 2). So
+/// whole machine words are added as they are in memory, and only the result is swapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// The sum of nothing.
+    /// The empty sum.
     pub const ZERO: Sum = Sum(0);
 
-    /// The sum of `bytes`, of any length and alignment.
+    /// Returns the sum of `bytes`, of any length and alignment.
     #[inline]
     pub fn of(bytes: &[u8]) -> Sum {
-        // Halves of 64-bit words go into two sums that cannot overflow before 2^32 words, so there are no carries to
-        // look after and the compiler can use vector additions.
+        // The halves of 64-bit words go into two sums that cannot overflow before 2^32 words. So there are no
+        // carries to handle, and the compiler can use vector additions.
         let (mut low, mut high) = (0u64, 0u64);
         let mut words = bytes.chunks_exact(8);
         for w in &mut words {
@@ -41,143 +41,146 @@ impl Sum {
         Sum(low).plus(Sum(high))
     }
 
-    /// The sum of one word, given in host order.
+    /// Returns the sum of one word in host order.
     #[inline(always)]
     pub const fn of_u16(word: u16) -> Sum {
         Sum(word.to_be() as u64)
     }
 
-    /// The sum of the two words of a number, given in host order.
+    /// Returns the sum of the two words of a number in host order.
     #[inline(always)]
     pub const fn of_u32(number: u32) -> Sum {
         Sum(number.to_be() as u64)
     }
 
-    /// The sum of the four words of a number, given in host order.
+    /// Returns the sum of the four words of a number in host order.
     #[inline(always)]
     pub const fn of_u64(number: u64) -> Sum {
         Sum(number.to_be())
     }
 
-    /// The sum of the eight words of a number, given in host order.
+    /// Returns the sum of the eight words of a number in host order.
     #[inline(always)]
     pub const fn of_u128(number: u128) -> Sum {
         Sum::of_u64((number >> 64) as u64).plus(Sum::of_u64(number as u64))
     }
 
-    /// The sum of the IPv4 pseudo header of UDP and TCP: addresses in host order, protocol, bytes of transport header
-    /// and payload (RFC 768, RFC 9293 section 3.1).
+    /// Returns the sum of the IPv4 pseudo header of UDP and TCP: addresses in host order, protocol, and bytes
+    /// of transport header and payload (RFC 768, RFC 9293 section 3.1).
     #[inline(always)]
     pub const fn of_ipv4_pseudo(src: u32, dst: u32, protocol: u8, length: u16) -> Sum {
         Sum::of_u64((src as u64) << 32 | dst as u64).plus(Sum::of_pseudo_end(protocol, length as u32))
     }
 
-    /// The sum of the IPv6 pseudo header: addresses in host order, protocol of the upper layer, bytes of its header and
-    /// payload (RFC 8200 section 8.1).
+    /// Returns the sum of the IPv6 pseudo header: addresses in host order, protocol of the upper layer, and
+    /// bytes of its header and payload (RFC 8200 section 8.1).
     #[inline(always)]
     pub const fn of_ipv6_pseudo(src: u128, dst: u128, protocol: u8, length: u32) -> Sum {
         Sum::of_u128(src).plus(Sum::of_u128(dst)).plus(Sum::of_pseudo_end(protocol, length))
     }
 
-    /// What both pseudo headers have behind the addresses: zeros between these two make no difference to the sum.
+    /// The end of both pseudo headers, after the addresses. The zeros in between do not change the sum.
     #[inline(always)]
     const fn of_pseudo_end(protocol: u8, length: u32) -> Sum {
         Sum::of_u64((protocol as u64) << 32 | length as u64)
     }
 
-    /// The sum of both parts, each an even number of bytes long, or the last.
+    /// Returns the sum of both parts. Each part except the last must have an even number of bytes.
     #[inline(always)]
     pub const fn plus(self, other: Sum) -> Sum {
         let (sum, carry) = self.0.overflowing_add(other.0);
         Sum(sum + carry as u64)
     }
 
-    /// What this part counts when it starts at an odd offset: its bytes change halves.
+    /// Returns this part's sum for an odd start offset: its bytes change halves.
     #[inline(always)]
     pub const fn at_odd_offset(self) -> Sum {
         Sum(self.folded().swap_bytes() as u64)
     }
 
-    /// The sum in 16 bits, in the order of memory.
+    /// Returns the sum in 16 bits, in memory order.
     #[inline(always)]
     const fn folded(self) -> u16 {
-        // A number plus itself with its halves exchanged has in its upper half the sum of the halves, and the carry that
-        // comes up from the lower half is the one that has to go around.
+        // A number plus itself with exchanged halves has the sum of the halves in its upper half, and the
+        // carry from the lower half is the end-around carry.
         fold32((self.0.wrapping_add(self.0.rotate_left(32)) >> 32) as u32)
     }
 
-    /// The sum in 16 bits, in host order: what a partial checksum field holds.
+    /// Returns the sum in 16 bits, in host order: the contents of a partial checksum field.
     #[inline(always)]
     pub const fn fold(self) -> u16 {
         u16::from_be(self.folded())
     }
 
-    /// The checksum: what the checksum field must hold, in host order.
+    /// Returns the checksum for the checksum field, in host order.
     #[inline(always)]
     pub const fn checksum(self) -> u16 {
         !self.fold()
     }
 
-    /// The checksum for UDP, where 0 says that there is none: 0xffff stands for it (RFC 768).
+    /// Returns the checksum for UDP, where 0 means "no checksum": it is replaced by 0xffff (RFC 768).
     #[inline(always)]
     pub const fn checksum_nonzero(self) -> u16 {
         nonzero(self.checksum())
     }
 
-    /// Whether data that includes its checksum is intact.
+    /// True if data that includes its checksum is intact.
     #[inline(always)]
     pub const fn is_valid(self) -> bool {
         self.folded() == 0xffff
     }
 }
 
-/// An IP header, of which the checksums of the layers above cover a part: the pseudo header.
+/// An IP header with the fields of the pseudo header, which upper-layer checksums cover.
 pub trait PseudoHeader {
-    /// Whether a UDP checksum of 0 says that there is none (RFC 768); over IPv6 it is wrong (RFC 8200 section 8.1).
+    /// True if a UDP checksum of 0 means "no checksum" (RFC 768); over IPv6 it is invalid (RFC 8200 section
+    /// 8.1).
     const UDP_CHECKSUM_OPTIONAL: bool;
 
-    /// The sum of the pseudo header for `length` bytes of this protocol's header and payload.
+    /// Returns the sum of the pseudo header for `length` bytes of this protocol's header and payload.
     fn pseudo_header(&self, protocol: u8, length: u32) -> Sum;
 }
 
-/// The value that a UDP checksum field holds for `checksum`: 0 says that there is none, and 0xffff is as right.
+/// Returns the value of a UDP checksum field for `checksum`: 0 would mean "no checksum", and 0xffff is
+/// equivalent.
 #[inline(always)]
 pub const fn nonzero(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
 }
 
-/// The checksum of `bytes`, in which the checksum field is 0.
+/// Returns the checksum of `bytes`, in which the checksum field is 0.
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::of(bytes).checksum()
 }
 
-/// The checksum after a word of the data has changed (RFC 1624, equation 3).
+/// Returns the checksum after a word of the data has changed (RFC 1624, equation 3).
 ///
-/// It equals what a full computation gives, unless all of the data is zero afterwards, which an IP header never is: then
-/// [`nonzero`] makes it right.
+/// It equals the result of a full computation, unless all of the data is zero afterwards, which an IP header
+/// never is. In that case use [`nonzero`].
 #[inline(always)]
 pub const fn update16(checksum: u16, old: u16, new: u16) -> u16 {
     !fold32(!checksum as u32 + !old as u32 + new as u32)
 }
 
-/// As [`update16`], for two adjacent words at an even offset, such as an address.
+/// Like [`update16`], for two adjacent words at an even offset, such as an address.
 #[inline(always)]
 pub const fn update32(checksum: u16, old: u32, new: u32) -> u16 {
     !fold32(!checksum as u32 + halves(!old) + halves(new))
 }
 
-/// A partial checksum (the bare sum of the pseudo header) after two adjacent words of the pseudo header have changed.
+/// Returns a partial checksum (the bare sum of the pseudo header) after two adjacent words of the pseudo
+/// header have changed.
 #[inline(always)]
 pub const fn update_partial32(sum: u16, old: u32, new: u32) -> u16 {
     fold32(sum as u32 + halves(!old) + halves(new))
 }
 
-/// Sums up the transport layer of a packet whose checksum field holds a partial checksum, and stores the result.
+/// Completes a partial checksum: sums up the transport layer of a packet and stores the result.
 ///
-/// `start` is where the summing starts, `offset` where the field is from there (as in [`crate::VirtioNetHeader`]).
-/// The packet is `head` and then the `tail` segments; the field must be in `head`. Gives whether it is; if not,
-/// nothing is changed.
+/// The sum begins at `start`, and the field is `offset` bytes after that (as in [`crate::VirtioNetHeader`]).
+/// The packet is `head` and then the `tail` segments; the field must be in `head`. Returns false, without a
+/// change, if it is not.
 pub fn finish_partial<'a>(
     head: &mut [u8],
     tail: impl IntoIterator<Item = &'a [u8]>,
@@ -193,7 +196,7 @@ pub fn finish_partial<'a>(
         sum = sum.plus(if odd { s.at_odd_offset() } else { s });
         odd ^= part.len() % 2 == 1;
     }
-    // 0xffff for 0 is required for UDP and allowed for everything else.
+    // 0xffff instead of 0 is required for UDP and allowed for everything else.
     *field = sum.checksum_nonzero().to_be_bytes();
     true
 }
@@ -203,7 +206,7 @@ const fn halves(n: u32) -> u32 {
     (n >> 16) + (n & 0xffff)
 }
 
-/// The two words of `s` in one, as above.
+/// Adds the two words of `s`, as above.
 #[inline(always)]
 const fn fold32(s: u32) -> u16 {
     (s.wrapping_add(s.rotate_left(16)) >> 16) as u16

@@ -3,7 +3,7 @@
 use crate::field::{get, get16, put};
 use crate::mac::Mac;
 
-/// What follows an Ethernet header or a VLAN tag.
+/// Types after an Ethernet header or a VLAN tag.
 pub mod ethertype {
     /// IPv4 (RFC 894).
     pub const IPV4: u16 = 0x0800;
@@ -17,10 +17,10 @@ pub mod ethertype {
     pub const QINQ: u16 = 0x88a8;
     /// Outer tag of equipment older than 802.1ad.
     pub const QINQ_LEGACY: u16 = 0x9100;
-    /// The smallest value that is a type; smaller ones are the length of an 802.3 frame (IEEE 802.3 clause 3.2.6).
+    /// The smallest type value; smaller values are the length of an 802.3 frame (IEEE 802.3 clause 3.2.6).
     pub const MIN: u16 = 0x0600;
 
-    /// Whether a VLAN tag follows.
+    /// True if a VLAN tag follows.
     #[inline(always)]
     pub const fn is_vlan(value: u16) -> bool {
         matches!(value, VLAN | QINQ | QINQ_LEGACY)
@@ -33,7 +33,7 @@ header! {
 }
 
 impl EthernetHeader {
-    /// A header with these fields.
+    /// Returns a header with these fields.
     #[inline(always)]
     pub fn new(dst: Mac, src: Mac, ethertype: u16) -> Self {
         let mut h = Self::zeroed();
@@ -49,7 +49,7 @@ impl EthernetHeader {
         Mac(get::<0, 6, _>(&self.0))
     }
 
-    /// The destination address as [`Mac::to_word`] gives it: one load and one shift.
+    /// The destination address in the form of [`Mac::to_word`]: one load and one shift.
     #[inline(always)]
     pub const fn dst_word(&self) -> u64 {
         u64::from_le_bytes(get::<0, 8, _>(&self.0)) << 16
@@ -61,7 +61,7 @@ impl EthernetHeader {
         Mac(get::<6, 6, _>(&self.0))
     }
 
-    /// What follows, see [`ethertype`].
+    /// The type of the contents, see [`ethertype`].
     #[inline(always)]
     pub const fn ethertype(&self) -> u16 {
         get16::<12, _>(&self.0)
@@ -79,7 +79,7 @@ impl EthernetHeader {
         put::<6, 6, _>(&mut self.0, mac.0);
     }
 
-    /// Sets what follows.
+    /// Sets the type of the contents.
     #[inline(always)]
     pub fn set_ethertype(&mut self, value: u16) {
         put::<12, 2, _>(&mut self.0, value.to_be_bytes());
@@ -87,19 +87,19 @@ impl EthernetHeader {
 }
 
 header! {
-    /// A VLAN tag as it lies behind the type that announces it: the tag control information, then the type of what
-    /// follows the tag.
+    /// A VLAN tag without its own type, which precedes it: the tag control information, then the type of the
+    /// contents.
     VlanTag, 4
 }
 
 impl VlanTag {
-    /// A tag with priority 0 in front of `inner`. Of `vid` the lower 12 bits count.
+    /// Returns a tag with priority 0 before `inner`. Only the lower 12 bits of `vid` are used.
     #[inline(always)]
     pub fn new(vid: u16, inner: u16) -> Self {
         Self::with_tci(vid & 0x0fff, inner)
     }
 
-    /// A tag with this tag control information in front of `inner`.
+    /// Returns a tag with this tag control information before `inner`.
     #[inline(always)]
     pub fn with_tci(tci: u16, inner: u16) -> Self {
         let mut tag = Self::zeroed();
@@ -114,7 +114,7 @@ impl VlanTag {
         get16::<0, _>(&self.0)
     }
 
-    /// VLAN identifier; 0 means that the tag carries a priority only.
+    /// VLAN identifier; 0 means that the tag only carries a priority.
     #[inline(always)]
     pub const fn vid(&self) -> u16 {
         self.tci() & 0x0fff
@@ -132,7 +132,7 @@ impl VlanTag {
         self.0[0] & 0x10 != 0
     }
 
-    /// What follows the tag, see [`ethertype`].
+    /// The type of the contents, see [`ethertype`].
     #[inline(always)]
     pub const fn ethertype(&self) -> u16 {
         get16::<2, _>(&self.0)
@@ -144,7 +144,7 @@ impl VlanTag {
         put::<0, 2, _>(&mut self.0, tci.to_be_bytes());
     }
 
-    /// Sets what follows the tag.
+    /// Sets the type of the contents.
     #[inline(always)]
     pub fn set_ethertype(&mut self, value: u16) {
         put::<2, 2, _>(&mut self.0, value.to_be_bytes());

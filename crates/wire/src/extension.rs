@@ -1,7 +1,8 @@
-//! Extension headers of IPv6 (RFC 8200 section 4), passed over in bounded work.
+//! Extension headers of IPv6 (RFC 8200 section 4), skipped with bounded work.
 //!
-//! [`Extensions`] goes through the headers between the IPv6 header and the upper layer, [`Chain`] says where they lead and
-//! what a router has to know of them, and [`check_options`] is for the options of those headers that have any.
+//! [`Extensions`] iterates over the headers between the IPv6 header and the upper layer. [`Chain`] returns
+//! the upper layer and the facts that a router needs. [`check_options`] checks the options of headers with
+//! options.
 //!
 //! ```
 //! use wire::{Ipv6Header, extension::Chain, protocol};
@@ -18,11 +19,11 @@ use std::fmt;
 use crate::ipv4::protocol;
 use crate::ipv6::{self, Ipv6Header};
 
-/// Headers that are passed over, at most: any that RFC 8200 section 4.1 recommends, in any order.
+/// Maximum number of headers to skip: all headers of RFC 8200 section 4.1, in any order.
 pub const MAX_HEADERS: usize = 8;
-/// Bytes of them, at most: what a packet has room for that every link carries in one piece.
+/// Maximum length of them in bytes: the room in a packet of the minimum MTU.
 pub const MAX_LEN: usize = ipv6::MIN_MTU as usize - Ipv6Header::LEN;
-/// Options of one header that are looked at, padding included (RFC 8504 section 5.3 lets a node set a limit).
+/// Maximum number of options of one header, padding included (RFC 8504 section 5.3 allows a limit).
 pub const MAX_OPTIONS: usize = 16;
 
 /// Options of hop-by-hop and destination options headers.
@@ -31,20 +32,20 @@ pub mod option {
     pub const PAD1: u8 = 0;
     /// Two bytes of padding and more.
     pub const PADN: u8 = 1;
-    /// Router alert (RFC 2711): every router looks at the packet.
+    /// Router alert (RFC 2711): every router examines the packet.
     pub const ROUTER_ALERT: u8 = 5;
     /// A payload of more than 65,535 bytes (RFC 2675).
     pub const JUMBO: u8 = 0xc2;
 }
 
-/// What a router alert is about (RFC 2711 section 2.1).
+/// The subject of a router alert (RFC 2711 section 2.1).
 pub mod alert {
     /// MLD.
     pub const MLD: u16 = 0;
 }
 
-/// Whether this is an extension header that can be passed over (RFC 7045 section 4). ESP is none here, since what is
-/// behind it is encrypted; nor are the numbers for experiments, of which nobody knows the form.
+/// True if this is an extension header that can be skipped (RFC 7045 section 4). ESP is not included, since
+/// its contents are encrypted; nor are the numbers for experiments, which have an unknown format.
 #[inline(always)]
 pub const fn is_extension(protocol: u8) -> bool {
     matches!(
@@ -65,20 +66,22 @@ pub const fn is_extension(protocol: u8) -> bool {
 pub enum ExtensionError {
     /// The packet ends within a header.
     Truncated,
-    /// The packet is the first fragment of a datagram, and ends within a header: RFC 7112 section 5 forbids it.
+    /// The packet is the first fragment of a datagram and ends within a header, which RFC 7112 section 5
+    /// forbids.
     FirstFragment,
-    /// Hop-by-hop options that do not follow the IPv6 header, named by the byte at this place (RFC 8200 section 4).
+    /// Hop-by-hop options that do not directly follow the IPv6 header. The byte at this offset names them
+    /// (RFC 8200 section 4).
     HopByHop(usize),
-    /// More than [`MAX_HEADERS`].
+    /// There are more than [`MAX_HEADERS`].
     Headers,
-    /// More than [`MAX_LEN`] bytes.
+    /// They are longer than [`MAX_LEN`] bytes.
     Length,
 }
 
 impl fmt::Display for ExtensionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ExtensionError::Truncated => "extension header is cut off",
+            ExtensionError::Truncated => "extension header is truncated",
             ExtensionError::FirstFragment => "first fragment ends within the extension headers",
             ExtensionError::HopByHop(_) => "hop-by-hop options are not the first extension header",
             ExtensionError::Headers => "too many extension headers",
@@ -92,16 +95,16 @@ impl std::error::Error for ExtensionError {}
 /// An extension header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// What it is, see [`protocol`].
+    /// Its kind, see [`protocol`].
     pub kind: u8,
-    /// Where it begins, in bytes from the start of the IPv6 header.
+    /// Its offset from the start of the IPv6 header in bytes.
     pub at: usize,
-    /// All of it.
+    /// The whole header.
     pub bytes: &'a [u8],
 }
 
-/// Goes through the extension headers of a packet, to the upper layer or to an error, which is the last that it gives.
-/// A fragment that is not the first has nothing behind its fragment header that could be looked at.
+/// Iterates over the extension headers of a packet, up to the upper layer or an error, which is the last
+/// item. In a later fragment, nothing after the fragment header can be examined.
 #[derive(Clone, Debug)]
 pub struct Extensions<'a> {
     packet: &'a [u8],
@@ -109,14 +112,14 @@ pub struct Extensions<'a> {
     protocol: u8,
     named_at: usize,
     left: usize,
-    /// Whether a fragment header said that this is the first of several pieces.
+    /// True if a fragment header marked this as the first of several fragments.
     first_fragment: bool,
     done: bool,
 }
 
 impl<'a> Extensions<'a> {
-    /// The extension headers of `packet`, which begins with its IPv6 header. What lies behind its length is not looked
-    /// at; what the caller has cut off counts as missing.
+    /// Returns the extension headers of `packet`, which begins with its IPv6 header. Bytes after the packet's
+    /// length are ignored; missing bytes count as truncated.
     #[inline]
     pub fn of(packet: &'a [u8]) -> Extensions<'a> {
         let (protocol, len) = match Ipv6Header::split(packet) {
@@ -127,7 +130,7 @@ impl<'a> Extensions<'a> {
             packet: packet.get(..len).unwrap_or(packet),
             at: Ipv6Header::LEN,
             protocol,
-            // The place of the next header in an IPv6 header.
+            // Offset of the next header field in an IPv6 header.
             named_at: 6,
             left: MAX_HEADERS,
             first_fragment: false,
@@ -135,22 +138,22 @@ impl<'a> Extensions<'a> {
         }
     }
 
-    /// What follows the headers that were gone through so far, see [`protocol`].
+    /// The protocol after the headers visited so far, see [`protocol`].
     pub fn protocol(&self) -> u8 {
         self.protocol
     }
 
-    /// Where that begins, in bytes from the start of the IPv6 header.
+    /// Its offset from the start of the IPv6 header in bytes.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Where the byte is that says so.
+    /// Offset of the byte that names it.
     pub fn named_at(&self) -> usize {
         self.named_at
     }
 
-    /// The header at the present place, which is an extension header.
+    /// Returns the header at the current position, which is an extension header.
     fn header(&mut self) -> Result<Extension<'a>, ExtensionError> {
         let (kind, at) = (self.protocol, self.at);
         if kind == protocol::HOP_BY_HOP && at != Ipv6Header::LEN {
@@ -195,18 +198,18 @@ impl<'a> Iterator for Extensions<'a> {
     }
 }
 
-/// What a fragment header says (RFC 8200 section 4.5).
+/// The contents of a fragment header (RFC 8200 section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where the header begins, in bytes from the start of the IPv6 header.
+    /// Offset of the header from the start of the IPv6 header in bytes.
     pub at: usize,
-    /// What the header says to follow; only that of the first fragment counts.
+    /// The next protocol in the header; only the first fragment's is significant.
     pub protocol: u8,
-    /// Where in the fragmentable part of the datagram this piece belongs, in bytes.
+    /// Offset of this fragment in the fragmentable part of the datagram, in bytes.
     pub offset: u16,
-    /// Whether fragments follow this one.
+    /// True if more fragments follow.
     pub more: bool,
-    /// Identification, which the fragments of a datagram share.
+    /// Identification, the same for all fragments of a datagram.
     pub id: u32,
 }
 
@@ -214,7 +217,7 @@ impl Fragment {
     /// Length of a fragment header in bytes.
     pub const LEN: usize = 8;
 
-    /// What the header says, if it is a fragment header.
+    /// Parses the header, if it is a fragment header.
     #[inline]
     pub fn of(header: &Extension<'_>) -> Option<Fragment> {
         let &[protocol, _, a, b, id @ ..] = header.bytes.first_chunk::<{ Self::LEN }>()?;
@@ -224,7 +227,7 @@ impl Fragment {
         (header.kind == protocol::FRAGMENT).then_some(fragment)
     }
 
-    /// The header in bytes.
+    /// Returns the header in bytes.
     #[inline]
     pub const fn to_bytes(&self) -> [u8; Self::LEN] {
         let [a, b] = (self.offset & !7 | self.more as u16).to_be_bytes();
@@ -232,68 +235,69 @@ impl Fragment {
         [self.protocol, 0, a, b, c, d, e, f]
     }
 
-    /// Whether the datagram is in this packet all by itself, in spite of the header (RFC 6946).
+    /// True if the whole datagram is in this packet in spite of the header (RFC 6946).
     #[inline(always)]
     pub const fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
 }
 
-/// What a routing header says (RFC 8200 section 4.4).
+/// The contents of a routing header (RFC 8200 section 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routing {
-    /// Where the header begins, in bytes from the start of the IPv6 header.
+    /// Offset of the header from the start of the IPv6 header in bytes.
     pub at: usize,
     /// Routing type.
     pub kind: u8,
-    /// How many of its addresses have still to be visited.
+    /// Number of its addresses still to visit.
     pub segments_left: u8,
 }
 
 impl Routing {
-    /// The type that lets packets go to and fro between two routers, and that nobody may follow (RFC 5095).
+    /// The type that could make packets loop between two routers, and that must not be processed (RFC 5095).
     pub const SOURCE_ROUTE: u8 = 0;
 
-    /// What the header says, if it is a routing header.
+    /// Parses the header, if it is a routing header.
     #[inline]
     pub fn of(header: &Extension<'_>) -> Option<Routing> {
         let &[_, _, kind, segments_left, ..] = header.bytes else { return None };
         (header.kind == protocol::ROUTING).then_some(Routing { at: header.at, kind, segments_left })
     }
 
-    /// The place of the byte that is reported to the source by whoever the packet is for and does not follow the header:
-    /// that of the type, as long as there is somewhere left to go. Else the header is passed over (RFC 8200 section 4.4).
-    /// Type 0 is followed by nobody (RFC 5095 section 3).
+    /// Offset of the byte to report to the source if the destination does not support the header: the type,
+    /// while segments are left. Otherwise the header is skipped (RFC 8200 section 4.4). Type 0 is never
+    /// supported (RFC 5095 section 3).
     #[inline(always)]
     pub const fn refused_at(&self) -> Option<usize> {
         if self.segments_left == 0 { None } else { Some(self.at + 2) }
     }
 }
 
-/// Where the extension headers of a packet lead, and what they say on the way.
+/// The result of walking through the extension headers of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// What follows the last of them, see [`protocol`]. Of a later fragment only what its header claims.
+    /// The protocol after the last header, see [`protocol`]. For a later fragment, only the value in its
+    /// header.
     pub protocol: u8,
-    /// Where that begins, in bytes from the start of the IPv6 header; not beyond the packet's end.
+    /// Its offset from the start of the IPv6 header in bytes; not beyond the packet's end.
     pub offset: usize,
-    /// Where the byte is that says the protocol: what is reported when nobody here speaks it.
+    /// Offset of the byte that names the protocol, to report if it is not supported.
     pub named_at: usize,
-    /// Whether the header of the upper layer is in this packet, from the first byte to the last that every such header
-    /// has. A first fragment without it is malformed (RFC 7112 section 5).
+    /// True if the upper-layer header is in this packet, at least the bytes that every such header has. A
+    /// first fragment without it is malformed (RFC 7112 section 5).
     pub whole: bool,
-    /// The fragment header; of several the one that makes the packet a piece of a datagram.
+    /// The fragment header; if there are several, the one that makes the packet a fragment.
     pub fragment: Option<Fragment>,
-    /// The routing header; of several the first that is not done with.
+    /// The routing header; if there are several, the first one with segments left.
     pub routing: Option<Routing>,
 }
 
 impl Chain {
-    /// Looks at `packet`, which begins with its IPv6 header. What lies behind its length is not looked at; what the
-    /// caller has cut off counts as missing.
+    /// Examines `packet`, which begins with its IPv6 header. Bytes after the packet's length are ignored;
+    /// missing bytes count as truncated.
     ///
     /// # Errors
-    /// Why the upper layer was not found, see [`ExtensionError`].
+    /// The reason why the upper layer was not found, see [`ExtensionError`].
     #[inline]
     pub fn of(packet: &[u8]) -> Result<Chain, ExtensionError> {
         let (ip, _) = Ipv6Header::split(packet).ok_or(ExtensionError::Truncated)?;
@@ -307,14 +311,14 @@ impl Chain {
         Ok(Chain { protocol, offset, named_at, whole, fragment, routing })
     }
 
-    /// Whether the packet is a piece of a datagram, the first piece included.
+    /// True if the packet is a fragment of a datagram, the first one included.
     #[inline(always)]
     pub const fn is_fragment(&self) -> bool {
         matches!(&self.fragment, Some(f) if !f.is_atomic())
     }
 }
 
-/// What the headers say, gone through to their end.
+/// Walks through the headers to their end, and collects the fragment and routing headers.
 fn facts(headers: &mut Extensions<'_>) -> Result<(Option<Fragment>, Option<Routing>), ExtensionError> {
     let (mut fragment, mut routing) = (None::<Fragment>, None::<Routing>);
     for header in headers {
@@ -329,7 +333,7 @@ fn facts(headers: &mut Extensions<'_>) -> Result<(Option<Fragment>, Option<Routi
     Ok((fragment, routing))
 }
 
-/// Bytes of the shortest header of an upper layer, as far as they are known.
+/// Length of the shortest header of an upper layer in bytes, if known.
 const fn shortest(protocol: u8) -> usize {
     match protocol {
         protocol::TCP | protocol::IPIP => 20,
@@ -344,26 +348,26 @@ const fn shortest(protocol: u8) -> usize {
 /// An option of a hop-by-hop or destination options header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderOption<'a> {
-    /// Where it begins in the header, in bytes.
+    /// Its offset in the header in bytes.
     pub at: usize,
     /// Its type, see [`option`].
     pub kind: u8,
-    /// What is behind type and length.
+    /// The bytes after type and length.
     pub data: &'a [u8],
 }
 
-/// What is wrong with the options of a header, or unknown. Places count from the header's start.
+/// A malformed or unknown option of a header. Offsets count from the header's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionFault {
-    /// The option at this place does not end within the header.
+    /// The option at this offset does not end within the header.
     Malformed(usize),
     /// There are more than [`MAX_OPTIONS`].
     TooMany,
-    /// The option at this place is unknown, and says: drop the packet then.
+    /// The option at this offset is unknown, and its type requires dropping the packet.
     Discard(usize),
-    /// … drop the packet, and report it (parameter problem, code 2), even if it is for a group.
+    /// The same, and a report (parameter problem, code 2), also for a multicast destination.
     Report(usize),
-    /// … drop the packet, and report it unless it is for a group.
+    /// The same, and a report unless the destination is multicast.
     ReportUnlessGroup(usize),
 }
 
@@ -373,7 +377,7 @@ impl fmt::Display for OptionFault {
             OptionFault::Malformed(_) => "option does not end within its header",
             OptionFault::TooMany => "too many options",
             OptionFault::Discard(_) | OptionFault::Report(_) | OptionFault::ReportUnlessGroup(_) => {
-                "unknown option that must not be passed over"
+                "unknown option that must not be skipped"
             }
         })
     }
@@ -381,7 +385,7 @@ impl fmt::Display for OptionFault {
 
 impl std::error::Error for OptionFault {}
 
-/// Goes through the options of a header, padding left out, to its end or to a fault, which is the last that it gives.
+/// Iterates over the options of a header, without padding, to its end or an error, which is the last item.
 #[derive(Clone, Debug)]
 pub struct HeaderOptions<'a> {
     header: &'a [u8],
@@ -390,7 +394,7 @@ pub struct HeaderOptions<'a> {
 }
 
 impl<'a> HeaderOptions<'a> {
-    /// The options of a hop-by-hop or destination options header, which is given from its first byte to its last.
+    /// Returns the options of a complete hop-by-hop or destination options header.
     pub fn of(header: &'a [u8]) -> HeaderOptions<'a> {
         HeaderOptions { header, at: 2, left: MAX_OPTIONS }
     }
@@ -429,12 +433,12 @@ impl<'a> Iterator for HeaderOptions<'a> {
     }
 }
 
-/// Looks at all options of a hop-by-hop or destination options header, and gives what a router alert is about, if there is
-/// one (RFC 2711; see [`alert`]). Of options that are not `known` the upper two bits of the type say what becomes of the
-/// packet (RFC 8200 section 4.2). Router alerts need not be known.
+/// Checks all options of a hop-by-hop or destination options header. Returns the subject of a router alert,
+/// if there is one (RFC 2711; see [`alert`]). For options that are not `known`, the upper two bits of the
+/// type determine the packet's fate (RFC 8200 section 4.2). Router alerts are always known.
 ///
 /// # Errors
-/// The first option that is malformed, or unknown and not to be passed over.
+/// The first option that is malformed, or unknown and must not be skipped.
 pub fn check_options(header: &[u8], known: impl Fn(u8) -> bool) -> Result<Option<u16>, OptionFault> {
     let mut router_alert = None;
     for option in HeaderOptions::of(header) {

@@ -1,16 +1,16 @@
-//! How header views are declared, and how their fields are read and written.
+//! Declaration of header views, and access to their fields.
 //!
-//! The place of a field is a constant that the compiler checks against the length of the header, so each access is
-//! a plain load or store.
+//! The offset of a field is a constant that the compiler checks against the length of the header, so each
+//! access is a plain load or store.
 
-/// Reads the `L` bytes at `AT`: one load, where an array of single bytes would leave the compiler free to load each of
-/// them by itself, and it does.
+/// Reads the `L` bytes at `AT` with one load. An array of single bytes would allow the compiler to load each
+/// of them separately, and it does.
 #[inline(always)]
 pub(crate) const fn get<const AT: usize, const L: usize, const N: usize>(b: &[u8; N]) -> [u8; L] {
     const { assert!(AT + L <= N) };
     match b.split_at(AT).1.first_chunk() {
         Some(field) => *field,
-        // The assertion says that there is room.
+        // The assertion guarantees that there is room.
         None => [0; L],
     }
 }
@@ -39,7 +39,7 @@ pub(crate) const fn get128<const AT: usize, const N: usize>(b: &[u8; N]) -> u128
     u128::from_be_bytes(get::<AT, 16, N>(b))
 }
 
-/// Writes `value` at `AT`; integers come as `to_be_bytes`.
+/// Writes `value` at `AT`; integers are passed as `to_be_bytes`.
 #[inline(always)]
 pub(crate) fn put<const AT: usize, const L: usize, const N: usize>(b: &mut [u8; N], value: [u8; L]) {
     const { assert!(AT + L <= N) };
@@ -62,19 +62,20 @@ macro_rules! header {
             /// Length in bytes.
             pub const LEN: usize = $len;
 
-            /// A header whose bytes are all zero.
+            /// Returns a header with all bytes zero.
             #[inline(always)]
             pub const fn zeroed() -> Self {
                 Self([0; $len])
             }
 
-            /// Views the front of `bytes` as this header; gives it and what follows, or `None` if `bytes` is shorter.
+            /// Views the front of `bytes` as this header. Returns it and the rest, or `None` if `bytes` is
+            /// shorter.
             #[inline(always)]
             pub fn split(bytes: &[u8]) -> Option<(&Self, &[u8])> {
                 zerocopy::FromBytes::ref_from_prefix(bytes).ok()
             }
 
-            /// As [`split`](Self::split), to be changed in place.
+            /// Like [`split`](Self::split), for changes in place.
             #[inline(always)]
             pub fn split_mut(bytes: &mut [u8]) -> Option<(&mut Self, &mut [u8])> {
                 zerocopy::FromBytes::mut_from_prefix(bytes).ok()

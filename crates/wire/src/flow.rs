@@ -1,14 +1,15 @@
-//! What tells flows apart, and a hash of it.
+//! Flow identification and flow hashes.
 //!
-//! All fragments of a datagram hash alike, and so do all packets of a connection: a fragment, the first one too,
-//! counts as having no ports. This is the plain version, which vectorised ones have to agree with.
+//! All fragments of a datagram have the same hash, and so do all packets of a connection: a fragment,
+//! including the first one, counts as having no ports. This is the plain version, which vectorised versions
+//! must match.
 
 use crate::ethernet::ethertype;
 use crate::extension::{self, Chain};
 use crate::ipv4::{Ipv4Header, protocol};
 use crate::ipv6::Ipv6Header;
 
-/// Addresses, ports and protocol of an IPv4 packet, in host order. Ports are 0 where there are none.
+/// Addresses, ports and protocol of an IPv4 packet in host order. Ports are 0 if there are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FiveTuple {
     /// Source address.
@@ -23,9 +24,9 @@ pub struct FiveTuple {
     pub protocol: u8,
 }
 
-/// The five-tuple of the IPv4 packet at the front of `l3`; `None` if there is no whole IPv4 header.
+/// Returns the five-tuple of the IPv4 packet at the front of `l3`; `None` without a whole IPv4 header.
 ///
-/// A packet whose transport header is cut off counts as having no ports.
+/// A packet with a truncated transport header counts as having no ports.
 #[inline]
 pub fn five_tuple(l3: &[u8]) -> Option<FiveTuple> {
     let (ip, _) = Ipv4Header::split(l3)?;
@@ -47,7 +48,7 @@ pub fn five_tuple(l3: &[u8]) -> Option<FiveTuple> {
 }
 
 impl FiveTuple {
-    /// The five-tuple of the opposite direction.
+    /// Returns the five-tuple of the opposite direction.
     #[inline(always)]
     pub const fn reversed(self) -> FiveTuple {
         FiveTuple {
@@ -59,15 +60,15 @@ impl FiveTuple {
         }
     }
 
-    /// A hash in which every bit of the five-tuple reaches every bit of the result, for load sharing: the two directions
-    /// of a connection hash differently.
+    /// Returns a hash for load sharing, in which every bit of the five-tuple affects every bit of the result.
+    /// The two directions of a connection have different hashes.
     #[inline(always)]
     pub const fn hash(self) -> u32 {
         let ports = (self.src_port as u32) << 16 | self.dst_port as u32;
         hash_words(self.protocol as u32, self.src, self.dst, ports)
     }
 
-    /// As [`hash`](Self::hash), but both directions of a connection hash alike.
+    /// Like [`hash`](Self::hash), but both directions of a connection have the same hash.
     #[inline(always)]
     pub const fn symmetric_hash(self) -> u32 {
         let a = (self.src as u64) << 16 | self.src_port as u64;
@@ -76,8 +77,9 @@ impl FiveTuple {
     }
 }
 
-/// As [`FiveTuple`], of an IPv6 packet. A fragment has the protocol [`protocol::FRAGMENT`], for the fragments of a datagram
-/// need not agree about what they carry (RFC 8200 section 4.5); and so has a packet whose upper layer is not to be found.
+/// Like [`FiveTuple`], for an IPv6 packet. A fragment has the protocol [`protocol::FRAGMENT`], because the
+/// fragments of a datagram may name different protocols (RFC 8200 section 4.5). So does a packet whose upper
+/// layer cannot be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FiveTuple6 {
     /// Source address.
@@ -92,10 +94,10 @@ pub struct FiveTuple6 {
     pub protocol: u8,
 }
 
-/// The five-tuple of the IPv6 packet at the front of `l3`, behind its extension headers; `None` if there is no whole
-/// IPv6 header.
+/// Returns the five-tuple of the IPv6 packet at the front of `l3`, with the ports after its extension
+/// headers; `None` without a whole IPv6 header.
 ///
-/// A packet whose transport header is cut off counts as having no ports.
+/// A packet with a truncated transport header counts as having no ports.
 #[inline]
 pub fn five_tuple6(l3: &[u8]) -> Option<FiveTuple6> {
     let (ip, _) = Ipv6Header::split(l3).filter(|(ip, _)| ip.version() == 6)?;
@@ -103,7 +105,8 @@ pub fn five_tuple6(l3: &[u8]) -> Option<FiveTuple6> {
     Some(tuple6(ip, protocol, upper))
 }
 
-/// What an IPv6 packet carries, and its bytes: of a fragment, and where that is not to be found, nothing.
+/// Returns the upper-layer protocol of an IPv6 packet and its bytes; no bytes for a fragment, or if it cannot
+/// be found.
 #[inline]
 fn upper_layer<'a>(ip: &Ipv6Header, l3: &'a [u8]) -> (u8, &'a [u8]) {
     let (protocol, offset) = match ip.next_header() {
@@ -113,7 +116,7 @@ fn upper_layer<'a>(ip: &Ipv6Header, l3: &'a [u8]) -> (u8, &'a [u8]) {
     (protocol, l3.get(offset..).unwrap_or(&[]))
 }
 
-/// The same behind extension headers, which few packets have, and where it begins.
+/// The same with extension headers, which few packets have: the protocol and its offset.
 #[inline(never)]
 fn behind_extensions(l3: &[u8]) -> (u8, usize) {
     match Chain::of(l3) {
@@ -122,7 +125,7 @@ fn behind_extensions(l3: &[u8]) -> (u8, usize) {
     }
 }
 
-/// The five-tuple of a packet with this header that carries `upper`.
+/// Returns the five-tuple of a packet with this header and the upper layer `upper`.
 #[inline]
 fn tuple6(ip: &Ipv6Header, protocol: u8, upper: &[u8]) -> FiveTuple6 {
     let ports = match upper.first_chunk::<4>() {
@@ -139,7 +142,7 @@ fn tuple6(ip: &Ipv6Header, protocol: u8, upper: &[u8]) -> FiveTuple6 {
 }
 
 impl FiveTuple6 {
-    /// The five-tuple of the opposite direction.
+    /// Returns the five-tuple of the opposite direction.
     #[inline(always)]
     pub const fn reversed(self) -> FiveTuple6 {
         FiveTuple6 {
@@ -151,14 +154,14 @@ impl FiveTuple6 {
         }
     }
 
-    /// As [`FiveTuple::hash`].
+    /// See [`FiveTuple::hash`].
     #[inline(always)]
     pub const fn hash(self) -> u32 {
         let ports = (self.src_port as u32) << 16 | self.dst_port as u32;
         ends_hash(self.protocol as u32, fold(self.src), fold(self.dst), ports)
     }
 
-    /// As [`FiveTuple::symmetric_hash`].
+    /// See [`FiveTuple::symmetric_hash`].
     #[inline(always)]
     pub const fn symmetric_hash(self) -> u32 {
         let (src, dst) = (fold(self.src), fold(self.dst));
@@ -170,17 +173,18 @@ impl FiveTuple6 {
     }
 }
 
-/// VLAN tags that [`frame_hash`] looks behind.
+/// Maximum number of VLAN tags that [`frame_hash`] skips.
 const TAGS: usize = 3;
-/// Headers of tunnels that it looks behind.
+/// Maximum number of tunnel headers that it skips.
 const TUNNELS: usize = 2;
 
-/// A hash of the flow that an Ethernet frame belongs to, for sharing the work on flows: both directions of a connection
-/// hash alike, and so do all fragments of a datagram.
+/// Returns a hash of the flow of an Ethernet frame, to distribute work by flow. Both directions of a
+/// connection have the same hash, and so do all fragments of a datagram.
 ///
-/// It looks behind VLAN tags, and into IP in IP (RFC 2003, 4213) and GRE without routing (RFC 2784, 2890), whose outer
-/// headers are the same for all that a tunnel carries. VXLAN and its like tell their flows apart by the outer source port
-/// (RFC 7348 section 5). What is no IP packet is told apart by its stations and its type.
+/// It skips VLAN tags, and the outer headers of IP in IP (RFC 2003, 4213) and of GRE without routing (RFC
+/// 2784, 2890). These are the same for all flows in a tunnel. VXLAN and similar tunnels use the outer source
+/// port for their flows (RFC 7348 section 5). Frames without IP are distinguished by their addresses and
+/// type.
 pub fn frame_hash(frame: &[u8]) -> u32 {
     let Some(stations) = frame.first_chunk::<12>() else { return 0 };
     let (mut at, mut kind) = (12, be16(frame, 12));
@@ -200,7 +204,7 @@ pub fn frame_hash(frame: &[u8]) -> u32 {
     })
 }
 
-/// The hash of an IP packet; `None` for what is none.
+/// Returns the hash of an IP packet; `None` for other contents.
 fn packet_hash(kind: u16, packet: &[u8], tunnels: usize) -> Option<u32> {
     match kind {
         ethertype::IPV4 => {
@@ -220,7 +224,7 @@ fn packet_hash(kind: u16, packet: &[u8], tunnels: usize) -> Option<u32> {
     }
 }
 
-/// The hash of what a tunnel carries; `None` for what is no tunnel, or nothing that flows could be told from.
+/// Returns the hash of a tunnel's contents; `None` without a tunnel, or if its contents have no flow.
 fn inner_hash(protocol: u8, payload: &[u8], tunnels: usize) -> Option<u32> {
     let tunnels = tunnels.checked_sub(1)?;
     match protocol {
@@ -243,19 +247,20 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2)?.try_into().ok().map(u16::from_be_bytes)
 }
 
-/// 128 bits in 64, so that those that differ in a few bits anywhere differ.
+/// Folds 128 bits into 64, so that inputs that differ in a few bits anywhere stay different.
 const fn fold(address: u128) -> u64 {
     ((address >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ address as u64
 }
 
-/// A hash of two ends, in this order, and their ports.
+/// Returns a hash of two endpoints, in this order, and their ports.
 #[inline(always)]
 const fn ends_hash(seed: u32, a: u64, b: u64, ports: u32) -> u32 {
     let words = hash_words(seed, (a >> 32) as u32, a as u32, ports);
     hash_words(words, (b >> 32) as u32, b as u32, ports)
 }
 
-/// MurmurHash3 (x86, 32 bits) of three words: multiplications of 32 bits only, which every vector unit has.
+/// MurmurHash3 (x86, 32 bits) of three words: it only uses 32-bit multiplications, which every vector unit
+/// has.
 #[inline(always)]
 pub const fn hash_words(seed: u32, a: u32, b: u32, c: u32) -> u32 {
     let mut h = block(block(block(seed, a), b), c) ^ 12;

@@ -1,10 +1,12 @@
-//! Cutting a large TCP or UDP packet over IPv4 or IPv6 into segments: the arithmetic and the headers, not the copying.
+//! Segmentation of a large TCP or UDP packet over IPv4 or IPv6: the arithmetic and the headers, not the
+//! copying.
 //!
-//! A host hands over up to 64 KiB in one packet when its interface says that it can cut it (generic segmentation
-//! offload). Where such a packet leaves by an interface that cannot, it is cut here: [`Segmentation::new`] looks at the
-//! headers once, [`Segmentation::segments`] says what each segment carries, and
-//! [`Segmentation::write_headers`] writes its headers, with a partial checksum that
-//! [`checksum::finish_partial`](crate::checksum::finish_partial) completes once the payload is behind them.
+//! A host passes on up to 64 KiB in one packet if its interface supports segmentation (generic segmentation
+//! offload). If such a packet leaves by an interface without that support, it is segmented here:
+//! [`Segmentation::new`] examines the headers once, [`Segmentation::segments`] returns the payload range of
+//! each segment, and [`Segmentation::write_headers`] writes its headers with a partial checksum.
+//! [`checksum::finish_partial`](crate::checksum::finish_partial) completes it once the payload has been
+//! added.
 
 use std::fmt;
 
@@ -14,7 +16,7 @@ use crate::ipv6::Ipv6Header;
 use crate::tcp::{Flags, TcpHeader};
 use crate::udp::UdpHeader;
 
-/// What the segments are.
+/// The kind of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// TCP segments.
@@ -23,30 +25,30 @@ pub enum Kind {
     Udp,
 }
 
-/// Why a packet cannot be cut.
+/// Why a packet cannot be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GsoError {
-    /// The headers are cut off or contradict themselves.
+    /// The headers are truncated or inconsistent.
     Header,
-    /// The packet is not what its kind says, or a fragment.
+    /// The packet does not match its kind, or is a fragment.
     Kind,
-    /// The segment size is 0, or a segment would be longer than a packet can be.
+    /// The segment size is 0, or a segment would exceed the maximum packet length.
     Size,
 }
 
 impl fmt::Display for GsoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            GsoError::Header => "headers of the packet to cut are malformed",
-            GsoError::Kind => "the packet to cut is of another kind than announced",
-            GsoError::Size => "segment size is impossible",
+            GsoError::Header => "the headers of the packet are malformed",
+            GsoError::Kind => "the packet does not match its segmentation type",
+            GsoError::Size => "the segment size is invalid",
         })
     }
 }
 
 impl std::error::Error for GsoError {}
 
-/// How one packet is cut.
+/// The segmentation of one packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Segmentation {
     kind: Kind,
@@ -64,11 +66,11 @@ pub struct Segmentation {
 /// One segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// First byte of its payload in that of the packet.
+    /// Offset of its payload in the packet's payload.
     pub start: usize,
     /// Bytes of payload.
     pub len: usize,
-    /// Identification of IPv4; IPv6 has none.
+    /// Identification (IPv4 only).
     pub id: u16,
     /// TCP sequence number.
     pub seq: u32,
@@ -76,7 +78,7 @@ pub struct Segment {
     pub flags: Flags,
 }
 
-/// What a segment of this kind is in an IP header.
+/// Returns the IP protocol of a kind of segments.
 fn protocol_of(kind: Kind) -> u8 {
     match kind {
         Kind::Tcp => protocol::TCP,
@@ -84,7 +86,7 @@ fn protocol_of(kind: Kind) -> u8 {
     }
 }
 
-/// Bytes of a packet's network headers, and its identification.
+/// Returns the length of a packet's network headers, and its identification.
 fn network_header(kind: Kind, packet: &[u8]) -> Result<(usize, u16), GsoError> {
     let (ip, _) = Ipv4Header::split(packet).ok_or(GsoError::Header)?;
     match ip.version() {
@@ -100,7 +102,7 @@ fn network_header(kind: Kind, packet: &[u8]) -> Result<(usize, u16), GsoError> {
     }
 }
 
-/// Makes the network headers right for `transport_len` bytes behind them; gives the partial checksum of those.
+/// Adapts the network headers to `transport_len` bytes after them. Returns the partial checksum for these.
 fn write_network(kind: Kind, packet: &mut [u8], transport_len: u16, id: u16) -> Option<u16> {
     let total_len = u16::try_from(packet.len()).ok()?.checked_add(transport_len)?;
     if packet.first()? >> 4 == 6 {
@@ -116,11 +118,11 @@ fn write_network(kind: Kind, packet: &mut [u8], transport_len: u16, id: u16) -> 
 }
 
 impl Segmentation {
-    /// Looks at the headers of a packet, which `frame` begins with (all that is known of the payload is its length); the
-    /// header of IPv4 or IPv6 is at `l3`. Each segment but the last carries `size` bytes of payload.
+    /// Examines the headers of a packet at the front of `frame`; only the length of the payload is used. The
+    /// IPv4 or IPv6 header is at `l3`. Each segment except the last has `size` bytes of payload.
     ///
     /// # Errors
-    /// When the packet cannot be cut, see [`GsoError`].
+    /// If the packet cannot be segmented, see [`GsoError`].
     pub fn new(
         kind: Kind,
         frame: &[u8],
@@ -150,12 +152,12 @@ impl Segmentation {
         Ok(Segmentation { kind, l3, l4, header_len: l4 + l4_len, payload_len, size, id, seq, flags })
     }
 
-    /// Bytes of headers in front of each segment's payload, the link header included.
+    /// Bytes of headers before each segment's payload, including the link header.
     pub fn header_len(&self) -> usize {
         self.header_len
     }
 
-    /// How many segments there are; a packet without payload is one.
+    /// Number of segments; a packet without payload is one segment.
     pub fn count(&self) -> usize {
         self.payload_len.div_ceil(self.size).max(1)
     }
@@ -179,19 +181,19 @@ impl Segmentation {
         Segment {
             start,
             len: self.size.min(self.payload_len - start),
-            // Both count modulo their width.
+            // Both wrap around.
             id: self.id.wrapping_add(index as u16),
             seq: self.seq.wrapping_add(start as u32),
             flags,
         }
     }
 
-    /// Where summing for the transport checksum starts, from the start of the frame.
+    /// Start of the transport checksum, from the start of the frame.
     pub fn csum_start(&self) -> usize {
         self.l4
     }
 
-    /// Where the checksum field is, from [`csum_start`](Self::csum_start).
+    /// Offset of the checksum field from [`csum_start`](Self::csum_start).
     pub fn csum_offset(&self) -> usize {
         match self.kind {
             Kind::Tcp => 16,
@@ -199,9 +201,10 @@ impl Segmentation {
         }
     }
 
-    /// Writes the headers of `segment` to the front of `out`, from those of the packet, which `frame` begins with as it
-    /// did for [`new`](Self::new): lengths, identification, sequence number, control bits and the checksum of IPv4 are
-    /// right, and the transport checksum is partial. Gives whether both slices hold the headers.
+    /// Writes the headers of `segment` to the front of `out`, based on the packet's headers at the front of
+    /// `frame`, as for [`new`](Self::new). Lengths, identification, sequence number, control bits and the
+    /// IPv4 checksum are final; the transport checksum is partial. Returns false if one of the slices is too
+    /// short for the headers.
     pub fn write_headers(&self, frame: &[u8], segment: &Segment, out: &mut [u8]) -> bool {
         let (Some(from), Some(out)) = (frame.get(..self.header_len), out.get_mut(..self.header_len)) else {
             return false;

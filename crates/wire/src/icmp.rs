@@ -1,20 +1,20 @@
-//! The header that ICMP's messages of both families begin with.
+//! The common header of ICMP messages of both families.
 
-/// Declares it: `icmp_header! { /// docs  Name }`. The family's module has `kind::ECHO_REPLY`.
+/// Declares the header: `icmp_header! { /// docs Name }`. The family's module has `kind::ECHO_REPLY`.
 macro_rules! icmp_header {
     ($(#[$meta:meta])* $name:ident) => {
         header! { $(#[$meta])* $name, 8 }
 
         impl $name {
-            /// Turns an echo request into its reply in place, checksum included (RFC 1624); the body stays as it is. That the
-            /// addresses of the packet change places makes no difference to a checksum.
+            /// Turns an echo request into its reply in place, checksum included (RFC 1624); the body does not
+            /// change. Exchanging the packet's addresses does not change a checksum.
             #[inline(always)]
             pub fn make_echo_reply(&mut self) {
                 let old = crate::field::get16::<0, _>(&self.0);
                 self.0[0] = kind::ECHO_REPLY;
                 let new = crate::field::get16::<0, _>(&self.0);
-                // A reply may be all zeros, of which an update gets the sum wrong: then 0xffff is right, and 0 is not. Of other
-                // replies both are.
+                // A reply may be all zeros, for which an incremental update is wrong: the checksum must be
+                // 0xffff then, not 0. For other replies both are right.
                 let updated = crate::checksum::update16(self.checksum(), old, new);
                 self.set_checksum(crate::checksum::nonzero(updated));
             }
@@ -37,7 +37,7 @@ macro_rules! icmp_header {
                 crate::field::get16::<2, _>(&self.0)
             }
 
-            /// The four bytes whose meaning depends on the type.
+            /// The four bytes that depend on the type.
             #[inline(always)]
             pub const fn rest(&self) -> u32 {
                 crate::field::get32::<4, _>(&self.0)
@@ -61,7 +61,7 @@ macro_rules! icmp_header {
                 crate::field::put::<2, 2, _>(&mut self.0, checksum.to_be_bytes());
             }
 
-            /// Sets the four bytes whose meaning depends on the type; leaves the checksum as it is.
+            /// Sets the four bytes that depend on the type. Does not update the checksum.
             #[inline(always)]
             pub fn set_rest(&mut self, rest: u32) {
                 crate::field::put::<4, 4, _>(&mut self.0, rest.to_be_bytes());

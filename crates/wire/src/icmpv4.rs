@@ -1,4 +1,4 @@
-//! ICMP (RFC 792; what a router must do with it: RFC 1812 section 4.3; next-hop MTU: RFC 1191).
+//! ICMP (RFC 792; requirements for routers: RFC 1812 section 4.3; next-hop MTU: RFC 1191).
 
 use crate::checksum::Sum;
 use crate::field::get16;
@@ -32,9 +32,9 @@ pub mod unreachable {
     pub const NET: u8 = 0;
     /// The host does not answer.
     pub const HOST: u8 = 1;
-    /// The host does not speak the protocol.
+    /// The host does not support the protocol.
     pub const PROTOCOL: u8 = 2;
-    /// Nobody listens on the port.
+    /// No service listens on the port.
     pub const PORT: u8 = 3;
     /// Too long for the next hop, and DF is set.
     pub const FRAGMENTATION_NEEDED: u8 = 4;
@@ -46,29 +46,30 @@ pub mod unreachable {
 
 /// Codes of [`kind::TIME_EXCEEDED`].
 pub mod exceeded {
-    /// The TTL ran out.
+    /// The TTL expired.
     pub const TTL: u8 = 0;
-    /// Fragments were missing for too long.
+    /// Fragments did not arrive in time.
     pub const REASSEMBLY: u8 = 1;
 }
 
 /// Codes of [`kind::REDIRECT`].
 pub mod redirect {
-    /// For this host.
+    /// Redirect for this host.
     pub const HOST: u8 = 1;
 }
 
-/// The longest error message, its IP header included (RFC 1812 section 4.3.2.3).
+/// Maximum length of an error message, including its IP header (RFC 1812 section 4.3.2.3).
 pub const MAX_ERROR_LEN: usize = 576;
 
-/// How many bytes of the packet it is about an error message carries: as many as fit into 576 bytes in all.
+/// Returns the number of bytes of a packet to quote in an error message: as many as fit into 576 bytes in
+/// total.
 #[inline(always)]
 pub const fn quote_len(original_len: usize) -> usize {
     const ROOM: usize = MAX_ERROR_LEN - Ipv4Header::LEN - IcmpHeader::LEN;
     if original_len < ROOM { original_len } else { ROOM }
 }
 
-/// Whether messages of this type report errors; no error may be sent about one (RFC 1812 section 4.3.2.7).
+/// True if messages of this type report errors; no error may be sent about them (RFC 1812 section 4.3.2.7).
 #[inline(always)]
 pub const fn is_error(kind: u8) -> bool {
     matches!(
@@ -81,14 +82,15 @@ pub const fn is_error(kind: u8) -> bool {
     )
 }
 
-/// Whether an error may be sent about a packet, as far as its bytes tell (RFC 1812 section 4.3.2.7): not about an ICMP
-/// error, a multicast or limited broadcast, a later fragment, or a packet whose source is no single host.
+/// True if an error may be sent about a packet, judging by its bytes (RFC 1812 section 4.3.2.7). Not about an
+/// ICMP error, a multicast or limited broadcast, a later fragment, or a packet whose source is not a single
+/// host.
 ///
-/// `l3` begins with the IPv4 header. Link-layer and directed broadcasts are for the caller to know.
+/// `l3` begins with the IPv4 header. The caller must check for link-layer and directed broadcasts.
 pub fn may_report(l3: &[u8]) -> bool {
     let Some((ip, _)) = Ipv4Header::split(l3) else { return false };
     let (src, dst) = (ip.src_u32(), ip.dst_u32());
-    // Of a source in 0/8 or 240/4 nobody knows which single host it would be.
+    // Sources in 0/8 or 240/4 do not identify a single host.
     let no_host = ipv4::is_martian_source(src) || src >> 24 == 0 || src >> 28 == 0xf;
     if no_host || ip.fragment_offset() != 0 {
         return false;
@@ -96,17 +98,17 @@ pub fn may_report(l3: &[u8]) -> bool {
     if ipv4::is_multicast(dst) || ipv4::is_broadcast(dst) {
         return false;
     }
-    // An ICMP packet too short to tell what it is might be an error.
+    // An ICMP packet without its type might be an error.
     ip.protocol() != protocol::ICMP || l3.get(ip.header_len()).is_some_and(|&kind| !is_error(kind))
 }
 
 icmp_header! {
-    /// Type, code, checksum, and four bytes whose meaning depends on the type.
+    /// Type, code, checksum, and four bytes that depend on the type.
     IcmpHeader
 }
 
 impl IcmpHeader {
-    /// A header with a correct checksum in front of `body`.
+    /// Returns a header with a correct checksum before `body`.
     pub fn new(kind: u8, code: u8, rest: u32, body: &[u8]) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = kind;
@@ -116,13 +118,13 @@ impl IcmpHeader {
         h
     }
 
-    /// An echo request in front of `body`.
+    /// Returns an echo request before `body`.
     pub fn echo_request(id: u16, seq: u16, body: &[u8]) -> Self {
         Self::new(kind::ECHO_REQUEST, 0, (id as u32) << 16 | seq as u32, body)
     }
 
-    /// "Fragmentation needed" in front of the quoted packet, with the MTU that would have been small enough
-    /// (RFC 1191 section 4).
+    /// Returns "fragmentation needed" before the quoted packet, with the MTU that the packet exceeds (RFC
+    /// 1191 section 4).
     pub fn fragmentation_needed(mtu: u16, quote: &[u8]) -> Self {
         Self::new(kind::UNREACHABLE, unreachable::FRAGMENTATION_NEEDED, mtu as u32, quote)
     }
@@ -133,7 +135,7 @@ impl IcmpHeader {
         get16::<6, _>(&self.0)
     }
 
-    /// Whether the checksum over this header and `body` is right.
+    /// True if the checksum over this header and `body` is right.
     #[inline]
     pub fn checksum_ok(&self, body: &[u8]) -> bool {
         Sum::of(&self.0).plus(Sum::of(body)).is_valid()

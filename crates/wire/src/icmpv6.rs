@@ -1,5 +1,5 @@
-//! ICMPv6 (RFC 4443; codes also RFC 7112). Its checksum covers a pseudo header, so that an IPv6 header is needed to
-//! make or to check one.
+//! ICMPv6 (RFC 4443; codes also RFC 7112). Its checksum covers a pseudo header, so an IPv6 header is needed
+//! to compute or check it.
 
 use crate::checksum::Sum;
 use crate::extension::{Chain, ExtensionError};
@@ -34,7 +34,7 @@ pub mod kind {
     pub const NEIGHBOR_SOLICITATION: u8 = 135;
     /// Neighbor advertisement (RFC 4861).
     pub const NEIGHBOR_ADVERTISEMENT: u8 = 136;
-    /// Redirect (RFC 4861). It is no error in the sense of [`is_error`](super::is_error).
+    /// Redirect (RFC 4861). It is not an error by [`is_error`](super::is_error).
     pub const REDIRECT: u8 = 137;
     /// Multicast listener report, version 2 (RFC 3810).
     pub const MLDV2_REPORT: u8 = 143;
@@ -46,60 +46,61 @@ pub mod unreachable {
     pub const NO_ROUTE: u8 = 0;
     /// Forbidden by an operator.
     pub const ADMIN_PROHIBITED: u8 = 1;
-    /// The source address means nothing where the destination is.
+    /// The source address is not valid in the scope of the destination.
     pub const BEYOND_SCOPE: u8 = 2;
     /// The host does not answer.
     pub const ADDRESS: u8 = 3;
-    /// Nobody listens on the port.
+    /// No service listens on the port.
     pub const PORT: u8 = 4;
-    /// A filter is against the source address.
+    /// A filter rejects the source address.
     pub const SOURCE_POLICY: u8 = 5;
-    /// The route says to reject.
+    /// The route rejects the packet.
     pub const REJECT_ROUTE: u8 = 6;
 }
 
 /// Codes of [`kind::TIME_EXCEEDED`].
 pub mod exceeded {
-    /// The hop limit ran out.
+    /// The hop limit expired.
     pub const HOP_LIMIT: u8 = 0;
-    /// Fragments were missing for too long.
+    /// Fragments did not arrive in time.
     pub const REASSEMBLY: u8 = 1;
 }
 
-/// Codes of [`kind::PARAMETER_PROBLEM`], whose second word is the place of the byte that is wrong.
+/// Codes of [`kind::PARAMETER_PROBLEM`], whose second word is the offset of the faulty byte.
 pub mod parameter {
     /// A field of a header is wrong.
     pub const HEADER: u8 = 0;
-    /// Nobody here knows this next header.
+    /// This next header is not supported.
     pub const NEXT_HEADER: u8 = 1;
-    /// Nobody here knows this option.
+    /// This option is not supported.
     pub const OPTION: u8 = 2;
-    /// The first fragment does not hold all headers (RFC 7112 section 5).
+    /// The first fragment does not contain all headers (RFC 7112 section 5).
     pub const FIRST_FRAGMENT: u8 = 3;
 }
 
-/// The longest error message, its IPv6 header included (RFC 4443 section 2.4 (c)).
+/// Maximum length of an error message, including its IPv6 header (RFC 4443 section 2.4 (c)).
 pub const MAX_ERROR_LEN: usize = ipv6::MIN_MTU as usize;
 
-/// How many bytes of the packet it is about an error message carries: as many as fit into 1,280 bytes in all.
+/// Returns the number of bytes of a packet to quote in an error message: as many as fit into 1,280 bytes in
+/// total.
 #[inline(always)]
 pub const fn quote_len(original_len: usize) -> usize {
     const ROOM: usize = MAX_ERROR_LEN - Ipv6Header::LEN - Icmpv6Header::LEN;
     if original_len < ROOM { original_len } else { ROOM }
 }
 
-/// Whether messages of this type report errors (RFC 4443 section 2.1).
+/// True if messages of this type report errors (RFC 4443 section 2.1).
 #[inline(always)]
 pub const fn is_error(kind: u8) -> bool {
     kind < 128
 }
 
-/// Whether an error of this type and code may be sent about a packet, as far as its bytes tell (RFC 4443 section 2.4
-/// (e)): not about an ICMPv6 error or a redirect, not to a source that is no single host, and about a packet to a group
-/// only what its sender has to know (packet too big, and unknown options that ask for it).
+/// True if an error of this type and code may be sent about a packet, judging by its bytes (RFC 4443 section
+/// 2.4 (e)). Not about an ICMPv6 error or a redirect, and not to a source that is not a single host. About a
+/// multicast packet only errors that its sender needs (packet too big, and unknown options that request it).
 ///
-/// `l3` begins with the IPv6 header. That the packet came in a link-layer broadcast or multicast, which counts as to a
-/// group, is for the caller to know (`to_group`).
+/// `l3` begins with the IPv6 header. A packet received in a link-layer broadcast or multicast counts as
+/// multicast; the caller must check that (`to_group`).
 pub fn may_report(l3: &[u8], to_group: bool, kind: u8, code: u8) -> bool {
     let Some((ip, _)) = Ipv6Header::split(l3) else { return false };
     let (src, dst) = (ip.src_u128(), ip.dst_u128());
@@ -112,24 +113,24 @@ pub fn may_report(l3: &[u8], to_group: bool, kind: u8, code: u8) -> bool {
         return false;
     }
     match Chain::of(l3) {
-        // A later fragment does not show which message it is of, and one that is cut off before the type neither.
+        // A later fragment does not show its message type, nor does a packet truncated before the type.
         Ok(c) if c.protocol == protocol::ICMPV6 => {
             let first = c.fragment.is_none_or(|f| f.offset == 0);
             first && l3.get(c.offset).is_some_and(|&k| !is_error(k) && k != kind::REDIRECT)
         }
-        // Of such a packet nobody takes what is behind as a message.
+        // The contents of such a packet are never processed as a message.
         Ok(_) | Err(ExtensionError::HopByHop(_) | ExtensionError::FirstFragment) => true,
         Err(_) => false,
     }
 }
 
 icmp_header! {
-    /// Type, code, checksum, and four bytes whose meaning depends on the type.
+    /// Type, code, checksum, and four bytes that depend on the type.
     Icmpv6Header
 }
 
 impl Icmpv6Header {
-    /// A header with a correct checksum in front of `body`, for a packet with the addresses of `ip`.
+    /// Returns a header with a correct checksum before `body`, for a packet with the addresses of `ip`.
     pub fn new(ip: &Ipv6Header, kind: u8, code: u8, rest: u32, body: &[u8]) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = kind;
@@ -139,19 +140,19 @@ impl Icmpv6Header {
         h
     }
 
-    /// An echo request in front of `body`.
+    /// Returns an echo request before `body`.
     pub fn echo_request(ip: &Ipv6Header, id: u16, seq: u16, body: &[u8]) -> Self {
         Self::new(ip, kind::ECHO_REQUEST, 0, (id as u32) << 16 | seq as u32, body)
     }
 
-    /// Whether the checksum over this header and `body` is right in a packet with the addresses of `ip`.
+    /// True if the checksum over this header and `body` is right in a packet with the addresses of `ip`.
     #[inline]
     pub fn checksum_ok(&self, ip: &Ipv6Header, body: &[u8]) -> bool {
         self.sum(ip, body).is_valid()
     }
 
     fn sum(&self, ip: &Ipv6Header, body: &[u8]) -> Sum {
-        // A packet's length fits 16 bits, and so does what is in it.
+        // A packet's length fits into 16 bits, and so do its parts.
         let length = (Self::LEN + body.len()) as u32;
         ip.pseudo_sum(protocol::ICMPV6, length).plus(Sum::of(&self.0)).plus(Sum::of(body))
     }

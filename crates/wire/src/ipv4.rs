@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use crate::checksum::{PseudoHeader, Sum};
 use crate::field::{get, get16, get32, get64, put};
 
-/// What follows an IP header: the numbers are the same for both families.
+/// Protocols after an IP header. Both families use the same numbers.
 pub mod protocol {
     /// Hop-by-hop options (RFC 8200 section 4.3), of IPv6.
     pub const HOP_BY_HOP: u8 = 0;
@@ -35,7 +35,7 @@ pub mod protocol {
     pub const AH: u8 = 51;
     /// ICMPv6 (RFC 4443).
     pub const ICMPV6: u8 = 58;
-    /// Nothing (RFC 8200 section 4.7).
+    /// No next header (RFC 8200 section 4.7).
     pub const NONE: u8 = 59;
     /// Destination options (RFC 8200 section 4.6), of IPv6.
     pub const DESTINATION_OPTIONS: u8 = 60;
@@ -56,56 +56,57 @@ pub mod protocol {
     /// For experiments (RFC 3692).
     pub const EXPERIMENT: u8 = 253;
 
-    /// Whether the transport header begins with a source and a destination port of 16 bits each.
+    /// True if the transport header begins with a source and a destination port of 16 bits each.
     #[inline(always)]
     pub const fn has_ports(protocol: u8) -> bool {
         matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
     }
 }
 
-/// The smallest MTU of a link: what every host must take in one piece is larger (RFC 791 section 3.2).
+/// Minimum MTU of a link. Hosts must accept larger packets than this in one piece (RFC 791 section 3.2).
 pub const MIN_MTU: u16 = 68;
 
-/// Whether no packet may come from this source: loopback (127/8), multicast (224/4) and limited broadcast (RFC 1812
-/// sections 4.2.2.11 and 5.3.7). Nothing else is a martian, benchmark networks (198.18/15) least of all.
+/// True if no packet may have this source: loopback (127/8), multicast (224/4) and limited broadcast (RFC
+/// 1812 sections 4.2.2.11 and 5.3.7). No other sources are martians, in particular not benchmark networks
+/// (198.18/15).
 #[inline(always)]
 pub const fn is_martian_source(addr: u32) -> bool {
-    // Nearly all sources are below 224/8, so that one comparison settles the last two.
+    // Nearly all sources are below 224/8, so a single comparison excludes the last two.
     addr >> 24 == 127 || (addr >> 28 >= 0xe && (addr >> 28 == 0xe || addr == u32::MAX))
 }
 
-/// Whether this is a link-local address, 169.254/16, which means something on one link only (RFC 3927).
+/// True for a link-local address, 169.254/16, which is valid on one link only (RFC 3927).
 #[inline(always)]
 pub const fn is_link_local(addr: u32) -> bool {
     addr >> 16 == 0xa9fe
 }
 
-/// Whether this is 0.0.0.0, the source of a host that has no address yet (RFC 2131); never to be forwarded.
+/// True for 0.0.0.0, the source of a host without an address (RFC 2131); it is never forwarded.
 #[inline(always)]
 pub const fn is_unspecified(addr: u32) -> bool {
     addr == 0
 }
 
-/// Whether this is a group address, 224/4.
+/// True for a multicast address, 224/4.
 #[inline(always)]
 pub const fn is_multicast(addr: u32) -> bool {
     addr >> 28 == 0xe
 }
 
-/// Whether this is the limited broadcast address, 255.255.255.255.
+/// True for the limited broadcast address, 255.255.255.255.
 #[inline(always)]
 pub const fn is_broadcast(addr: u32) -> bool {
     addr == u32::MAX
 }
 
-/// Whether this is a loopback address, 127/8.
+/// True for a loopback address, 127/8.
 #[inline(always)]
 pub const fn is_loopback(addr: u32) -> bool {
     addr >> 24 == 127
 }
 
-/// The fixed part of an IPv4 header in registers: loaded by three instructions, while one load a field would be ten.
-/// The words are little-endian, so that a field of one byte is where a shift by its place finds it.
+/// The fixed part of an IPv4 header in registers: loaded by three instructions, where one load for each field
+/// would need ten. The words are little-endian, so that a shift by its offset extracts a one-byte field.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4Words {
     first: u64,
@@ -114,35 +115,36 @@ pub struct Ipv4Words {
 }
 
 impl Ipv4Words {
-    /// As [`Ipv4Header::version_ihl`].
+    /// See [`Ipv4Header::version_ihl`].
     #[inline(always)]
     pub const fn version_ihl(self) -> u8 {
         self.first as u8
     }
 
-    /// As [`Ipv4Header::total_len`].
+    /// See [`Ipv4Header::total_len`].
     #[inline(always)]
     pub const fn total_len(self) -> u16 {
         ((self.first >> 16) as u16).swap_bytes()
     }
 
-    /// As [`Ipv4Header::src_u32`].
+    /// See [`Ipv4Header::src_u32`].
     #[inline(always)]
     pub const fn src_u32(self) -> u32 {
         ((self.second >> 32) as u32).swap_bytes()
     }
 
-    /// As [`Ipv4Header::dst_u32`].
+    /// See [`Ipv4Header::dst_u32`].
     #[inline(always)]
     pub const fn dst_u32(self) -> u32 {
         self.dst.swap_bytes()
     }
 
-    /// As [`Ipv4Header::checksum_ok`], for a header that is not all zeros.
+    /// See [`Ipv4Header::checksum_ok`], for a header that is not all zeros.
     #[inline(always)]
     pub const fn checksum_ok(self) -> bool {
-        // The words may be added in any width and byte order (RFC 1071, section 2), and make a multiple of 0xffff. That
-        // is one if the product with the inverse of 0xffff modulo 2^64 is the quotient, and quotients are small.
+        // The words may be added in any width and byte order (RFC 1071, section 2), and must sum up to a
+        // multiple of 0xffff. The product with the inverse of 0xffff modulo 2^64 is the quotient then, and
+        // quotients are small.
         const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
         const _: () = assert!(INVERSE.wrapping_mul(0xffff) == 1);
         let low = u32::MAX as u64;
@@ -153,14 +155,14 @@ impl Ipv4Words {
 }
 
 header! {
-    /// The fixed part of an IPv4 header; options follow when [`header_len`](Ipv4Header::header_len) is larger.
+    /// The fixed part of an IPv4 header; options follow if [`header_len`](Ipv4Header::header_len) is larger.
     Ipv4Header, 20
 }
 
 impl Ipv4Header {
-    /// A header without options, with TTL 64 and a correct checksum, in front of `payload_len` bytes.
+    /// Returns a header without options, with TTL 64 and a correct checksum, before `payload_len` bytes.
     ///
-    /// A payload longer than a packet can carry gives the largest length there is: check before.
+    /// A payload longer than a packet can carry results in the maximum length: check before.
     pub fn new(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, payload_len: usize) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = 0x45;
@@ -227,7 +229,7 @@ impl Ipv4Header {
         get16::<2, _>(&self.0)
     }
 
-    /// Identification, which the fragments of a packet share.
+    /// Identification, the same for all fragments of a packet.
     #[inline(always)]
     pub const fn id(&self) -> u16 {
         get16::<4, _>(&self.0)
@@ -239,37 +241,37 @@ impl Ipv4Header {
         get16::<6, _>(&self.0)
     }
 
-    /// Whether the packet must not be fragmented (DF).
+    /// True if the packet must not be fragmented (DF).
     #[inline(always)]
     pub const fn dont_fragment(&self) -> bool {
         self.flags_fragment() & 0x4000 != 0
     }
 
-    /// Whether fragments follow this one (MF).
+    /// True if more fragments follow (MF).
     #[inline(always)]
     pub const fn more_fragments(&self) -> bool {
         self.flags_fragment() & 0x2000 != 0
     }
 
-    /// Where in the original payload this fragment belongs, in bytes.
+    /// Offset of this fragment in the original payload, in bytes.
     #[inline(always)]
     pub const fn fragment_offset(&self) -> u16 {
         (self.flags_fragment() & 0x1fff) * 8
     }
 
-    /// Whether this is a piece of a packet, the first piece included.
+    /// True if this is a fragment of a packet, the first one included.
     #[inline(always)]
     pub const fn is_fragment(&self) -> bool {
         self.flags_fragment() & 0x3fff != 0
     }
 
-    /// Time to live, in hops.
+    /// TTL in hops.
     #[inline(always)]
     pub const fn ttl(&self) -> u8 {
         self.0[8]
     }
 
-    /// What follows, see [`protocol`].
+    /// The next protocol, see [`protocol`].
     #[inline(always)]
     pub const fn protocol(&self) -> u8 {
         self.0[9]
@@ -305,20 +307,20 @@ impl Ipv4Header {
         get32::<16, _>(&self.0)
     }
 
-    /// The sum of these 20 bytes, to be completed by that of the options if there are any.
+    /// Returns the sum of these 20 bytes. Add the sum of the options if there are any.
     #[inline(always)]
     pub const fn sum(&self) -> Sum {
         let first = Sum::of_u64(get64::<0, _>(&self.0)).plus(Sum::of_u64(get64::<8, _>(&self.0)));
         first.plus(Sum::of_u32(get32::<16, _>(&self.0)))
     }
 
-    /// Whether the checksum of a header without options is right.
+    /// True if the checksum of a header without options is right.
     #[inline(always)]
     pub const fn checksum_ok(&self) -> bool {
         self.sum().is_valid()
     }
 
-    /// The header in three words, for checks of several fields at once.
+    /// Returns the header in three words, for checks of several fields at once.
     #[inline(always)]
     pub const fn words(&self) -> Ipv4Words {
         Ipv4Words {
@@ -328,24 +330,26 @@ impl Ipv4Header {
         }
     }
 
-    /// The checksum that a header without options must have; what the field holds now does not matter.
+    /// Returns the checksum for a header without options. The field's present value is ignored.
     #[inline(always)]
     pub const fn compute_checksum(&self) -> u16 {
-        // Taking the field out: a word and its complement add up to 0xffff, the other zero of ones' complement.
+        // This removes the field: a word and its complement add up to 0xffff, the other zero of ones'
+        // complement.
         self.sum().plus(Sum::of_u16(!self.checksum())).checksum()
     }
 
-    /// Counts the TTL down and updates the checksum (RFC 1624, equation 3). The TTL must be at least 1.
+    /// Decrements the TTL and updates the checksum (RFC 1624, equation 3). The TTL must be at least 1.
     #[inline(always)]
     pub fn decrement_ttl(&mut self) {
-        // The TTL is the upper byte of its word, so the sum of the words is less by 0x0100, and the checksum, its complement,
-        // more by that; a carry goes round to the lowest bit.
+        // The TTL is the upper byte of its word, so the sum of the words decreases by 0x0100, and the
+        // checksum, its complement, increases by the same; a carry is added to the lowest bit.
         let checksum = self.checksum() as u32 + 0x0100;
         self.set_checksum((checksum + (checksum >= 0xffff) as u32) as u16);
         self.set_ttl(self.ttl().wrapping_sub(1));
     }
 
-    /// The sum of the pseudo header of UDP and TCP, for `length` bytes of transport header and payload.
+    /// Returns the sum of the pseudo header of UDP and TCP, for `length` bytes of transport header and
+    /// payload.
     #[inline(always)]
     pub const fn pseudo_sum(&self, length: u16) -> Sum {
         Sum::of_ipv4_pseudo(self.src_u32(), self.dst_u32(), self.protocol(), length)
@@ -357,7 +361,7 @@ impl Ipv4Header {
         self.0[0] = 0x40 | words & 0x0f;
     }
 
-    /// Sets the type of service. This and the setters below leave the checksum as it is.
+    /// Sets the type of service. This and the setters below do not update the checksum.
     #[inline(always)]
     pub fn set_tos(&mut self, tos: u8) {
         self.0[1] = tos;
@@ -387,13 +391,13 @@ impl Ipv4Header {
         self.set_flags_fragment(self.flags_fragment() & !0x4000 | (on as u16) << 14);
     }
 
-    /// Sets the time to live.
+    /// Sets the TTL.
     #[inline(always)]
     pub fn set_ttl(&mut self, ttl: u8) {
         self.0[8] = ttl;
     }
 
-    /// Sets what follows.
+    /// Sets the next protocol.
     #[inline(always)]
     pub fn set_protocol(&mut self, protocol: u8) {
         self.0[9] = protocol;
@@ -423,13 +427,13 @@ impl PseudoHeader for Ipv4Header {
 
     #[inline(always)]
     fn pseudo_header(&self, protocol: u8, length: u32) -> Sum {
-        // No packet is longer than 16 bits can say.
+        // The length of a packet fits into 16 bits.
         Sum::of_ipv4_pseudo(self.src_u32(), self.dst_u32(), protocol, length as u16)
     }
 }
 
-/// Stores the right checksum into the header at the front of `bytes`, its options included, and gives whether there
-/// is a whole one.
+/// Writes the correct checksum of the header at the front of `bytes`, options included. Returns false if the
+/// header is not complete.
 pub fn write_checksum(bytes: &mut [u8]) -> bool {
     let Some((header, _)) = Ipv4Header::split_mut(bytes) else { return false };
     header.set_checksum(0);

@@ -1,6 +1,6 @@
-//! IPv6 (RFC 8200), its addresses (RFC 4291, scopes RFC 4007) and what Ethernet makes of them (RFC 2464).
+//! IPv6 (RFC 8200), its addresses (RFC 4291, scopes RFC 4007) and their mapping to Ethernet (RFC 2464).
 //!
-//! Addresses are numbers in host order, as the tables have them, where nothing is said of [`Ipv6Addr`].
+//! Addresses are numbers in host order, as in the tables, unless the type is [`Ipv6Addr`].
 
 use std::net::Ipv6Addr;
 
@@ -8,7 +8,7 @@ use crate::checksum::{PseudoHeader, Sum};
 use crate::field::{get16, get32, get128, put};
 use crate::mac::Mac;
 
-/// The smallest MTU of a link: what every link carries in one piece (RFC 8200 section 5).
+/// Minimum MTU of a link: every link carries this in one piece (RFC 8200 section 5).
 pub const MIN_MTU: u16 = 1280;
 /// The network of all link-local addresses, fe80::/64 of fe80::/10 (RFC 4291 section 2.5.6).
 pub const LINK_LOCAL_NETWORK: u128 = 0xfe80 << 112;
@@ -16,141 +16,145 @@ pub const LINK_LOCAL_NETWORK: u128 = 0xfe80 << 112;
 pub const ALL_NODES: u128 = 0xff02 << 112 | 1;
 /// All routers on the link, ff02::2.
 pub const ALL_ROUTERS: u128 = 0xff02 << 112 | 2;
-/// All routers on the link that speak MLDv2, ff02::16 (RFC 3810 section 11).
+/// All MLDv2 routers on the link, ff02::16 (RFC 3810 section 11).
 pub const ALL_MLDV2_ROUTERS: u128 = 0xff02 << 112 | 0x16;
 /// The first of the solicited-node groups, ff02::1:ff00:0/104.
 const SOLICITED_NODE: u128 = 0xff02 << 112 | 0x1_ff00_0000;
 
-/// How far a group reaches (RFC 4291 section 2.7, RFC 7346); the numbers grow with the distance.
+/// Scopes of multicast addresses (RFC 4291 section 2.7, RFC 7346); the numbers increase with the distance.
 pub mod scope {
     /// Within the node: never on a link.
     pub const INTERFACE: u8 = 1;
     /// Within the link: no router forwards it.
     pub const LINK: u8 = 2;
-    /// The smallest that an operator has to set up.
+    /// The smallest scope that must be configured by an operator.
     pub const ADMIN: u8 = 4;
     /// Within a site.
     pub const SITE: u8 = 5;
     /// Within an organisation.
     pub const ORGANISATION: u8 = 8;
-    /// Everywhere.
+    /// Global.
     pub const GLOBAL: u8 = 14;
 }
 
-/// Whether this is `::`, the source of a host that has no address yet; never a destination, and never to be forwarded
-/// (RFC 4291 section 2.5.2).
+/// True for `::`, the source of a host without an address. It is never a destination and never forwarded (RFC
+/// 4291 section 2.5.2).
 #[inline(always)]
 pub const fn is_unspecified(addr: u128) -> bool {
     addr == 0
 }
 
-/// Whether this is `::1`, which is never on a link (RFC 4291 section 2.5.3).
+/// True for `::1`, which is never on a link (RFC 4291 section 2.5.3).
 #[inline(always)]
 pub const fn is_loopback(addr: u128) -> bool {
     addr == 1
 }
 
-/// Whether this stands for an IPv4 address within a host, ::ffff:0:0/96: never on a link (RFC 4291 section 2.5.5.2, RFC
-/// 6890 section 2.2.3).
+/// True for an IPv4-mapped address, ::ffff:0:0/96, which is used within a host and never on a link (RFC 4291
+/// section 2.5.5.2, RFC 6890 section 2.2.3).
 #[inline(always)]
 pub const fn is_v4_mapped(addr: u128) -> bool {
     addr >> 32 == 0xffff
 }
 
-/// Whether this is a group address, ff00::/8.
+/// True for a multicast address, ff00::/8.
 #[inline(always)]
 pub const fn is_multicast(addr: u128) -> bool {
     addr >> 120 == 0xff
 }
 
-/// Whether this means one host of its link only, fe80::/10 (RFC 4291 section 2.5.6).
+/// True for a link-local address, fe80::/10 (RFC 4291 section 2.5.6).
 #[inline(always)]
 pub const fn is_link_local(addr: u128) -> bool {
     addr >> 118 == 0xfe80 >> 6
 }
 
-/// Whether this is link-local but no host's: the 54 bits behind the first ten must be 0 (RFC 4291 section 2.5.6).
+/// True for an invalid link-local address: the 54 bits after the first ten must be 0 (RFC 4291 section
+/// 2.5.6).
 #[inline(always)]
 pub const fn is_bad_link_local(addr: u128) -> bool {
     is_link_local(addr) && ((addr >> 64) as u64) << 10 != 0
 }
 
-/// How far a group reaches, see [`scope`]; of an address that is no group nothing that makes sense.
+/// Returns the scope of a multicast address, see [`scope`]; undefined for other addresses.
 #[inline(always)]
 pub const fn multicast_scope(addr: u128) -> u8 {
     (addr >> 112) as u8 & 0xf
 }
 
-/// Whether this group is within a node, or reserved: no packet to it may be on a link (RFC 4291 section 2.7).
+/// True for an interface-local or reserved multicast address: it must not occur on a link (RFC 4291 section
+/// 2.7).
 #[inline(always)]
 pub const fn is_node_group(addr: u128) -> bool {
     is_multicast(addr) && multicast_scope(addr) <= scope::INTERFACE
 }
 
-/// Whether no router may forward a packet from or to this address: its scope ends at the link, or before it (RFC 4007
+/// True if no router may forward a packet from or to this address: its scope is the link or less (RFC 4007
 /// section 9, RFC 4291 sections 2.5.2 to 2.5.6 and 2.7).
 #[inline(always)]
 pub const fn stays_on_link(addr: u128) -> bool {
     is_link_local(addr) || addr <= 1 || (is_multicast(addr) && multicast_scope(addr) <= scope::LINK)
 }
 
-/// Whether no packet may come from this source: a group, `::1`, or an IPv4 address in disguise. `::` may be one, of a
-/// packet that goes no further than the link.
+/// True if no packet may have this source: a multicast address, `::1`, or an IPv4-mapped address. `::` is
+/// allowed, in packets that stay on the link.
 #[inline(always)]
 pub const fn is_martian_source(addr: u128) -> bool {
-    // Nearly all sources have something in their upper half, so that one comparison settles the last two.
+    // Nearly all sources have a nonzero upper half, so a single comparison excludes the last two.
     is_multicast(addr) || (addr >> 64 == 0 && (is_loopback(addr) || is_v4_mapped(addr)))
 }
 
-/// Whether no packet on a link may be for this destination: `::`, `::1`, an IPv4 address in disguise, or a group
-/// within a node.
+/// True if no packet on a link may have this destination: `::`, `::1`, an IPv4-mapped address, or an
+/// interface-local multicast address.
 #[inline(always)]
 pub const fn is_martian_destination(addr: u128) -> bool {
     is_node_group(addr) || (addr >> 64 == 0 && (addr <= 1 || is_v4_mapped(addr)))
 }
 
-/// The group that whoever has `addr` has joined, to be asked for its Ethernet address (RFC 4291 section 2.7.1).
+/// Returns the solicited-node group of `addr`, to which solicitations for its Ethernet address are sent (RFC
+/// 4291 section 2.7.1).
 #[inline(always)]
 pub const fn solicited_node(addr: u128) -> u128 {
     SOLICITED_NODE | addr & 0xff_ffff
 }
 
-/// Whether this is the solicited-node group of some address.
+/// True for the solicited-node group of some address.
 #[inline(always)]
 pub const fn is_solicited_node(addr: u128) -> bool {
     addr >> 24 == SOLICITED_NODE >> 24
 }
 
-/// The Ethernet address that packets to a group are sent to (RFC 2464 section 7).
+/// Returns the Ethernet address for packets to a multicast group (RFC 2464 section 7).
 #[inline(always)]
 pub const fn multicast_mac(group: u128) -> Mac {
     let [a, b, c, d] = (group as u32).to_be_bytes();
     Mac([0x33, 0x33, a, b, c, d])
 }
 
-/// The interface identifier made of an Ethernet address, for the lower half of an address (RFC 4291 appendix A).
+/// Returns the interface identifier for an Ethernet address: the lower half of an IPv6 address (RFC 4291
+/// appendix A).
 #[inline(always)]
 pub const fn interface_id(mac: Mac) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 
-/// The link-local address of an interface with this Ethernet address (RFC 4862 section 5.3).
+/// Returns the link-local address of an interface with this Ethernet address (RFC 4862 section 5.3).
 #[inline(always)]
 pub const fn link_local(mac: Mac) -> u128 {
     LINK_LOCAL_NETWORK | interface_id(mac) as u128
 }
 
 header! {
-    /// The fixed part of an IPv6 header; what follows it [`next_header`](Ipv6Header::next_header) says, which may be
-    /// an [extension header](crate::extension).
+    /// The fixed part of an IPv6 header. [`next_header`](Ipv6Header::next_header) names the next protocol,
+    /// which may be an [extension header](crate::extension).
     Ipv6Header, 40
 }
 
 impl Ipv6Header {
-    /// A header with hop limit 64 in front of `payload_len` bytes.
+    /// Returns a header with hop limit 64 before `payload_len` bytes.
     ///
-    /// A payload longer than a packet can carry gives the largest length there is: check before.
+    /// A payload longer than a packet can carry results in the maximum length: check before.
     pub fn new(src: Ipv6Addr, dst: Ipv6Addr, next_header: u8, payload_len: usize) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = 0x60;
@@ -168,7 +172,7 @@ impl Ipv6Header {
         self.0[0] >> 4
     }
 
-    /// Traffic class: DSCP and ECN, as the type of service of IPv4.
+    /// Traffic class: DSCP and ECN, like the type of service of IPv4.
     #[inline(always)]
     pub const fn traffic_class(&self) -> u8 {
         (get16::<0, _>(&self.0) >> 4) as u8
@@ -192,20 +196,20 @@ impl Ipv6Header {
         get32::<0, _>(&self.0) & 0xf_ffff
     }
 
-    /// Bytes behind this header, those of extension headers included. 0 in a jumbogram (RFC 2675), which this router
-    /// does not take.
+    /// Bytes after this header, including extension headers. 0 in a jumbogram (RFC 2675), which this router
+    /// does not accept.
     #[inline(always)]
     pub const fn payload_len(&self) -> u16 {
         get16::<4, _>(&self.0)
     }
 
-    /// Length of this header and what it says to be behind it, in bytes.
+    /// Length of this header and its payload, in bytes.
     #[inline(always)]
     pub const fn total_len(&self) -> usize {
         Self::LEN + self.payload_len() as usize
     }
 
-    /// What follows, see [`protocol`](crate::protocol).
+    /// The next protocol, see [`protocol`](crate::protocol).
     #[inline(always)]
     pub const fn next_header(&self) -> u8 {
         self.0[6]
@@ -241,14 +245,14 @@ impl Ipv6Header {
         get128::<24, _>(&self.0)
     }
 
-    /// The sum of the pseudo header for `length` bytes of an upper layer, whose protocol is not what this header says
-    /// when there are extension headers between.
+    /// Returns the sum of the pseudo header for `length` bytes of an upper layer. Its protocol differs from
+    /// this header's next header if there are extension headers.
     #[inline(always)]
     pub const fn pseudo_sum(&self, protocol: u8, length: u32) -> Sum {
         Sum::of_ipv6_pseudo(self.src_u128(), self.dst_u128(), protocol, length)
     }
 
-    /// Counts the hop limit down, which must be at least 1. There is no checksum to follow.
+    /// Decrements the hop limit, which must be at least 1. There is no checksum to update.
     #[inline(always)]
     pub fn decrement_hop_limit(&mut self) {
         self.set_hop_limit(self.hop_limit().wrapping_sub(1));
@@ -261,20 +265,20 @@ impl Ipv6Header {
         put::<0, 2, _>(&mut self.0, word.to_be_bytes());
     }
 
-    /// Sets the flow label, of which the lower 20 bits count.
+    /// Sets the flow label; only the lower 20 bits are used.
     #[inline(always)]
     pub fn set_flow_label(&mut self, label: u32) {
         let word = get32::<0, _>(&self.0) & 0xfff0_0000 | label & 0xf_ffff;
         put::<0, 4, _>(&mut self.0, word.to_be_bytes());
     }
 
-    /// Sets the bytes behind this header.
+    /// Sets the number of bytes after this header.
     #[inline(always)]
     pub fn set_payload_len(&mut self, len: u16) {
         put::<4, 2, _>(&mut self.0, len.to_be_bytes());
     }
 
-    /// Sets what follows.
+    /// Sets the next protocol.
     #[inline(always)]
     pub fn set_next_header(&mut self, protocol: u8) {
         self.0[6] = protocol;

@@ -1,12 +1,12 @@
 //! Packet formats: header views, builders, checksums and flow hash functions.
 //!
-//! A header is a newtype over its bytes, so that any slice that is long enough can be viewed as one without copying
-//! and without an error case: `Ipv4Header::split(bytes)` gives the header and what follows it. The getters load
-//! from constant places and never fail; whether the values make sense is for the caller to ask (`check`,
-//! `checksum_ok`, …). Multi-byte fields come in host order.
+//! A header is a newtype over its bytes, so any slice of sufficient length can be viewed as one, without
+//! copying and without an error case: `Ipv4Header::split(bytes)` returns the header and the rest. The getters
+//! load from constant offsets and never fail; the caller checks that the values are valid (`check`,
+//! `checksum_ok`, …). Multi-byte fields are in host order.
 //!
-//! Nothing here panics on any input, and nothing allocates but what makes whole packets (`builder`, `nd`, `mld`) and
-//! `describe`.
+//! Nothing here panics on any input. Only the modules that build whole packets (`builder`, `nd`, `mld`) and
+//! `describe` allocate memory.
 
 #![forbid(unsafe_code)]
 

@@ -25,36 +25,36 @@ pub struct Mac(pub [u8; 6]);
 impl Mac {
     /// `ff:ff:ff:ff:ff:ff`.
     pub const BROADCAST: Mac = Mac([0xff; 6]);
-    /// `00:00:00:00:00:00`, which no station has.
+    /// `00:00:00:00:00:00`, which is never a station's address.
     pub const ZERO: Mac = Mac([0; 6]);
 
-    /// Whether this is a group address (the broadcast address is one).
+    /// True for a group address (including the broadcast address).
     #[inline(always)]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Whether this is the broadcast address.
+    /// True for the broadcast address.
     #[inline(always)]
     pub const fn is_broadcast(self) -> bool {
         self.to_u64() == 0xffff_ffff_ffff
     }
 
-    /// Whether a station can have this address: neither a group nor all zero.
+    /// True if a station can have this address: it is neither a group address nor zero.
     #[inline(always)]
     pub const fn is_unicast(self) -> bool {
         !self.is_multicast() && self.to_u64() != 0
     }
 
-    /// The address as a number below 2^48, the first byte sent being the most significant.
+    /// Returns the address as a number below 2^48; the first byte sent is the most significant.
     #[inline(always)]
     pub const fn to_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// The address in the upper bytes of a word as it lies in memory: for comparing with
-    /// [`EthernetHeader::dst_word`](crate::ethernet::EthernetHeader::dst_word), and nothing else.
+    /// Returns the address in the upper bytes of a word in memory order: only for comparisons with
+    /// [`EthernetHeader::dst_word`](crate::ethernet::EthernetHeader::dst_word).
     #[inline(always)]
     pub const fn to_word(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
@@ -82,7 +82,7 @@ impl fmt::Debug for Mac {
     }
 }
 
-/// The text is no Ethernet address.
+/// The text is not an Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacParseError;
 
@@ -97,8 +97,8 @@ impl std::error::Error for MacParseError {}
 impl FromStr for Mac {
     type Err = MacParseError;
 
-    /// Takes six groups of one or two hexadecimal digits between colons or dashes (`2:fe:0:0:0:1`), or three groups of
-    /// one to four between dots (`02fe.0000.0001`, `2fe.0.1`).
+    /// Parses six groups of one or two hexadecimal digits between colons or dashes (`2:fe:0:0:0:1`), or three
+    /// groups of one to four between dots (`02fe.0000.0001`, `2fe.0.1`).
     fn from_str(text: &str) -> Result<Mac, MacParseError> {
         let (separator, groups, shortest, longest) = match text.chars().find(|c| !c.is_ascii_hexdigit()) {
             Some('.') => ('.', 3, 1, 4),
@@ -109,7 +109,7 @@ impl FromStr for Mac {
         let mut value = 0u64;
         let mut seen = 0;
         for group in text.split(separator) {
-            // from_str_radix alone would let a sign through.
+            // from_str_radix alone would accept a sign.
             if !(shortest..=longest).contains(&group.len()) || !group.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return Err(MacParseError);
             }

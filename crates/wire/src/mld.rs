@@ -1,5 +1,5 @@
-//! Multicast Listener Discovery (RFC 3810; queries of its first version RFC 2710): what a node says of the groups that
-//! it has joined, without sources, and what it is asked.
+//! Multicast Listener Discovery (RFC 3810; queries of its first version RFC 2710): a node's reports of its
+//! groups, without sources, and the queries for them.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -13,22 +13,22 @@ use crate::ipv6::{self, Ipv6Header};
 const ALERT: [u8; 8] = [protocol::ICMPV6, 0, option::ROUTER_ALERT, 2, 0, alert::MLD as u8, option::PADN, 0];
 /// Bytes of a record without sources.
 const RECORD_LEN: usize = 20;
-/// Records of one report: what fits into a packet that every link carries.
+/// Maximum number of records of one report: as many as fit into the minimum MTU.
 pub const MAX_RECORDS: usize =
     (ipv6::MIN_MTU as usize - Ipv6Header::LEN - ALERT.len() - Icmpv6Header::LEN) / RECORD_LEN;
 
-/// What a report says of a group (RFC 3810 section 5.2.12).
+/// The state of a group in a report (RFC 3810 section 5.2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The node listens to all sources: the answer to a query.
     IsJoined,
-    /// It does so from now on.
+    /// The node starts listening.
     Join,
-    /// It does so no more.
+    /// The node stops listening.
     Leave,
 }
 
-/// The packets, from `src` to all routers that speak MLDv2, that report on these groups.
+/// Returns the report packets for these groups, from `src` to all MLDv2 routers.
 pub fn reports(src: Ipv6Addr, records: &[(Record, Ipv6Addr)]) -> impl Iterator<Item = Vec<u8>> {
     records.chunks(MAX_RECORDS).map(move |records| {
         let mut body = Vec::with_capacity(records.len() * RECORD_LEN);
@@ -50,21 +50,21 @@ pub fn reports(src: Ipv6Addr, records: &[(Record, Ipv6Addr)]) -> impl Iterator<I
     })
 }
 
-/// What a router asks.
+/// A router's query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The version of the protocol, 1 or 2.
+    /// The protocol version, 1 or 2.
     pub version: u8,
-    /// The group that it asks for; `None`: for all.
+    /// The queried group; `None`: all groups.
     pub group: Option<Ipv6Addr>,
-    /// Time in which the answer should come, in milliseconds.
+    /// Maximum time until the answer, in milliseconds.
     pub max_response: u32,
 }
 
-/// Why a packet is no valid query (RFC 3810 sections 6.2 and 8.1).
+/// Why a packet is not a valid query (RFC 3810 sections 6.2 and 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MldError {
-    /// It is no query.
+    /// It is not a query.
     Kind,
     /// It is too short.
     Short,
@@ -76,7 +76,7 @@ pub enum MldError {
     RouterAlert,
     /// The checksum is wrong.
     Checksum,
-    /// What it asks for is no group.
+    /// The queried address is not a multicast group.
     Group,
 }
 
@@ -89,17 +89,17 @@ impl fmt::Display for MldError {
             MldError::HopLimit => "hop limit is not 1",
             MldError::RouterAlert => "router alert is missing",
             MldError::Checksum => "checksum is wrong",
-            MldError::Group => "what is asked for is no group",
+            MldError::Group => "the queried address is not a multicast group",
         })
     }
 }
 
 impl std::error::Error for MldError {}
 
-/// Reads the query in `packet`, which begins with its IPv6 header.
+/// Parses the query in `packet`, which begins with its IPv6 header.
 ///
 /// # Errors
-/// Why it has to be silently ignored, see [`MldError`].
+/// The reason why it must be silently ignored, see [`MldError`].
 pub fn parse_query(packet: &[u8]) -> Result<Query, MldError> {
     let (ip, _) = Ipv6Header::split(packet).ok_or(MldError::Short)?;
     let chain = Chain::of(packet).map_err(|_| MldError::Short)?;
@@ -125,7 +125,8 @@ pub fn parse_query(packet: &[u8]) -> Result<Query, MldError> {
     if !icmp.checksum_ok(ip, body) {
         return Err(MldError::Checksum);
     }
-    // A query of the first version ends with its group; one of the second has at least four more bytes.
+    // A query of the first version ends with its group; one of the second version has at least four more
+    // bytes.
     let version = match body.len() {
         16 => 1,
         20.. => 2,
@@ -136,7 +137,8 @@ pub fn parse_query(packet: &[u8]) -> Result<Query, MldError> {
         return Err(MldError::Group);
     }
     let code = icmp.rest() >> 16;
-    // From 0x8000 on, a floating-point number (RFC 3810 section 5.1.3): 3 bits of exponent, 12 of mantissa.
+    // From 0x8000 on, a floating-point number (RFC 3810 section 5.1.3): 3 bits of exponent, 12 bits of
+    // mantissa.
     let long = (code & 0xfff | 0x1000) << ((code >> 12 & 7) + 3);
     let max_response = if version == 2 && code >= 0x8000 { long } else { code };
     Ok(Query { version, group: (!group.is_unspecified()).then_some(group), max_response })

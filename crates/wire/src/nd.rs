@@ -1,6 +1,7 @@
-//! Neighbor Discovery (RFC 4861): its messages and their options (also RFC 4191 and RFC 8106), read and made.
+//! Neighbor Discovery (RFC 4861): parsing and building its messages and their options (also RFC 4191 and RFC
+//! 8106).
 //!
-//! [`parse`] checks all that a receiver has to check of one message by itself, and [`build`] makes a whole packet.
+//! [`parse`] makes all checks that a receiver can make on a single message. [`build`] returns a whole packet.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -10,9 +11,9 @@ use crate::ipv4::protocol;
 use crate::ipv6::{self, Ipv6Header};
 use crate::mac::Mac;
 
-/// The hop limit of every message: that it is still there says that no router has forwarded the packet.
+/// Hop limit of every message: its presence proves that no router has forwarded the packet.
 pub const HOP_LIMIT: u8 = 255;
-/// Bytes of a redirected header option in front of the packet that it quotes.
+/// Bytes of a redirected header option before the quoted packet.
 const QUOTE_AT: usize = 8;
 
 /// Types of options.
@@ -25,66 +26,66 @@ mod option {
     pub const RDNSS: u8 = 25;
 }
 
-/// What a message is and says, without its options.
+/// A message without its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Which routers are there? (section 4.1)
     RouterSolicitation,
-    /// A router is here (section 4.2).
+    /// A router advertises itself (section 4.2).
     RouterAdvertisement(RouterAdvertisement),
-    /// Who has the target? (section 4.3)
+    /// Which node has the target? (section 4.3)
     NeighborSolicitation {
-        /// The address that is asked for.
+        /// The solicited address.
         target: Ipv6Addr,
     },
     /// The sender has the target (section 4.4).
     NeighborAdvertisement {
-        /// The address that it has.
+        /// The sender's address.
         target: Ipv6Addr,
-        /// It is a router.
+        /// Router flag: the sender is a router.
         router: bool,
-        /// It was asked.
+        /// Solicited flag: it answers a solicitation.
         solicited: bool,
-        /// What was known before does not count any more.
+        /// Override flag: it replaces an earlier address.
         overrides: bool,
     },
     /// The target is a better first hop (section 4.5).
     Redirect {
         /// The first hop, or the destination itself if that is on the link.
         target: Ipv6Addr,
-        /// What it is better for.
+        /// The destination of the redirect.
         destination: Ipv6Addr,
     },
 }
 
-/// What a router says of itself and of the link.
+/// A router's parameters and those of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouterAdvertisement {
-    /// The hop limit that hosts should use; 0: not said.
+    /// Hop limit for hosts; 0: unspecified.
     pub hop_limit: u8,
-    /// Addresses are to be had by DHCPv6.
+    /// Addresses are available by DHCPv6 (managed flag).
     pub managed: bool,
-    /// Other things are to be had by DHCPv6.
+    /// Other settings are available by DHCPv6 (other flag).
     pub other: bool,
-    /// Whether hosts should prefer it to other routers (RFC 4191).
+    /// Preference over other routers (RFC 4191).
     pub preference: Preference,
-    /// How long it is a default router, in seconds; 0: it is none.
+    /// Lifetime as a default router in seconds; 0: it is none.
     pub lifetime: u16,
-    /// How long a neighbour is reachable after it was heard of, in milliseconds; 0: not said.
+    /// Time for which a neighbor is reachable after it was heard, in milliseconds; 0: unspecified.
     pub reachable: u32,
-    /// Time between two solicitations, in milliseconds; 0: not said.
+    /// Time between two solicitations in milliseconds; 0: unspecified.
     pub retransmit: u32,
 }
 
-/// How much a router wants to be preferred (RFC 4191 section 2.1).
+/// Preference of a router (RFC 4191 section 2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preference {
-    /// Less than others.
+    /// Lower than others.
     Low,
-    /// As others. The reserved value counts as this.
+    /// The default. The reserved value counts as this.
     #[default]
     Medium,
-    /// More than others.
+    /// Higher than others.
     High,
 }
 
@@ -95,15 +96,15 @@ pub enum NdOption<'a> {
     SourceMac(Mac),
     /// The Ethernet address of the target.
     TargetMac(Mac),
-    /// A network, and what hosts may make of it.
+    /// A network and its flags and lifetimes.
     Prefix(PrefixInformation),
-    /// The front of the packet that a redirect is about, its length a multiple of 8 bytes.
+    /// The front of the redirected packet, its length a multiple of 8 bytes.
     Redirected(&'a [u8]),
     /// The MTU of the link, in bytes.
     Mtu(u32),
     /// DNS servers (RFC 8106 section 5.1).
     DnsServers {
-        /// For how long, in seconds; `u32::MAX`: for good, 0: not any more.
+        /// Lifetime in seconds; `u32::MAX`: infinite, 0: withdrawn.
         lifetime: u32,
         /// Their addresses, as bytes.
         servers: &'a [[u8; 16]],
@@ -117,20 +118,20 @@ pub struct PrefixInformation {
     pub prefix: Ipv6Addr,
     /// Length of the prefix in bits.
     pub len: u8,
-    /// Its hosts are on this link.
+    /// Its addresses are on this link.
     pub on_link: bool,
-    /// Hosts may make addresses of it.
+    /// Hosts may form addresses from it.
     pub autonomous: bool,
-    /// How long it is on the link, and such an address valid, in seconds; `u32::MAX`: for good.
+    /// Seconds for which it is on the link, and for which such an address is valid; `u32::MAX`: infinite.
     pub valid: u32,
-    /// How long such an address is preferred, in seconds; `u32::MAX`: for good.
+    /// Seconds for which such an address is preferred; `u32::MAX`: infinite.
     pub preferred: u32,
 }
 
-/// Why a packet is no valid message (RFC 4861 sections 6.1, 7.1 and 8.1).
+/// Why a packet is not a valid message (RFC 4861 sections 6.1, 7.1 and 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NdError {
-    /// It is none of these five messages.
+    /// It is not one of these five messages.
     Kind,
     /// The hop limit is not 255: a router has forwarded it.
     HopLimit,
@@ -138,58 +139,59 @@ pub enum NdError {
     Checksum,
     /// The code is not 0.
     Code,
-    /// It is shorter than such a message is.
+    /// It is shorter than its type requires.
     Short,
-    /// An option has no length, or does not end within the message.
+    /// An option has length 0 or does not end within the message.
     OptionLength,
-    /// An option has something that is no Ethernet address of one station.
+    /// An option contains an address that is not a unicast Ethernet address.
     LinkLayerAddress,
     /// The source is not the link-local address of a router.
     Source,
-    /// The target, or the destination of a redirect, is a group, or the target neither a router nor the destination.
+    /// The target, or the destination of a redirect, is multicast; or the target is neither a router nor the
+    /// destination.
     Target,
-    /// A solicitation from `::` does not go to a solicited-node group.
+    /// A solicitation from `::` is not sent to a solicited-node group.
     Destination,
-    /// A solicitation from `::` says which Ethernet address `::` has.
+    /// A solicitation from `::` has a source link-layer address.
     SourceMac,
-    /// An advertisement to a group says that it was asked for.
+    /// A multicast advertisement has the solicited flag.
     Solicited,
 }
 
 impl fmt::Display for NdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NdError::Kind => "not a message of neighbor discovery",
+            NdError::Kind => "not a Neighbor Discovery message",
             NdError::HopLimit => "hop limit is not 255",
             NdError::Checksum => "checksum is wrong",
             NdError::Code => "code is not 0",
             NdError::Short => "message is too short",
-            NdError::OptionLength => "option has an impossible length",
-            NdError::LinkLayerAddress => "link-layer address is not one station's",
+            NdError::OptionLength => "option has an invalid length",
+            NdError::LinkLayerAddress => "link-layer address is not unicast",
             NdError::Source => "source is not link-local",
-            NdError::Target => "target cannot be",
+            NdError::Target => "target address is invalid",
             NdError::Destination => "solicitation from :: is not sent to a solicited-node group",
             NdError::SourceMac => "solicitation from :: has a source link-layer address",
-            NdError::Solicited => "advertisement to a group says that it was solicited",
+            NdError::Solicited => "multicast advertisement has the solicited flag",
         })
     }
 }
 
 impl std::error::Error for NdError {}
 
-/// Goes through the options of a message. Those that nobody here knows are left out.
+/// Iterates over the options of a message, without unknown ones.
 #[derive(Clone, Debug)]
 pub struct NdOptions<'a> {
     rest: &'a [u8],
 }
 
 impl NdOptions<'_> {
-    /// The sender's Ethernet address, if it says it.
+    /// The sender's Ethernet address, if there is one.
     pub fn source_mac(&self) -> Option<Mac> {
         self.clone().find_map(|o| if let NdOption::SourceMac(mac) = o { Some(mac) } else { None })
     }
 
-    /// The target's Ethernet address, if it is said.
+    /// The target's Ethernet address, if there is one.
     pub fn target_mac(&self) -> Option<Mac> {
         self.clone().find_map(|o| if let NdOption::TargetMac(mac) = o { Some(mac) } else { None })
     }
@@ -209,13 +211,13 @@ impl<'a> Iterator for NdOptions<'a> {
     }
 }
 
-/// The first option and what follows it, if there is a whole one.
+/// Returns the first option and the rest, if the option is complete.
 fn split_option(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let len = usize::from(*bytes.get(1)?) * 8;
     bytes.split_at_checked(len).filter(|_| len > 0)
 }
 
-/// What an option says, if it is known and of the form that it should have.
+/// Parses an option, if it is known and well-formed.
 fn read_option(bytes: &[u8]) -> Option<NdOption<'_>> {
     Some(match *bytes {
         [option::SOURCE, 1, ref mac @ ..] => NdOption::SourceMac(Mac(*mac.first_chunk()?)),
@@ -246,10 +248,10 @@ fn address_at(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
     bytes.get(at..)?.first_chunk::<16>().map(|b| Ipv6Addr::from(*b))
 }
 
-/// Reads the ICMPv6 message `icmp`, from its first byte to its last, that came in a packet with the header `ip`.
+/// Parses the complete ICMPv6 message `icmp`, received in a packet with the header `ip`.
 ///
 /// # Errors
-/// Why it has to be silently discarded, see [`NdError`].
+/// The reason why it must be silently discarded, see [`NdError`].
 pub fn parse<'a>(ip: &Ipv6Header, icmp: &'a [u8]) -> Result<(Message, NdOptions<'a>), NdError> {
     let (header, body) = Icmpv6Header::split(icmp).ok_or(NdError::Short)?;
     let fixed = match header.kind() {
@@ -275,7 +277,7 @@ pub fn parse<'a>(ip: &Ipv6Header, icmp: &'a [u8]) -> Result<(Message, NdOptions<
     Ok((message, options))
 }
 
-/// Whether all options end within the message, and those of Ethernet addresses have one.
+/// Checks that all options end within the message, and that Ethernet addresses are complete.
 fn check_options(mut rest: &[u8]) -> Result<(), NdError> {
     while !rest.is_empty() {
         let (option, behind) = split_option(rest).ok_or(NdError::OptionLength)?;
@@ -290,7 +292,7 @@ fn check_options(mut rest: &[u8]) -> Result<(), NdError> {
     Ok(())
 }
 
-/// The fields of a message, of which `fixed` is what every such message has behind the header.
+/// Parses the fields of a message; `fixed` is the fixed part after the header.
 fn read(header: &Icmpv6Header, fixed: &[u8]) -> Option<Message> {
     let (rest, target) = (header.rest(), address_at(fixed, 0));
     Some(match header.kind() {
@@ -327,7 +329,7 @@ const ROUTER: u32 = 1 << 31;
 const SOLICITED: u32 = 1 << 30;
 const OVERRIDE: u32 = 1 << 29;
 
-/// Whether the addresses can be those of such a message.
+/// Checks that the addresses are valid for such a message.
 fn check(ip: &Ipv6Header, message: &Message, options: &NdOptions<'_>) -> Result<(), NdError> {
     let from_nobody = ipv6::is_unspecified(ip.src_u128());
     let to_group = ipv6::is_multicast(ip.dst_u128());
@@ -358,8 +360,8 @@ fn check(ip: &Ipv6Header, message: &Message, options: &NdOptions<'_>) -> Result<
     }
 }
 
-/// A whole packet from `src` to `dst` with this message and these options. Of a packet that a redirect quotes it takes as
-/// much as fits into 1,280 bytes; all else is taken as it is.
+/// Returns a whole packet from `src` to `dst` with this message and these options. The packet quoted by a
+/// redirect is limited to 1,280 bytes in total; everything else is used as given.
 pub fn build(src: Ipv6Addr, dst: Ipv6Addr, message: &Message, options: &[NdOption<'_>]) -> Vec<u8> {
     let mut body = Vec::new();
     let (kind, rest) = match *message {

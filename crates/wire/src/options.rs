@@ -1,4 +1,4 @@
-//! The options of an IPv4 header (RFC 791 section 3.1), and what a router writes into them.
+//! The options of an IPv4 header (RFC 791 section 3.1), and the updates by routers.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 pub mod kind {
     /// The end of the list.
     pub const END: u8 = 0;
-    /// Nothing; fills up.
+    /// No operation; padding.
     pub const NOP: u8 = 1;
     /// Record route: every router writes its address.
     pub const RECORD_ROUTE: u8 = 7;
@@ -16,27 +16,27 @@ pub mod kind {
     pub const LOOSE_ROUTE: u8 = 131;
     /// Strict source and record route.
     pub const STRICT_ROUTE: u8 = 137;
-    /// Router alert (RFC 2113): every router looks at the packet.
+    /// Router alert (RFC 2113): every router examines the packet.
     pub const ROUTER_ALERT: u8 = 148;
 }
 
-/// The bit in a type that says that every fragment has the option.
+/// The bit in a type for options that are copied into every fragment.
 pub const COPIED: u8 = 0x80;
-/// Bytes of an address and of a timestamp.
+/// Bytes of an address, and of a timestamp.
 const WORD: usize = 4;
 
 /// One option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Option<'a> {
-    /// Where it begins in the list, in bytes.
+    /// Its offset in the list in bytes.
     pub at: usize,
     /// Its type, see [`kind`].
     pub kind: u8,
-    /// All of it: type, length and data.
+    /// The whole option: type, length and data.
     pub bytes: &'a [u8],
 }
 
-/// Goes through a list of options, to its end or to a length that is impossible; then it says at which byte of the list.
+/// Iterates over a list of options, up to its end or an invalid length; the error is the offset in the list.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     list: &'a [u8],
@@ -44,7 +44,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// The options that lie behind the first 20 bytes of a header.
+    /// Returns the options after the first 20 bytes of a header.
     pub fn of(list: &'a [u8]) -> Options<'a> {
         Options { list, at: 0 }
     }
@@ -63,16 +63,16 @@ impl<'a> Iterator for Options<'a> {
             [kind] => (kind, 0),
         };
         let bytes = rest.get(..len).filter(|_| len >= 2 || kind == kind::NOP);
-        // Behind an impossible length there is no telling where the next option would begin.
+        // After an invalid length, the start of the next option is unknown.
         self.at = if bytes.is_some() { at + len } else { self.list.len() };
         Some(bytes.map(|bytes| Ipv4Option { at, kind, bytes }).ok_or((at + 1).min(self.list.len() - 1)))
     }
 }
 
-/// Writes an address into a record route option, if there is room left.
+/// Writes an address into a record route option, if there is room.
 ///
 /// # Errors
-/// The byte of the option that is wrong: its length, or a pointer that leaves no room for a whole address.
+/// The offset of the faulty byte in the option: its length, or a pointer without room for a whole address.
 pub fn record_route(option: &mut [u8], address: Ipv4Addr) -> Result<(), usize> {
     let [_, _, pointer, ..] = *option else { return Err(1) };
     let Some(place) = place(option, pointer, 3, WORD)? else { return Ok(()) };
@@ -81,13 +81,13 @@ pub fn record_route(option: &mut [u8], address: Ipv4Addr) -> Result<(), usize> {
     Ok(())
 }
 
-/// Writes the time (milliseconds since midnight, universal time) into a timestamp option: alone, behind `address`, or
-/// behind the next address in the list if `is_own` says so, as the option's flag wants it. Without room it is counted
-/// that there was none.
+/// Writes the time (UTC milliseconds since midnight) into a timestamp option: alone, after `address`, or
+/// after the next address in the list if `is_own` returns true for it, depending on the option's flag.
+/// Without room, increments the overflow counter.
 ///
 /// # Errors
-/// The byte of the option that is wrong: its length, a pointer that leaves no room for a whole timestamp, a flag that
-/// nobody knows, or a count that is full.
+/// The offset of the faulty byte in the option: its length, a pointer without room for a whole timestamp, an
+/// unknown flag, or a full overflow counter.
 pub fn timestamp(
     option: &mut [u8],
     time: u32,
@@ -102,7 +102,7 @@ pub fn timestamp(
         _ => return Err(3),
     };
     let Some(place) = place(option, pointer, 4, len)? else {
-        // With addresses that were chosen before, having no room is no news.
+        // With prespecified addresses, a full option is no overflow.
         if flag != 3 {
             option[3] = if missed == 15 { return Err(3) } else { (missed + 1) << 4 | flag };
         }
@@ -122,8 +122,8 @@ pub fn timestamp(
     Ok(())
 }
 
-/// The `len` bytes of an option that its pointer, which counts from 1, points at. The first that it may point at lie
-/// `first` bytes behind the option's start. `None` when the option is full.
+/// Returns the `len` bytes of an option at its pointer, which counts from 1. The lowest valid position is
+/// `first` bytes after the option's start. `None` if the option is full.
 fn place(option: &mut [u8], pointer: u8, first: usize, len: usize) -> Result<Option<&mut [u8]>, usize> {
     let Some(at) = usize::from(pointer).checked_sub(1).filter(|&at| at >= first) else { return Err(2) };
     if at >= option.len() {
@@ -145,7 +145,7 @@ mod tests {
         let list = [1, 7, 3, 4, 148, 4, 0, 0, 0, 9, 9, 9];
         let all: Vec<_> = Options::of(&list).map(|o| o.map(|o| (o.at, o.kind, o.bytes.len()))).collect();
         assert_eq!(all, [Ok((0, 1, 1)), Ok((1, 7, 3)), Ok((4, 148, 4))]);
-        // No length, lengths that are none, and one that leads out.
+        // No length, invalid lengths, and a length beyond the end.
         for (list, bad) in
             [(&[7][..], 0), (&[1, 1, 7], 2), (&[7, 0, 1, 1], 1), (&[1, 7, 1, 1], 2), (&[7, 5, 1, 1], 1)]
         {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(option, [7, 11, 8, 10, 0, 0, 1, 0, 0, 0, 0]);
         assert_eq!(record_route(&mut option, Ipv4Addr::new(1, 2, 3, 4)), Ok(()));
         assert_eq!(option, [7, 11, 12, 10, 0, 0, 1, 1, 2, 3, 4]);
-        assert_eq!(record_route(&mut option, OWN), Ok(()), "full is not wrong");
+        assert_eq!(record_route(&mut option, OWN), Ok(()), "a full option is valid");
         assert_eq!(option[2..7], [12, 10, 0, 0, 1]);
     }
 
@@ -173,14 +173,14 @@ mod tests {
         assert_eq!(timestamp(&mut beside, 0x01020304, OWN, |_| false), Ok(()));
         assert_eq!(beside, [68, 12, 13, 0x21, 10, 0, 0, 1, 1, 2, 3, 4]);
         assert_eq!(timestamp(&mut beside, 5, OWN, |_| false), Ok(()));
-        assert_eq!(beside[2..4], [13, 0x31], "one that found no room");
+        assert_eq!(beside[2..4], [13, 0x31], "one overflow");
         let mut chosen = [68, 12, 5, 3, 10, 0, 0, 1, 0, 0, 0, 0];
         assert_eq!(timestamp(&mut chosen, 0x01020304, OWN, |a| a != OWN), Ok(()));
-        assert_eq!(chosen[2..], [5, 3, 10, 0, 0, 1, 0, 0, 0, 0], "the next address is somebody else's");
+        assert_eq!(chosen[2..], [5, 3, 10, 0, 0, 1, 0, 0, 0, 0], "the next address is another router's");
         assert_eq!(timestamp(&mut chosen, 0x01020304, OWN, |a| a == OWN), Ok(()));
         assert_eq!(chosen[2..], [13, 3, 10, 0, 0, 1, 1, 2, 3, 4]);
         assert_eq!(timestamp(&mut chosen, 5, OWN, |_| true), Ok(()));
-        assert_eq!(chosen[3], 3, "full, and nothing is counted");
+        assert_eq!(chosen[3], 3, "full, without an overflow");
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bytes, the options lie one behind the other, and nothing is written outside of an option's data.
+        /// For any bytes, the options are adjacent, and nothing is written outside of an option's data.
         #[test]
         fn any_bytes_are_taken(mut list in prop::collection::vec(any::<u8>(), 0..41)) {
             let mut at = 0;

@@ -15,34 +15,34 @@ pub struct Flags(pub u8);
 impl Flags {
     /// No more data from the sender.
     pub const FIN: Flags = Flags(0x01);
-    /// Synchronise sequence numbers.
+    /// Synchronize sequence numbers.
     pub const SYN: Flags = Flags(0x02);
     /// Reset the connection.
     pub const RST: Flags = Flags(0x04);
-    /// Push: hand the data to the application now.
+    /// Push: pass the data to the application now.
     pub const PSH: Flags = Flags(0x08);
-    /// The acknowledgment number counts.
+    /// The acknowledgment number is valid.
     pub const ACK: Flags = Flags(0x10);
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: Flags = Flags(0x20);
     /// Echo of congestion experienced (RFC 3168).
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Flags = Flags(0x80);
 
-    /// Whether any bit of `other` is set.
+    /// True if any bit of `other` is set.
     #[inline(always)]
     pub const fn any(self, other: Flags) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[inline(always)]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// This set without `other`.
+    /// Returns this set without `other`.
     #[inline(always)]
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
@@ -70,12 +70,12 @@ impl fmt::Debug for Flags {
 }
 
 header! {
-    /// The fixed part of a TCP header; options follow when [`header_len`](TcpHeader::header_len) is larger.
+    /// The fixed part of a TCP header; options follow if [`header_len`](TcpHeader::header_len) is larger.
     TcpHeader, 20
 }
 
 impl TcpHeader {
-    /// A header without options, with a window of 65,535 and checksum 0.
+    /// Returns a header without options, with a window of 65,535 and checksum 0.
     pub fn new(src_port: u16, dst_port: u16, seq: u32, ack: u32, flags: Flags) -> Self {
         let mut h = Self::zeroed();
         h.set_src_port(src_port);
@@ -142,36 +142,36 @@ impl TcpHeader {
         get16::<16, _>(&self.0)
     }
 
-    /// The checksum for this header in front of `rest` (options and payload) behind `ip`; what the field holds now
-    /// does not matter.
+    /// Returns the checksum for this header before `rest` (options and payload) and after `ip`. The field's
+    /// present value is ignored.
     pub fn compute_checksum(&self, ip: &impl PseudoHeader, rest: &[u8]) -> u16 {
         self.sum(ip, rest).plus(Sum::of_u16(!self.checksum())).checksum()
     }
 
-    /// Whether the checksum is right. `rest` is options and payload.
+    /// True if the checksum is right. `rest` is options and payload.
     pub fn checksum_ok(&self, ip: &impl PseudoHeader, rest: &[u8]) -> bool {
         self.sum(ip, rest).is_valid()
     }
 
     fn sum(&self, ip: &impl PseudoHeader, rest: &[u8]) -> Sum {
-        // A packet's length fits 16 bits, and so does what is in it; anything longer fails the comparison.
+        // A packet's length fits into 16 bits, and so do its parts; anything longer fails the comparison.
         let len = u16::try_from(rest.len() + Self::LEN).unwrap_or(u16::MAX);
         ip.pseudo_header(protocol::TCP, len.into()).plus(Sum::of(&self.0)).plus(Sum::of(rest))
     }
 
-    /// Updates the checksum for a word of segment or pseudo header that has changed.
+    /// Updates the checksum for a changed word of the segment or pseudo header.
     #[inline(always)]
     pub fn update_checksum16(&mut self, old: u16, new: u16) {
         self.set_checksum(checksum::update16(self.checksum(), old, new));
     }
 
-    /// As [`update_checksum16`](Self::update_checksum16), for an address or a sequence number.
+    /// Like [`update_checksum16`](Self::update_checksum16), for an address or a sequence number.
     #[inline(always)]
     pub fn update_checksum32(&mut self, old: u32, new: u32) {
         self.set_checksum(checksum::update32(self.checksum(), old, new));
     }
 
-    /// Sets the source port. This and the setters below leave the checksum as it is.
+    /// Sets the source port. This and the setters below do not update the checksum.
     #[inline(always)]
     pub fn set_src_port(&mut self, port: u16) {
         put::<0, 2, _>(&mut self.0, port.to_be_bytes());
@@ -202,18 +202,19 @@ impl TcpHeader {
     }
 }
 
-/// The type of the option that says the largest segment (RFC 9293 section 3.7.1), and its length.
+/// Type and length of the maximum segment size option (RFC 9293 section 3.7.1).
 const MSS: (u8, usize) = (2, 4);
 
-/// Lowers to `most` bytes what a segment with SYN says is the largest that its sender takes; `segment` begins with the TCP header. The
-/// checksum follows if it is `whole`: one that is partial does not have the options in it yet. Returns whether it said more.
+/// Lowers the maximum segment size (MSS) in a segment with SYN to `most` bytes; `segment` begins with the TCP
+/// header. Updates the checksum if it is `whole`: a partial checksum does not include the options yet.
+/// Returns true if the MSS was higher.
 pub fn clamp_mss(segment: &mut [u8], most: u16, whole: bool) -> bool {
     let Some((header, _)) = TcpHeader::split(segment) else { return false };
     if !header.flags().any(Flags::SYN) {
         return false;
     }
     let list = segment.get(TcpHeader::LEN..header.header_len()).unwrap_or(&[]);
-    // The form of the list is that of an IPv4 header's.
+    // The list has the same format as the options of an IPv4 header.
     let is_mss = |o: &Ipv4Option<'_>| (o.kind, o.bytes.len()) == MSS;
     let Some(option) = Options::of(list).map_while(Result::ok).find(is_mss) else { return false };
     let (at, old) = (TcpHeader::LEN + option.at + 2, u16::from_be_bytes([option.bytes[2], option.bytes[3]]));
@@ -222,7 +223,7 @@ pub fn clamp_mss(segment: &mut [u8], most: u16, whole: bool) -> bool {
     }
     segment[at..at + 2].copy_from_slice(&most.to_be_bytes());
     if whole && let Some((header, _)) = TcpHeader::split_mut(segment) {
-        // At an odd place the two bytes are the halves of two words.
+        // At an odd offset the two bytes are halves of two words.
         let word = |n: u16| if at % 2 == 1 { n.swap_bytes() } else { n };
         header.update_checksum16(word(old), word(most));
     }

@@ -10,9 +10,9 @@ header! {
 }
 
 impl UdpHeader {
-    /// A header without a checksum (0) in front of `payload_len` bytes.
+    /// Returns a header without a checksum (0) before `payload_len` bytes.
     ///
-    /// A payload longer than a datagram can carry gives the largest length there is: check before.
+    /// A payload longer than a datagram can carry results in the maximum length: check before.
     pub fn new(src_port: u16, dst_port: u16, payload_len: usize) -> Self {
         let mut h = Self::zeroed();
         h.set_src_port(src_port);
@@ -39,18 +39,20 @@ impl UdpHeader {
         get16::<4, _>(&self.0)
     }
 
-    /// Checksum; 0 if the sender made none.
+    /// Checksum; 0 if the sender computed none.
     #[inline(always)]
     pub const fn checksum(&self) -> u16 {
         get16::<6, _>(&self.0)
     }
 
-    /// The checksum for this header in front of `payload` behind `ip`; what the field holds now does not matter.
+    /// Returns the checksum for this header before `payload` and after `ip`. The field's present value is
+    /// ignored.
     pub fn compute_checksum(&self, ip: &impl PseudoHeader, payload: &[u8]) -> u16 {
         self.sum(ip, payload).plus(Sum::of_u16(!self.checksum())).checksum_nonzero()
     }
 
-    /// Whether the checksum is right, or there may be none and is none. `payload` is as long as the header says.
+    /// True if the checksum is right, or absent where that is allowed. `payload` has the length in the
+    /// header.
     pub fn checksum_ok<H: PseudoHeader>(&self, ip: &H, payload: &[u8]) -> bool {
         match self.checksum() {
             0 => H::UDP_CHECKSUM_OPTIONAL,
@@ -63,7 +65,8 @@ impl UdpHeader {
         pseudo.plus(Sum::of(&self.0)).plus(Sum::of(payload))
     }
 
-    /// Updates the checksum for a word of datagram or pseudo header that has changed; none stays none.
+    /// Updates the checksum for a changed word of the datagram or pseudo header. An absent checksum stays
+    /// absent.
     #[inline(always)]
     pub fn update_checksum16(&mut self, old: u16, new: u16) {
         if self.checksum() != 0 {
@@ -71,7 +74,7 @@ impl UdpHeader {
         }
     }
 
-    /// As [`update_checksum16`](Self::update_checksum16), for an address.
+    /// Like [`update_checksum16`](Self::update_checksum16), for an address.
     #[inline(always)]
     pub fn update_checksum32(&mut self, old: u32, new: u32) {
         if self.checksum() != 0 {
@@ -79,7 +82,7 @@ impl UdpHeader {
         }
     }
 
-    /// Sets the source port. This and the setters below leave the checksum as it is.
+    /// Sets the source port. This and the setters below do not update the checksum.
     #[inline(always)]
     pub fn set_src_port(&mut self, port: u16) {
         put::<0, 2, _>(&mut self.0, port.to_be_bytes());

@@ -1,33 +1,34 @@
-//! The virtio network header (virtio 1.2 section 5.1.6) as Linux puts it in front of packets on AF_PACKET sockets
-//! (`PACKET_VNET_HDR`) and tap devices (`IFF_VNET_HDR`): it says what checksums and segments are still to be made.
+//! The virtio network header (virtio 1.2 section 5.1.6), as Linux puts it before packets on AF_PACKET sockets
+//! (`PACKET_VNET_HDR`) and tap devices (`IFF_VNET_HDR`). It describes pending checksums and segmentation.
 //!
-//! There the fields are in host order (the "legacy" format), not in little-endian order as on a virtio device.
+//! The fields are in host order there (the "legacy" format), not in little-endian order as on a virtio
+//! device.
 
 use crate::field::put;
 
-/// [`VirtioNetHeader::flags`]: the checksum field holds the sum of the pseudo header only; `csum_start` and
-/// `csum_offset` say what is to be summed up.
+/// [`VirtioNetHeader::flags`]: the checksum field contains the sum of the pseudo header only; `csum_start`
+/// and `csum_offset` describe the rest.
 pub const NEEDS_CSUM: u8 = 1;
 
 /// [`VirtioNetHeader::gso_type`]: an ordinary packet.
 pub const GSO_NONE: u8 = 0;
-/// TCP over IPv4, to be cut.
+/// TCP over IPv4, to be segmented.
 pub const GSO_TCPV4: u8 = 1;
-/// TCP over IPv6, to be cut.
+/// TCP over IPv6, to be segmented.
 pub const GSO_TCPV6: u8 = 4;
 /// UDP, to be cut into datagrams.
 pub const GSO_UDP_L4: u8 = 5;
-/// A bit beside the type: the first segment carries CWR, the others must not (RFC 3168).
+/// A bit beside the type: the first segment has CWR, the others must not (RFC 3168).
 pub const GSO_ECN: u8 = 0x80;
 
 header! {
-    /// The header as drivers see it by default.
+    /// The header in its default form for drivers.
     VirtioNetHeader, 10
 }
 
 impl VirtioNetHeader {
-    /// What a packet needs whose checksum is to be completed: `offset` bytes behind `start` is the field, and from
-    /// `start` to the end is summed up.
+    /// Returns the header of a packet with a partial checksum: the field is `offset` bytes after `start`, and
+    /// the sum covers the bytes from `start` to the end.
     pub fn needs_csum(start: u16, offset: u16) -> Self {
         let mut h = Self::zeroed();
         h.0[0] = NEEDS_CSUM;
@@ -36,8 +37,8 @@ impl VirtioNetHeader {
         h
     }
 
-    /// The same packet, to be cut into segments of `size` bytes of payload as `gso_type` says; all headers together
-    /// are `hdr_len` bytes long.
+    /// Returns the header for the same packet, to be cut into segments of `size` bytes of payload by
+    /// `gso_type`; all headers together have `hdr_len` bytes.
     pub fn with_gso(mut self, gso_type: u8, hdr_len: u16, size: u16) -> Self {
         self.0[1] = gso_type;
         self.set_hdr_len(hdr_len);
@@ -45,7 +46,7 @@ impl VirtioNetHeader {
         self
     }
 
-    /// [`NEEDS_CSUM`], and bits that mean nothing here.
+    /// [`NEEDS_CSUM`], and bits without a meaning here.
     #[inline(always)]
     pub const fn flags(&self) -> u8 {
         self.0[0]
@@ -57,49 +58,50 @@ impl VirtioNetHeader {
         self.0[1] & !GSO_ECN
     }
 
-    /// Whether [`GSO_ECN`] is set.
+    /// True if [`GSO_ECN`] is set.
     #[inline(always)]
     pub const fn gso_ecn(&self) -> bool {
         self.0[1] & GSO_ECN != 0
     }
 
-    /// Length of all headers in bytes: a hint, often too large; what the packet itself says counts.
+    /// Length of all headers in bytes: a hint, often too large; the packet itself decides.
     #[inline(always)]
     pub const fn hdr_len(&self) -> u16 {
         u16::from_ne_bytes([self.0[2], self.0[3]])
     }
 
-    /// Bytes of payload in each segment but the last.
+    /// Bytes of payload in each segment except the last.
     #[inline(always)]
     pub const fn gso_size(&self) -> u16 {
         u16::from_ne_bytes([self.0[4], self.0[5]])
     }
 
-    /// Where the summing starts, from the start of the frame.
+    /// Start of the checksummed bytes, from the start of the frame.
     #[inline(always)]
     pub const fn csum_start(&self) -> u16 {
         u16::from_ne_bytes([self.0[6], self.0[7]])
     }
 
-    /// Where the checksum field is, from `csum_start`.
+    /// Offset of the checksum field from `csum_start`.
     #[inline(always)]
     pub const fn csum_offset(&self) -> u16 {
         u16::from_ne_bytes([self.0[8], self.0[9]])
     }
 
-    /// Whether the checksum is to be completed.
+    /// True if the checksum is partial.
     #[inline(always)]
     pub const fn is_csum_partial(&self) -> bool {
         self.0[0] & NEEDS_CSUM != 0
     }
 
-    /// Whether the packet is to be cut.
+    /// True if the packet needs segmentation.
     #[inline(always)]
     pub const fn is_gso(&self) -> bool {
         self.gso_type() != GSO_NONE
     }
 
-    /// Follows `bytes` more (fewer, if negative) in front of the network header, such as a VLAN tag that was put back.
+    /// Adapts the offsets to `bytes` more (fewer, if negative) before the network header, for example a
+    /// restored VLAN tag.
     pub fn shift(&mut self, bytes: i16) {
         if self.is_csum_partial() {
             self.set_csum_start(self.csum_start().saturating_add_signed(bytes));

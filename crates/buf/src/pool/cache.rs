@@ -1,4 +1,4 @@
-//! Each thread's cache of buffers, and the tally of the packets that pass it.
+//! Each thread's cache of buffers, and the tally of its packets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,33 +6,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{BATCH, CACHE, Pool, debug_mark, fresh, lock, walk_tail};
 use crate::record::{Flags, Record};
 
-/// Buffers of the window that are looked for in a cache at once.
+/// Number of window buffers to look for in a cache at once.
 const SOME: usize = 32;
 
 /// One thread's stack of free buffers.
 pub struct Cache {
     pool: Pool,
     stack: Vec<u32>,
-    /// Shortages of the pool's caches that this one has shared its buffers for, and its own.
+    /// Number of buffer shortages in the pool's caches that this one has handled, including its own.
     answered: usize,
     fill: Arc<AtomicUsize>,
     tally: Tally,
 }
 
-/// What became of the packets that passed a cache. The graph keeps its books by it: debug builds check after each node that none
-/// is lost.
+/// Totals of the packets that passed through a cache. The graph uses them for its accounting: debug builds
+/// check after each node that no packet is lost.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Packets made (a packet of several buffers is one).
     pub made: u64,
-    /// Packets freed, or put behind others.
+    /// Packets freed or appended to others.
     pub freed: u64,
-    /// Packets that were put where no frame is, less those that came from there: see [`Cache::note_kept`].
+    /// Packets stored outside of frames, minus those taken back: see [`Cache::note_kept`].
     pub kept: i64,
 }
 
 impl Tally {
-    /// Returns what was made, freed and kept since `before`. Packets kept less than then are a number modulo 2^64.
+    /// Returns the packets made, freed and kept since `before`. A negative number of kept packets is modulo
+    /// 2^64.
     #[inline(always)]
     pub fn since(self, before: Tally) -> [u64; 3] {
         let kept = self.kept.wrapping_sub(before.kept) as u64;
@@ -41,7 +42,7 @@ impl Tally {
 }
 
 impl Cache {
-    /// An empty cache of `pool`, which says in `fill` how full it is.
+    /// Returns an empty cache of `pool`, which publishes its size in `fill`.
     pub(super) fn new(pool: &Pool, fill: Arc<AtomicUsize>) -> Cache {
         Cache {
             pool: pool.clone(),
@@ -57,28 +58,28 @@ impl Cache {
         &self.pool
     }
 
-    /// What was counted so far.
+    /// The totals so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Says that so many packets more (less, if negative) than before are where no frame of this worker is: in a queue
-    /// that a node keeps from one call to the next, in a device's ring, with another thread.
+    /// Records that this many more packets (fewer, if negative) are outside of this worker's frames: in a
+    /// queue that a node keeps from one call to the next, in a device's ring, or with another thread.
     ///
-    /// Whoever puts packets there, or takes them out, says so. The graph counts it, and debug builds check after each node that all
-    /// packets are accounted for.
+    /// Code that stores packets there, or takes them out, must call this. The graph counts it, and debug
+    /// builds check after each node that all packets are accounted for.
     #[inline(always)]
     pub fn note_kept(&mut self, change: isize) {
         self.tally.kept += change as i64;
     }
 
-    /// Says that a packet has become part of another one.
+    /// Records that a packet has become part of another one.
     #[inline(always)]
     pub(crate) fn note_merged(&mut self) {
         self.tally.freed += 1;
     }
 
-    /// Takes the head of a new packet, `None` (and counted) when the pool is empty.
+    /// Takes the head of a new packet; `None` (and counted) if the pool is empty.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Record> {
         let record = self.take_segment();
@@ -86,7 +87,7 @@ impl Cache {
         record
     }
 
-    /// Takes one buffer, `None` (and counted) when the pool is empty.
+    /// Takes one buffer; `None` (and counted) if the pool is empty.
     #[inline]
     pub(crate) fn take_segment(&mut self) -> Option<Record> {
         if self.stack.is_empty() {
@@ -100,7 +101,8 @@ impl Cache {
         Some(fresh(index))
     }
 
-    /// Makes sure that `n` ≤ [`BATCH`] buffers are in the cache if the pool has them; returns how many are.
+    /// Ensures that `n` ≤ [`BATCH`] buffers are in the cache, if the pool has them. Returns how many there
+    /// are.
     #[inline]
     pub(crate) fn prepare(&mut self, n: usize) -> usize {
         if self.stack.len() < n {
@@ -112,7 +114,7 @@ impl Cache {
         self.stack.len().min(n)
     }
 
-    /// Whether `n` ≤ [`BATCH`] buffers lie here, or could be fetched: for whoever keeps some in reserve.
+    /// True if `n` ≤ [`BATCH`] buffers are in the cache or can be fetched: for callers that keep a reserve.
     pub fn has(&mut self, n: usize) -> bool {
         if self.stack.len() < n {
             self.refill(n);
@@ -120,11 +122,12 @@ impl Cache {
         self.stack.len() >= n
     }
 
-    /// Takes the heads of `n` ≤ [`BATCH`] new packets, or of as many as there are, up to the first that is not wanted. Gives how many.
+    /// Takes the heads of up to `n` ≤ [`BATCH`] new packets, until none is left or `wanted` refuses one.
+    /// Returns the number.
     #[inline]
     pub(crate) fn take_while(&mut self, n: usize, mut wanted: impl FnMut(u32) -> bool) -> usize {
         let n = self.prepare(n);
-        // Should `wanted` panic, all of them are lost rather than owned twice.
+        // If `wanted` panics, all of them are leaked rather than owned twice.
         let mut stack = std::mem::take(&mut self.stack);
         let want = |index: &&u32| {
             let takes = wanted(**index);
@@ -140,7 +143,7 @@ impl Cache {
         taken
     }
 
-    /// Gives the buffers of packets back that have only this one.
+    /// Frees the buffers of packets with one buffer.
     #[inline]
     pub(crate) fn free_heads(&mut self, buffers: &[u32]) {
         for some in buffers.chunks(BATCH) {
@@ -153,13 +156,13 @@ impl Cache {
         }
     }
 
-    /// Publishes how many buffers lie here. Called once per turn, not per packet.
+    /// Publishes the number of buffers in the cache. Called once per turn, not per packet.
     pub fn publish(&self) {
         self.fill.store(self.stack.len(), Ordering::Relaxed);
     }
 
-    /// Gives half of the buffers here, except `keep`, to the depot if another cache was short of buffers since the last call. Called
-    /// once per turn, not per packet.
+    /// Moves half of the buffers, except `keep`, to the depot if another cache was short of buffers since the
+    /// last call. Called once per turn, not per packet.
     #[inline]
     pub fn share(&mut self, keep: usize) {
         let shortages = self.pool.0.shortages.0.load(Ordering::Relaxed);
@@ -169,7 +172,8 @@ impl Cache {
         }
     }
 
-    /// Fetches buffers from the depot. Asks the other caches for more if fewer than `n` are then here.
+    /// Fetches buffers from the depot. If fewer than `n` are in the cache then, asks the other caches for
+    /// more.
     #[cold]
     fn refill(&mut self, n: usize) {
         lock(&self.pool.0.depot).take(BATCH, &mut self.stack);
@@ -182,7 +186,7 @@ impl Cache {
     /// Asks the other caches to [share](Self::share).
     fn ask(&mut self) {
         self.pool.0.shortages.0.fetch_add(1, Ordering::Relaxed);
-        // This cache would get back what it gave.
+        // This cache must not return what it just received.
         self.answered = self.answered.wrapping_add(1);
     }
 
@@ -191,7 +195,7 @@ impl Cache {
         self.give(self.stack.len() - BATCH);
     }
 
-    /// Gives `n` buffers to the depot: those at the bottom of the stack, which are the coldest.
+    /// Moves `n` buffers to the depot: those at the bottom of the stack, which are the coldest.
     #[cold]
     fn give(&mut self, n: usize) {
         if n > 0 {
@@ -200,12 +204,13 @@ impl Cache {
         }
     }
 
-    /// Has the next buffer be one of the window, for a device: one from deeper in the cache, or in exchange for others one of
-    /// the depot's. `false` (and counted) when none is free. Costs a look at some of the cache for many buffers.
+    /// Ensures that the next buffer is in the window, for a device: a deeper one from the cache, or one of
+    /// the depot in exchange for others. Returns false (and counts it) if none is free. Searches a part of
+    /// the cache once for many buffers.
     #[cold]
     #[inline(never)]
     pub(crate) fn surface(&mut self) -> bool {
-        // What lies from `at` to `top` is outside of the window, what lies above is inside.
+        // The buffers from `at` to `top` are outside of the window; those above are inside.
         let (window, mut at, mut top) = (self.pool.0.window, self.stack.len(), self.stack.len());
         while at > 0 && self.stack.len() - top < SOME {
             at -= 1;
@@ -226,7 +231,7 @@ impl Cache {
         had
     }
 
-    /// Gives a packet's buffers back.
+    /// Frees a packet's buffers.
     #[inline]
     pub(crate) fn free(&mut self, record: Record) {
         let (buf, flags) = (record.buf, record.flags);
@@ -251,13 +256,13 @@ impl Cache {
         }
     }
 
-    /// Frees `n` packets whose records lie at `records`, but not the tails that they may have.
+    /// Frees `n` packets with their records at `records`, but not their tails.
     ///
     /// # Safety
     /// `records[..n]` are valid, and the caller forgets them: their buffers belong to the pool after this.
     pub(crate) unsafe fn free_plain(&mut self, records: *const Record, n: usize) {
         for i in 0..n {
-            // SAFETY: the caller vouches for the first n records.
+            // SAFETY: the caller guarantees the first n records.
             let index = unsafe { (*records.add(i)).buf };
             debug_mark(index, false);
             self.stack.push(index);

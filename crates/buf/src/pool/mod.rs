@@ -1,14 +1,15 @@
 //! Pools of buffers, and each thread's cache of them.
 //!
-//! A [`Pool`] is what the operator sizes; it grows by adding regions. Threads take and give through a [`Cache`]: a
-//! stack, last in first out, so that the buffer handed out next is the one whose lines are still in the cache. The
-//! shared depot behind it is locked once per [`BATCH`] buffers, and knows which of them devices may have. Any thread may
-//! free any buffer. A buffer that is freed into a cache of another pool stays there: looking where it belongs would cost a
-//! cache miss a packet.
+//! A [`Pool`] has a configurable size and grows by regions. Threads allocate and free through a [`Cache`]: a
+//! stack, last in first out, so that the next buffer is one whose lines are still in the CPU's cache. The
+//! shared depot behind it is locked once for [`BATCH`] buffers, and separates the buffers that devices may
+//! use. Any thread may free any buffer. A buffer freed into a cache of another pool stays there: checking its
+//! pool would cost a cache miss per packet.
 //!
-//! The caches of idle threads can hold every free buffer of a small pool. So a cache that is short of buffers asks, and each of
-//! the others gives half of its own to the depot in its next turn ([`Cache::share`]). A thread that keeps asking empties the caches
-//! of idle threads within nine of their turns, because a cache holds fewer than 2^9 buffers.
+//! The caches of idle threads can hold every free buffer of a small pool. So a cache that is short of buffers
+//! asks, and each of the others moves half of its buffers to the depot in its next turn ([`Cache::share`]). A
+//! thread that keeps asking empties the caches of idle threads within nine of their turns, because a cache
+//! holds fewer than 2^9 buffers.
 
 mod cache;
 
@@ -28,37 +29,38 @@ use crate::record::{Flags, NO_INTERFACE, Record};
 
 pub use cache::{Cache, Tally};
 
-/// Buffers that move between a cache and the depot at once.
+/// Number of buffers moved between a cache and the depot at once.
 pub const BATCH: usize = 256;
-/// Buffers that a cache keeps at most.
+/// Maximum number of buffers in a cache.
 const CACHE: usize = 2 * BATCH;
 
-/// Number of times that a cache was short of buffers. Each thread reads it once per turn, and it is written only when buffers
-/// have run out: so it shares no pair of cache lines with what is written more often.
+/// Number of times that a cache was short of buffers. Each thread reads it once per turn, and it is written
+/// only when buffers have run out. So it is on a separate pair of cache lines, apart from data written more
+/// often.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shortages(AtomicUsize);
 
-/// Pools by number, so that a buffer dropped far from any cache finds its way home. Numbers are never used again: a
-/// packet may outlive its pool.
+/// Pools by number, so that a buffer freed without a cache finds its pool. Numbers are never reused: a packet
+/// may outlive its pool.
 static POOLS: Mutex<BTreeMap<u32, Weak<Shared>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU32 = AtomicU32::new(1);
-/// Packets that were dropped by going out of scope instead of by a reason.
+/// Number of packets dropped as values instead of with a reason.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Packets that left without a reason since the start: a defect if it is not 0 while the router runs.
+/// Number of packets that ended without a reason since the start: a bug if it is not 0 while the router runs.
 pub fn lost() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
 struct Shared {
     number: u32,
-    /// Where the buffers lie that there were at the start, and how many.
+    /// The memory and the number of the initial buffers.
     window: Window,
     buffers: usize,
     depot: Mutex<Depot>,
     regions: Mutex<Vec<Region>>,
-    /// Held by whoever adds buffers, as long as that takes.
+    /// Held while buffers are added.
     growing: Mutex<()>,
     total: AtomicUsize,
     refused: AtomicU64,
@@ -66,7 +68,7 @@ struct Shared {
     shortages: Shortages,
     /// Fill of each cache, written by its owner after each batch of work.
     cached: Mutex<Vec<Weak<AtomicUsize>>>,
-    /// How many buffers each queue of a device has, written by whoever has the queue.
+    /// Number of buffers of each device queue, written by the queue's owner.
     lent: Mutex<Vec<Weak<AtomicUsize>>>,
 }
 
@@ -75,7 +77,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// A new counter in a list, which those are taken from whose owners are gone.
+/// Returns a new counter in a list, and removes counters without owners from it.
 fn counter(list: &Mutex<Vec<Weak<AtomicUsize>>>) -> Arc<AtomicUsize> {
     let new = Arc::new(AtomicUsize::new(0));
     let mut list = lock(list);
@@ -88,49 +90,49 @@ fn sum(list: &Mutex<Vec<Weak<AtomicUsize>>>) -> usize {
     lock(list).iter().filter_map(Weak::upgrade).map(|c| c.load(Ordering::Relaxed)).sum()
 }
 
-/// A pool of buffers. Clones are the same pool.
+/// A pool of buffers. Clones are handles on the same pool.
 #[derive(Clone)]
 pub struct Pool(Arc<Shared>);
 
-/// Buffers that lie together, or are treated alike.
+/// A group of buffers in the same memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Buffers there are.
+    /// Number of buffers.
     pub total: usize,
-    /// Buffers of these that lie in the depot.
+    /// Number of them in the depot.
     pub free: usize,
-    /// The worst kind of pages in their memory.
+    /// The worst page size of their memory.
     pub page: PageSize,
 }
 
-/// What `show buffers` shows.
+/// The numbers of `show buffers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Buffers there are.
+    /// Number of buffers.
     pub total: usize,
-    /// Buffers that lie in the depot.
+    /// Buffers in the depot.
     pub free: usize,
-    /// Buffers that lie in threads' caches.
+    /// Buffers in threads' caches.
     pub cached: usize,
-    /// Buffers that devices have, to fill or to send.
+    /// Buffers lent to devices, to fill or to send.
     pub lent: usize,
-    /// Buffers that packets occupy.
+    /// Buffers of packets.
     pub used: usize,
     /// Allocations refused because no buffer was free.
     pub refused: u64,
-    /// Packets that left without a reason: a defect if it is not 0.
+    /// Packets that ended without a reason: a bug if it is not 0.
     pub lost: u64,
-    /// The buffers that there were at the start. They lie in the [`window`](Pool::window): devices may have them.
+    /// The initial buffers. They are in the [`window`](Pool::window), so devices may use them.
     pub window: Part,
-    /// Those that were added since, if any were.
+    /// The buffers added since, if any.
     pub added: Option<Part>,
 }
 
 impl Pool {
-    /// A pool of `buffers` buffers, its memory touched already.
+    /// Makes a pool of `buffers` buffers, with its memory already touched.
     ///
     /// # Errors
-    /// When the memory or the address space cannot be had.
+    /// If memory or address space is not available.
     pub fn new(buffers: usize) -> io::Result<Pool> {
         let region = arena::map(buffers)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -154,20 +156,20 @@ impl Pool {
         Ok(Pool(shared))
     }
 
-    /// Adds `buffers` buffers, while packets pass. It takes as long as the memory is large, so a thread does it that has nothing
-    /// else to do; workers wait for no more than a copy of the list of free buffers that were added before.
+    /// Adds `buffers` buffers while packets pass. It takes time in proportion to the memory, so call it on a
+    /// thread without other work. Workers only wait for a copy of the list of earlier added free buffers.
     ///
     /// # Errors
-    /// When the memory or the address space cannot be had; the pool then stays as it was.
+    /// If memory or address space is not available; the pool is unchanged then.
     pub fn grow(&self, buffers: usize) -> io::Result<()> {
         let _alone = lock(&self.0.growing);
         let before = self.total() - self.0.buffers;
-        // Room for all that were ever added, so that nobody who gives buffers back waits for memory.
+        // Room for all buffers ever added, so that freeing a buffer never waits for memory.
         let all = before.checked_add(buffers).and_then(|n| n.checked_add(CACHE));
         let mut added = Vec::new();
         added.try_reserve_exact(all.unwrap_or(usize::MAX)).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let region = arena::map(buffers)?;
-        // Touched from the first to the last, so that no page has to be fetched while the depot is locked.
+        // Touched from the first to the last, so that no page fault occurs while the depot is locked.
         added.resize(added.capacity(), 0);
         added.clear();
         added.extend(region.prepare(self.0.number));
@@ -176,45 +178,46 @@ impl Pool {
         let replaced = depot.add(added);
         self.0.total.fetch_add(buffers, Ordering::Relaxed);
         drop(depot);
-        // Its memory goes back while nobody waits.
+        // Its memory is freed without a lock.
         drop(replaced);
         Ok(())
     }
 
-    /// A cache for one thread.
+    /// Returns a cache for one thread.
     pub fn cache(&self) -> Cache {
         Cache::new(self, counter(&self.0.cached))
     }
 
-    /// A counter of buffers that a queue of a device has.
+    /// Returns a counter for the buffers of a device queue.
     pub(crate) fn lender(&self) -> Arc<AtomicUsize> {
         counter(&self.0.lent)
     }
 
-    /// Where the buffers lie that there were at the start. Those that were added since lie elsewhere.
+    /// The memory of the initial buffers. Buffers added since are elsewhere.
     pub fn window(&self) -> Window {
         self.0.window
     }
 
-    /// The memory of the [`window`](Pool::window) as a file, for others to map: its bytes from the first on.
+    /// Returns the memory of the [`window`](Pool::window) as a file that others can map, beginning with its
+    /// first byte.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// If the process has no descriptor left.
     pub fn file(&self) -> io::Result<OwnedFd> {
         let regions = lock(&self.0.regions);
         let file = regions.first().and_then(|r| r.segment.fd.as_ref());
-        file.ok_or_else(|| io::Error::other("the buffers lie in no file"))?.try_clone()
+        file.ok_or_else(|| io::Error::other("the buffers are in no file"))?.try_clone()
     }
 
-    /// How many buffers there are.
+    /// Number of buffers.
     pub fn total(&self) -> usize {
         self.0.total.load(Ordering::Relaxed)
     }
 
-    /// How full the pool is. Exact while no packet moves.
+    /// Fill of the pool. Exact while no packet moves.
     pub fn stats(&self) -> PoolStats {
         let s = &*self.0;
-        // Whoever adds buffers counts them before anybody sees them here.
+        // Added buffers are counted before they are visible here.
         let depot = lock(&s.depot);
         let ((home, others), total) = (depot.lens(), self.total());
         drop(depot);
@@ -243,8 +246,8 @@ impl Pool {
 impl Drop for Shared {
     fn drop(&mut self) {
         lock(&POOLS).remove(&self.number);
-        // The address range is used again only when every buffer is at home, each once. Otherwise a packet somewhere
-        // still owns one, and the memory stays mapped for ever rather than get two owners.
+        // The address range is reused only if every buffer is back, each once. Otherwise a packet still owns
+        // one, and the memory stays mapped for ever so that it never gets two owners.
         let regions = std::mem::take(self.regions.get_mut().unwrap_or_else(|e| e.into_inner()));
         let mut home = self.depot.get_mut().unwrap_or_else(|e| e.into_inner()).all();
         home.sort_unstable();
@@ -258,7 +261,7 @@ impl Drop for Shared {
     }
 }
 
-/// A record for a buffer that was just taken.
+/// Returns a record for a newly taken buffer.
 #[inline(always)]
 pub(crate) fn fresh(index: u32) -> Record {
     Record {
@@ -277,18 +280,18 @@ pub(crate) fn fresh(index: u32) -> Record {
     }
 }
 
-/// Visits the segments behind a head for the last time: `each` gets those that nobody else shares.
+/// Visits the segments after a head for the last time: `each` gets those without other shares.
 fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     // SAFETY: the caller owns the head; `next` was written by `fill_chained` with indexes of the pool.
     let mut next = unsafe { arena::link(head) }.next;
     while next != 0 {
-        // SAFETY: the chain holds a share of the segment. The count is atomic because two chains on two threads may
-        // let go of it at once; whoever is not the last does not touch it again.
+        // SAFETY: the chain holds a share of the segment. The count is atomic because two chains on two
+        // threads may release it at once; only the last one touches it afterwards.
         let after = unsafe {
             let link = arena::link_ptr(next);
             let shares = AtomicU32::from_ptr(&raw mut (*link).shares);
             if shares.load(Ordering::Acquire) > 1 && shares.fetch_sub(1, Ordering::AcqRel) > 1 {
-                // Whoever shares this segment shares everything behind it.
+                // A chain that shares this segment shares everything after it.
                 return;
             }
             (*link).next
@@ -298,7 +301,7 @@ fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     }
 }
 
-/// Frees a record far from any cache: it finds its pool by number.
+/// Frees a record without a cache: it finds its pool by number.
 #[cold]
 pub(crate) fn free_far(record: &Record, lost: bool) {
     if lost {
@@ -314,7 +317,7 @@ pub(crate) fn free_far(record: &Record, lost: bool) {
         // SAFETY: the record owned the buffer until now.
         let number = unsafe { arena::link(index) }.pool;
         let pool = lock(&POOLS).get(&number).and_then(Weak::upgrade);
-        // A buffer that outlived its pool stays out, and with it the pool's memory.
+        // A buffer that outlives its pool is never reused, nor is the pool's memory.
         if let Some(shared) = pool {
             shared.lost.fetch_add(u64::from(lost && index == record.buf), Ordering::Relaxed);
             lock(&shared.depot).give([index].into_iter());
@@ -322,11 +325,11 @@ pub(crate) fn free_far(record: &Record, lost: bool) {
     }
 }
 
-/// Debug builds know whether a buffer is out or at home, and stop at the second free.
+/// Debug builds track whether a buffer is allocated, and panic at a second free.
 #[inline(always)]
 fn debug_mark(index: u32, out: bool) {
     if cfg!(debug_assertions) {
-        // SAFETY: the caller owns the buffer: it was just taken from, or is just given to, a pool.
+        // SAFETY: the caller owns the buffer: it was just taken from a pool, or is being freed into one.
         let link = unsafe { arena::link(index) };
         assert_eq!(
             link.allocated,

@@ -67,7 +67,7 @@ impl Any {
 }
 
 proptest! {
-    /// Whatever is written to one field changes no other, in a buffer that another packet has used before.
+    /// A write to one field changes no other, in a buffer used before by another packet.
     #[test]
     fn fields_do_not_overlap(
         kinds in prop::collection::vec(0u8..5, 1..8),
@@ -84,7 +84,7 @@ proptest! {
         for (kind, name) in kinds.iter().zip(NAMES) {
             match Any::add(&mut registered, *kind, name) {
                 Ok(field) => fields.push(field),
-                // Fields are put one behind the other, as their alignment allows: at most 7 bytes of each stay unused.
+                // Fields are adjacent, as far as their alignment allows: at most 7 bytes for each are unused.
                 Err(_) => {
                     let sum: usize = kinds.iter().map(|k| Any::len(*k) + 7).sum();
                     prop_assert!(sum > 64);
@@ -116,12 +116,12 @@ fn what_does_not_fit_is_refused_by_name() {
     );
     assert_eq!(
         fields.add::<u8>("acl").err().as_deref(),
-        Some("the feature \"acl\" registers a second field: make both one type")
+        Some("the feature \"acl\" registers a second field: combine both in one type")
     );
-    // The word is aligned, so the last 8 bytes are all that is left.
+    // The word is aligned, so only the last 8 bytes are left.
     assert!(fields.add::<u64>("policer").is_ok() && fields.add::<u8>("flow").is_err());
     let large = FeatureFields::default().add::<[u64; 9]>("large").err().unwrap_or_default();
-    assert!(large.ends_with("nobody else has any"), "{large}");
+    assert!(large.ends_with("no other feature has a field"), "{large}");
     assert!(FeatureFields::default().add::<[u64; 8]>("all").is_ok());
 }
 
@@ -141,7 +141,7 @@ fn a_field_is_found_by_name_and_type() -> std::io::Result<()> {
     assert_eq!((one.among(&bytes), two.among(&bytes)), (None, Some(7)));
     held.free(&mut cache);
     let refused = |found: Result<FeatureField<[u8; 4]>, String>| found.err().unwrap_or_default();
-    assert_eq!(refused(fields.find("two")), "the field of the feature \"two\" is of another type");
+    assert_eq!(refused(fields.find("two")), "the field of the feature \"two\" has another type");
     assert!(refused(fields.find("three")).starts_with("the feature \"three\" has no field"));
     Ok(())
 }
@@ -154,12 +154,12 @@ fn only_writing_makes_fields_valid() -> std::io::Result<()> {
     let alloc = |cache: &mut _| Held::alloc(cache).ok_or(std::io::ErrorKind::OutOfMemory);
     let (mut one, mut two) = (alloc(&mut cache)?, alloc(&mut cache)?);
     *one.packet().feature_mut(field) = 7;
-    // No node can say by a flag that fields are valid, or are not.
+    // A node cannot change by a flag whether fields are valid.
     one.packet().set_flags(Flags::GSO);
     assert_eq!((one.packet().flags(), one.packet().feature(field)), (Flags::GSO | Flags::FEATURES, 7));
     two.packet().set_flags(Flags::FEATURES);
     assert_eq!((two.packet().flags(), two.packet().feature(field)), (Flags::NONE, 0));
-    // A piece of a packet has its fields, and none when it has none.
+    // A piece of a packet has its fields, and none if it has none.
     two.packet().copy_features(&one.packet());
     *one.packet().feature_mut(field) = 8;
     assert_eq!(two.packet().feature(field), 7);

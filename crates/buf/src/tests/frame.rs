@@ -1,4 +1,4 @@
-//! Frames against a plain list of packets, and their facts against the packets themselves.
+//! Frames, compared with a plain list of packets, and their facts with the packets themselves.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ enum Op {
     },
     Pop(usize),
     TakeFront(usize),
-    /// From the other frame.
+    /// Moves packets from the other frame.
     Append(usize),
     Alloc(usize, usize),
     FreeFront(usize, usize),
@@ -43,7 +43,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The packets of a frame by a number in `fwd`, which nothing here changes.
+/// The packets of a frame, by a number in `fwd` that does not change here.
 fn ids(frame: &mut Frame) -> Vec<u32> {
     frame.packets().map(|p| p.fwd()).collect()
 }
@@ -53,7 +53,7 @@ fn held(cache: &mut Cache, id: u32, flags: u8, rx: u32) -> Option<Held> {
     let mut p = held.packet();
     p.set_fwd(id);
     p.set_rx_if(rx);
-    // Few packets have flags, or the facts would never be wrong.
+    // Few packets have flags; otherwise the facts would never be wrong.
     p.set_flags(match flags {
         0 => Flags::TRACED,
         1 => Flags::GSO,

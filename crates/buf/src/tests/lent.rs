@@ -1,4 +1,4 @@
-//! What a device names is taken for a buffer only if it has it.
+//! A device's report is accepted only for a buffer that the device has.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::layout::{DATA_ROOM, STRIDE};
 use crate::pool::BATCH;
 use crate::{Cache, Frame, Held, Lent, Pool};
 
-/// Lends one packet, which has a byte at least, or gives it back.
+/// Lends one packet, which has at least one byte, or returns it.
 fn lend(lent: &mut Lent, mut held: Held) -> Result<usize, Held> {
     if held.snapshot().len == 0 {
         held.packet().set_len(1);
@@ -23,9 +23,9 @@ fn lend(lent: &mut Lent, mut held: Held) -> Result<usize, Held> {
 #[derive(Clone, Debug)]
 enum Op {
     Lend,
-    /// The device gives back one that it has.
+    /// The device returns one of its buffers.
     Back(usize),
-    /// The device says anything.
+    /// The device reports any offset.
     Babble(usize),
 }
 
@@ -85,13 +85,13 @@ fn a_packet_of_several_buffers_and_one_of_another_pool_are_not_lent() {
     let (mut cache, mut others) = (pool.cache(), other.cache());
     let mut lent = Lent::new(&pool, pool.window());
     let long = packet_of(&vec![1; 2 * DATA_ROOM], &mut cache).unwrap();
-    lend(&mut lent, long).expect_err("it is given back").free(&mut cache);
+    lend(&mut lent, long).expect_err("it is returned").free(&mut cache);
     let foreign = packet_of(&[1; 60], &mut others).unwrap();
-    lend(&mut lent, foreign).expect_err("it is given back").free(&mut others);
+    lend(&mut lent, foreign).expect_err("it is returned").free(&mut others);
     assert!(lent.is_empty());
 }
 
-/// What is done with some of the buffers, by one of two threads.
+/// An operation on some of the buffers by one of two threads.
 #[derive(Clone, Copy, Debug)]
 enum Many {
     Take,
@@ -102,7 +102,7 @@ enum Many {
     Back,
     TakeBack,
     Grow,
-    /// The thread ends, and another one begins.
+    /// The thread ends, and another one starts.
     Ends,
 }
 
@@ -114,7 +114,7 @@ fn many() -> impl Strategy<Value = (Many, usize, usize)> {
     (what, 0..2usize, prop_oneof![1..20usize, 1..2 * BATCH])
 }
 
-/// Buffers of the window that are out.
+/// Number of allocated buffers of the window.
 fn inside(packets: &[Held], lent: &Lent, pool: &Pool) -> usize {
     let window = pool.window();
     lent.len() + packets.iter().filter(|p| window.place(p.snapshot().buffer).is_some()).count()
@@ -123,7 +123,7 @@ fn inside(packets: &[Held], lent: &Lent, pool: &Pool) -> usize {
 proptest! {
     #![proptest_config(super::cases(60))]
 
-    /// Whatever was added to the pool, and wherever it lies: a device gets buffers of the window, as long as there are any.
+    /// Whatever is added to the pool, a device gets buffers of the window as long as any are free.
     #[test]
     fn a_device_never_starves_while_buffers_of_the_window_are_free(ops in prop::collection::vec(many(), 1..super::steps(80))) {
         const FIRST: usize = 3 * BATCH;
@@ -141,10 +141,10 @@ proptest! {
                 Many::LendNew => for _ in 0..n {
                     let Some(place) = lent.lend_new(&mut caches[thread]) else {
                         prop_assert_eq!(pool.stats().window.free, 0);
-                        // What is free lies with the other thread.
+                        // The free ones are with the other thread.
                         caches[1 - thread] = pool.cache();
                         let free = FIRST - inside(&packets, &lent, &pool);
-                        prop_assert_eq!(pool.stats().window.free, free, "of the window, and not found");
+                        prop_assert_eq!(pool.stats().window.free, free, "free buffers of the window were not found");
                         break;
                     };
                     prop_assert!(has.insert(place) && place + STRIDE <= window.len());
@@ -153,7 +153,7 @@ proptest! {
                     match (window.place(held.snapshot().buffer), lend(&mut lent, held)) {
                         (Some(place), Ok(lent)) => prop_assert!(lent == place && has.insert(place)),
                         (None, Err(held)) => packets.push(held),
-                        _ => prop_assert!(false, "only what lies in the window is lent"),
+                        _ => prop_assert!(false, "only buffers of the window are lent"),
                     }
                 },
                 Many::Back => for place in has.iter().copied().take(n).collect::<Vec<_>>() {
@@ -170,7 +170,7 @@ proptest! {
                 Many::Ends => caches[thread] = pool.cache(),
             }
             let heads: BTreeSet<u32> = packets.iter().map(|p| p.snapshot().buffer).collect();
-            prop_assert_eq!(heads.len(), packets.len(), "a buffer with two owners");
+            prop_assert_eq!(heads.len(), packets.len(), "a buffer has two owners");
             prop_assert!(!heads.iter().any(|b| window.place(*b).is_some_and(|place| has.contains(&place))));
             caches.iter().for_each(Cache::publish);
             let s = pool.stats();
@@ -186,7 +186,7 @@ proptest! {
     }
 }
 
-/// Packets that no device needs leave the buffers to it that it can have.
+/// Other packets leave the window's buffers to devices.
 #[test]
 fn what_was_added_is_used_first_and_what_devices_may_have_is_exchanged() {
     let pool = Pool::new(2 * BATCH).unwrap();
@@ -196,13 +196,13 @@ fn what_was_added_is_used_first_and_what_devices_may_have_is_exchanged() {
     assert!(packets.iter().all(|p| window.place(p.snapshot().buffer).is_none()));
     assert_eq!(pool.stats().window.free, 2 * BATCH);
     packets.drain(..BATCH).for_each(|p| p.free(&mut cache));
-    // All in this cache lie outside.
+    // All buffers in this cache are outside of the window.
     let mut lent = Lent::new(&pool, window);
     let held = lent.alloc(&mut cache).unwrap();
     assert!(lent.takes(&held.snapshot()));
     held.free(&mut cache);
     assert_eq!((0..3 * BATCH).map_while(|_| lent.lend_new(&mut cache)).count(), 2 * BATCH);
-    // A device that asks in vain moves nothing, and asks once.
+    // A failing request of a device moves nothing, and asks only once.
     cache.publish();
     let before = pool.stats();
     assert!(lent.lend_new(&mut cache).is_none() && lent.alloc(&mut cache).is_none());
@@ -213,7 +213,7 @@ fn what_was_added_is_used_first_and_what_devices_may_have_is_exchanged() {
     packets.into_iter().for_each(|p| p.free(&mut cache));
 }
 
-/// A device that finds only buffers outside of the window gets those of the window that lie in another thread's cache.
+/// A device that finds only buffers outside of the window gets window buffers from another thread's cache.
 #[test]
 fn caches_share_when_a_device_is_short() {
     let pool = Pool::new(40).unwrap();

@@ -1,4 +1,4 @@
-//! What is lent in order comes back in order: against a plain queue.
+//! Buffers lent in order are returned in order, compared with a plain queue.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,8 @@ use super::packet_of;
 use crate::layout::{DATA, DATA_ROOM, STRIDE};
 use crate::{Frame, Lent, LentInOrder, Pool};
 
-/// Packets of a frame: one that can be lent, of so many bytes; an empty one, one of two buffers, and one of another pool.
+/// Packets of a frame: one that can be lent, with this many bytes; an empty one, one of two buffers, and one
+/// of another pool.
 #[derive(Clone, Debug)]
 enum Kind {
     Good(usize),
@@ -19,10 +20,10 @@ enum Kind {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Packets, and how many of them there is room for at the device.
+    /// Packets, and the device's room for them.
     Front(Vec<Kind>, usize),
     New(usize),
-    /// So many, into a frame that has so many others; those from this one on are no packets.
+    /// This many, into a frame with this many others; from the last number on they are no packets.
     Receive(usize, usize, usize),
     Back(usize),
     Free(usize),
@@ -60,7 +61,7 @@ proptest! {
         let (mut cache, mut others) = (pool.cache(), other.cache());
         let window = pool.window();
         let mut lent = LentInOrder::new(&pool, SIZE);
-        // The oracles: places in order, and how it is with a device that names them.
+        // The models: places in order, and a device that identifies buffers.
         let mut queue: VecDeque<usize> = VecDeque::new();
         let mut by_name = Lent::new(&pool, window);
         for op in ops {
@@ -86,8 +87,8 @@ proptest! {
                     prop_assert_eq!((given, &said), (fit, &expected));
                     queue.extend(said.iter().map(|s| s.0));
                     let left: Vec<_> = (0..frame.len()).map(|i| frame.snapshot(i).unwrap()).collect();
-                    prop_assert_eq!(&left[..], &all[fit..], "the others are the frame's still");
-                    // The same of a device that names them, for what was left.
+                    prop_assert_eq!(&left[..], &all[fit..], "the others are still in the frame");
+                    // The same with a device that identifies buffers, for the rest.
                     let mut named = Vec::new();
                     let fit = kinds[fit..].iter().take(n).take_while(|k| is_good(k)).count();
                     prop_assert_eq!(by_name.lend_front(&mut frame, n, |place, _, _| named.push(place)), fit);

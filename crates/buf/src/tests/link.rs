@@ -1,4 +1,4 @@
-//! Link headers, and what a frame says of all of its packets at once.
+//! Link headers, and the facts about all packets of a frame.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::layout::{DATA, HEADROOM};
 use crate::{FRAME_SIZE, Frame, LinkHeader, Pool};
 
 proptest! {
-    /// A link header is written in front of the packet, whole and nothing else, wherever the packet begins.
+    /// A link header is written exactly in front of the packet, wherever the packet begins.
     #[test]
     fn a_link_header_is_put_in_front(header in prop::collection::vec(any::<u8>(), 0..40), back in 0..300usize) {
         let Some(link) = LinkHeader::new(&header) else {
@@ -40,7 +40,7 @@ proptest! {
         held.free(&mut cache);
     }
 
-    /// The headers of a tunnel, of any length, are put in front of the packet, whole and nothing else.
+    /// Headers of a tunnel, of any length, are written exactly in front of the packet.
     #[test]
     fn bytes_are_put_in_front(header in prop::collection::vec(any::<u8>(), 0..300), back in 0..300usize) {
         let pool = Pool::new(8)?;

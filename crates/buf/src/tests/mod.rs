@@ -12,17 +12,18 @@ use proptest::prelude::ProptestConfig;
 
 use crate::{Cache, Held};
 
-/// So many cases of a property; few under miri, which takes a second for what takes the machine a millisecond.
+/// The number of cases of a property; few under miri, which takes a second for a millisecond of normal
+/// execution.
 fn cases(n: u32) -> ProptestConfig {
     ProptestConfig::with_cases(if cfg!(miri) { 2 } else { n })
 }
 
-/// So many steps of a case at most; few under miri.
+/// The maximum number of steps of a case; few under miri.
 fn steps(n: usize) -> usize {
     if cfg!(miri) { 2 + n / 20 } else { n }
 }
 
-/// A packet of these bytes in as many segments as it takes.
+/// Returns a packet of these bytes in as many segments as necessary.
 fn packet_of(bytes: &[u8], cache: &mut Cache) -> Option<Held> {
     let mut held = Held::alloc(cache)?;
     if held.packet().fill_chained(bytes, cache) {
@@ -38,7 +39,7 @@ fn bytes_of(held: &mut Held) -> Vec<u8> {
     held.packet().segments().collect::<Vec<_>>().concat()
 }
 
-/// Bytes that tell packets apart.
+/// Bytes that differ between packets.
 fn pattern(seed: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (seed.wrapping_mul(2_654_435_761).wrapping_add(i * 97) >> 7) as u8).collect()
 }

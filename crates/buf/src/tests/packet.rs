@@ -1,4 +1,4 @@
-//! The cursor against a model: a buffer is an array of bytes, with two ends that move.
+//! The cursor, compared with a model: a buffer is an array of bytes with two moving ends.
 
 use proptest::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -22,7 +22,7 @@ enum Op {
     RewindL2,
     RewindL3,
     Duplicate,
-    /// Another packet of so many bytes, begun so many bytes later, and cut by so many.
+    /// Another packet of this many bytes, with its start moved and its end cut by this many.
     Append(usize, usize, usize),
 }
 
@@ -55,7 +55,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a packet should be.
+/// The expected packet.
 #[derive(Clone)]
 struct Model {
     /// The head buffer.
@@ -63,7 +63,7 @@ struct Model {
     start: usize,
     end: usize,
     tail: Vec<u8>,
-    /// Whether a copy has a share of the tail.
+    /// True if a copy shares the tail.
     shared: bool,
     /// Network and link header.
     mark: Option<(usize, usize)>,
@@ -86,7 +86,7 @@ proptest! {
         let pool = Pool::new(64)?;
         let mut cache = pool.cache();
         let mut held = Held::alloc(&mut cache).ok_or(TestCaseError::fail("no buffer"))?;
-        // What the memory holds is left over from others: all of it becomes known.
+        // The memory holds leftovers of other packets: set all of it to known values.
         let mut model =
             Model { memory: vec![0; STRIDE], start: DATA, end: DATA, tail: Vec::new(), shared: false, mark: None };
         while held.packet().push(1) {}
@@ -163,12 +163,12 @@ proptest! {
                     }
                 }
                 Op::Duplicate => {
-                    // The test goes on with the copy; the original must not notice.
+                    // The test continues with the copy; the original must be unaffected.
                     let Some(copy) = p.duplicate(&mut cache) else { continue };
                     let old = std::mem::replace(&mut held, copy);
                     let copied = m.mark.map_or(m.start, |(_, l2)| l2.clamp(HEADROOM, m.start))..m.end;
                     others.push((old, m.all()));
-                    // Outside of the copied bytes the copy's buffer holds anything: make it known.
+                    // Outside of the copied bytes the copy's buffer is undefined: set it to known values.
                     let mut p = held.packet();
                     let (start, len) = (m.start, p.len());
                     prop_assert!(p.push(start - HEADROOM));
@@ -212,11 +212,11 @@ proptest! {
             prop_assert!((HEADROOM..=MAX_OFFSET).contains(&m.start) && m.end <= STRIDE);
             prop_assert_eq!(p.bytes(), &m.memory[m.start..m.end]);
             prop_assert_eq!(p.total_len(), m.all().len());
-            // Cut to nothing behind the first segment, a packet may still have a tail that does not count.
+            // Cut to the first segment, a packet may still have an unused tail.
             prop_assert!(p.flags().any(Flags::CHAINED) || m.tail.is_empty());
             prop_assert_eq!(p.room_mut().len(), STRIDE - m.start);
             let all = m.all();
-            // A tail that was cut off short is still there.
+            // A truncated tail still exists.
             prop_assert!(p.buffers() >= p.segments().count() && (p.buffers() > 1) == p.flags().any(Flags::CHAINED));
             let segments = p.segments().collect::<Vec<_>>().concat();
             prop_assert!(segments == all, "the segments differ after {:?}", op);
@@ -245,7 +245,7 @@ proptest! {
         let whole = len >= size_of::<Words>();
         prop_assert_eq!(p.head::<Words>().is_some(), whole);
         prop_assert_eq!(&p.peek::<Words>().0[..], &bytes[advance..][..9]);
-        // Beyond 64 bytes a header is not looked for, so that it cannot leave the buffer.
+        // A header is limited to the first 64 bytes, so that it cannot exceed the buffer.
         prop_assert_eq!(&p.peek_at::<Words>(at).0[..], &bytes[advance + at.min(64)..][..9]);
         p.peek_at::<Words>(usize::MAX).0 = [0xaa; 9];
         p.set_len(STRIDE);
@@ -326,7 +326,7 @@ fn whether_there_are_more_segments_cannot_be_said() -> std::io::Result<()> {
     two.packet().set_flags(Flags::NONE);
     assert!(!one.packet().flags().any(Flags::CHAINED) && one.packet().flags().any(Flags::TRACED));
     assert!(two.packet().flags() == Flags::CHAINED);
-    // Nor can the link be exchanged: the cold header holds nothing of it.
+    // The link cannot be exchanged either: the cold header contains no part of it.
     std::mem::swap(one.packet().cold_mut(), two.packet().cold_mut());
     assert_eq!(two.packet().total_len(), STRIDE);
     one.free(&mut cache);
@@ -365,7 +365,8 @@ fn many_small_packets_become_one_with_its_headers_together() -> std::io::Result<
     let mut whole = whole.ok_or(std::io::ErrorKind::OutOfMemory)?;
     assert_eq!(bytes_of(&mut whole), bytes);
     assert_eq!(whole.packet().bytes()[..PEEK], bytes[..PEEK]);
-    // A filter sees the bytes of all segments, also those that lie across the end of one, and nothing behind the last.
+    // A filter sees the bytes of all segments, also across segment boundaries, and nothing after the last
+    // one.
     for at in 0..bytes.len() + 4 {
         let word = bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
         let lines = [

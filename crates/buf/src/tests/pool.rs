@@ -1,4 +1,4 @@
-//! No buffer ever has two owners, none is lost, and the figures add up.
+//! No buffer ever has two owners, none is lost, and the statistics add up.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -14,19 +14,19 @@ use crate::{Cache, Frame, Held, Pool};
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A packet of so many bytes.
+    /// Makes a packet of this many bytes.
     Make(usize),
-    /// A copy of one of the packets.
+    /// Copies one of the packets.
     Duplicate(usize),
-    /// Cut one of the packets to so many bytes.
+    /// Cuts one of the packets to this many bytes.
     Truncate(usize, usize),
-    /// Free one of the packets into the cache with this number.
+    /// Frees one of the packets into the cache with this number.
     Free(usize, bool),
-    /// Give one back without a cache.
+    /// Frees one without a cache.
     Discard(usize),
-    /// Let one go out of scope.
+    /// Drops one as a value.
     Lose(usize),
-    /// Give one to another thread, which frees it.
+    /// Gives one to another thread, which frees it.
     Send(usize),
     Grow,
 }
@@ -45,15 +45,15 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A packet, and what the test knows of it.
+/// A packet and its expected contents.
 struct Known {
     held: Held,
     bytes: Vec<u8>,
-    /// Shared with the copies of the same packet; the number of segments behind the first.
+    /// Shared with the copies of the same packet; the number of segments after the first.
     tail: Rc<usize>,
 }
 
-/// Buffers that the packets occupy: their heads, and each different tail once.
+/// Number of the packets' buffers: their heads, and each different tail once.
 fn used(packets: &[Known]) -> usize {
     let tails: BTreeSet<(*const usize, usize)> =
         packets.iter().map(|k| (Rc::as_ptr(&k.tail), *k.tail)).collect();
@@ -64,17 +64,17 @@ fn segments(len: usize) -> usize {
     len.saturating_sub(1) / DATA_ROOM
 }
 
-/// Buffers of a pool that two caches can hold nearly all of. As many as other tests have: each size takes address space of its
-/// own, of which there is little under miri.
+/// Number of buffers of a pool that two caches can nearly exhaust. The same as in other tests: each size
+/// takes separate address space, which is scarce under miri.
 const SHARED: usize = 1024;
 
 proptest! {
     #![proptest_config(super::cases(60))]
 
-    /// A cache that keeps asking gets the free buffers that lie in others, of all but what those keep.
+    /// A cache that keeps asking gets the free buffers of the others, except those that they keep.
     #[test]
     fn caches_share_when_another_is_short(
-        // Of each cache: what it keeps, and its part of the packets that are freed.
+        // For each cache: what it keeps, and its share of the freed packets.
         others in prop::collection::vec((0..4usize, 1..4usize), 1..4),
         used in 0..=SHARED,
         wanted in 1..=BATCH,
@@ -88,7 +88,7 @@ proptest! {
         let free = all.split_off(used);
         let turns: Vec<usize> = others.iter().zip(0..).flat_map(|((_, part), i)| vec![i; *part]).collect();
         free.into_iter().zip(turns.iter().cycle()).for_each(|(held, i)| held.free(&mut caches[*i]));
-        // What the others keep at most.
+        // Maximum number kept by the others.
         let kept: usize = others.iter().map(|(keep, _)| keep).sum();
         let wanted = wanted.min((SHARED - used).saturating_sub(kept));
         let mut turns = 0;
@@ -132,7 +132,7 @@ proptest! {
                         Some(held) => packets.push(Known { held, bytes, tail: Rc::new(needed - 1) }),
                         None => {
                             refused += 1;
-                            // What lies in the other threads' caches is out of this one's reach.
+                            // The buffers in the other threads' caches are not available to this one.
                             caches[0].publish();
                             let s = pool.stats();
                             prop_assert!(s.free < needed, "refused with {} free", s.free);
@@ -183,7 +183,7 @@ proptest! {
             prop_assert_eq!((s.total, s.used), (total, used(&packets)));
             prop_assert_eq!((s.free + s.cached + s.used, s.refused, s.lost), (s.total, refused, lost));
         }
-        // Whoever wrote into a buffer of another's is found here.
+        // A write into another packet's buffer is detected here.
         for k in &mut packets {
             prop_assert_eq!(k.held.packet().total_len(), k.bytes.len());
             prop_assert!(bytes_of(&mut k.held) == k.bytes, "a packet's bytes have changed");
@@ -208,7 +208,7 @@ fn a_pool_without_buffers_refuses_and_counts() -> std::io::Result<()> {
     assert_eq!(pool.stats().refused, 7);
     frame.free_front(1, &mut cache);
     let again = Held::alloc(&mut cache);
-    assert!(again.is_some(), "forwarding goes on as buffers come back");
+    assert!(again.is_some(), "forwarding continues as buffers are freed");
     again.into_iter().for_each(|h| h.free(&mut cache));
     frame.free(&mut cache);
     drop(cache);
@@ -228,7 +228,7 @@ fn caches_stay_bounded() -> std::io::Result<()> {
     all.into_iter().for_each(|h| h.free(&mut giver));
     giver.publish();
     let s = pool.stats();
-    assert!(s.cached < 512 && s.free > 2000 - 512, "one thread keeps the others' buffers: {s:?}");
+    assert!(s.cached < 512 && s.free > 2000 - 512, "one thread keeps the buffers of the others: {s:?}");
     Ok(())
 }
 
@@ -245,7 +245,7 @@ fn sizes_that_cannot_be_had_are_refused() -> std::io::Result<()> {
 
 #[test]
 fn a_packet_may_outlive_its_pool() -> std::io::Result<()> {
-    // A number of buffers that no other test uses, so that the memory cannot be had from another's pool.
+    // A number of buffers that no other test uses, so that the memory is not reused from another pool.
     let pool = Pool::new(77)?;
     let mut cache = pool.cache();
     let mut held = packet_of(b"still here", &mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
@@ -303,7 +303,7 @@ fn memory_that_was_added_is_used_again_too() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whoever grows it at the same time, all buffers are there in the end.
+/// All buffers exist in the end, even if several threads grow the pool at the same time.
 #[test]
 fn many_threads_may_add_buffers_while_others_take_them() -> std::io::Result<()> {
     let pool = Pool::new(91)?;
@@ -390,7 +390,7 @@ fn a_cache_shares_once_for_each_shortage_and_keeps_what_it_is_told_to() -> std::
     let free = |pool: &Pool| pool.stats().free;
     assert!(rich.has(64));
     rich.share(0);
-    assert_eq!(free(&pool), 0, "nobody was short");
+    assert_eq!(free(&pool), 0, "no cache was short");
     // However often it asks in one turn of the others, they share once.
     assert!(!poor.has(1) && Held::alloc(&mut poor).is_none());
     rich.share(20);
@@ -402,7 +402,7 @@ fn a_cache_shares_once_for_each_shortage_and_keeps_what_it_is_told_to() -> std::
     rich.share(41);
     rich.share(0);
     assert_eq!(free(&pool), 1);
-    // It asks as well when it has some, and shares what it has when others ask.
+    // It also asks when it has some, and shares its buffers when others ask.
     assert!(!poor.has(24) && !rich.has(64));
     poor.share(0);
     assert_eq!(free(&pool), 12);

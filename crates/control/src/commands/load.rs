@@ -485,7 +485,7 @@ mod tests {
         let text = lines.join("\n");
         let said = load(&mut cli, &text, "").unwrap();
         assert!(
-            said.contains("/routes:1000: 20.0.0.1/24 has bits behind its length: 20.0.0.0/24 is meant"),
+            said.contains("/routes:1000: 20.0.0.1/24 has host bits set: did you mean 20.0.0.0/24?"),
             "{said}"
         );
         assert!(said.contains("/routes:1500: ") && said.contains("pg77"), "{said}");
@@ -517,15 +517,15 @@ mod tests {
             ("20.0.0.0/24 via", "something is missing behind \"via\""),
             ("20.0.0.0/24 via 10.0.0.2 weight 0", "not a number from 1 to 255"),
             ("20.0.0.0/24 via 10.0.0.2 pg0 pg1", "\"pg1\" was not expected"),
-            ("20.0.0.0/24 via drop via drop", "via drop: a path is there twice"),
+            ("20.0.0.0/24 via drop via drop", "via drop: the same path is given twice"),
             ("20.0.0.0/24 via 10.0.0.2 drop", "via drop: only next hops and interfaces can share"),
             ("20.0.0.0/24 via drop weight 2", "\"weight\" was not expected"),
             ("20.0.0.0/24 via 10.0.0.2 weight", "something is missing behind \"weight\""),
-            ("20.0.0.0/24 via 10.0.0.2 weight 2 via 10.0.0.2", "via 10.0.0.2: a path is there twice"),
+            ("20.0.0.0/24 via 10.0.0.2 weight 2 via 10.0.0.2", "via 10.0.0.2: the same path is given twice"),
             ("20.0.0.0/24 via 10.0.0.2 table 70000", "not a number from 0 to 65535"),
             ("20.0.0.0/24 table 3 via 10.0.0.2", "no table 3"),
             ("20.0.0.0/24 via ip4-lookup-in-table", "something is missing"),
-            ("2001:db8::1/64 via drop", "2001:db8::/64 is meant"),
+            ("2001:db8::1/64 via drop", "did you mean 2001:db8::/64?"),
             ("2001:db8::/64 via 10.0.0.2", "it is no IPv6 address"),
         ] {
             let said = load(&mut cli, &format!("30.0.0.0/24 via drop\n{line}"), "strict").unwrap_err();

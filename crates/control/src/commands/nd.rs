@@ -199,12 +199,12 @@ mod tests {
         cli.ok("config rollback");
         assert_eq!(cli.ok("show config"), config);
         for (line, place, why) in [
-            ("prefix 2001:db8::/64 600 3600", "3600", "longer than they are valid"),
+            ("prefix 2001:db8::/64 600 3600", "3600", "longer than the valid lifetime"),
             ("prefix fe80::/64", "fe80::/64", "link-local"),
             ("prefix fe00::/8", "fe00::/8", "link-local"),
             ("prefix ff05::/16", "ff05::/16", "multicast"),
             ("prefix 2001:db8:1::77/64", "2001:db8:1::77/64", "2001:db8:1::/64 is meant"),
-            ("prefix ::/0", "::/0", "1 to 128 bits"),
+            ("prefix ::/0", "::/0", "must be 1 to 128"),
             ("prefix 2001:db8::/129", "2001:db8::/129", "does not fit"),
             ("prefix 10.0.0.0/8", "10.0.0.0/8", "does not fit"),
             ("prefix 2001:db8::/64 4294967296 1", "4294967296", "does not fit"),

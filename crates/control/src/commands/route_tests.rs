@@ -144,7 +144,7 @@ fn of_several_paths_the_one_at_fault_is_marked() {
         ("via 10.0.0.2 drop", "drop", "only next hops and interfaces can share"),
         ("prohibit via 10.0.0.2", "10.0.0.2", "only next hops and interfaces can share"),
         ("via pg0 via ip4-lookup-in-table 7", "7", "only next hops and interfaces can share"),
-        ("via 10.0.0.2 weight 2 via 10.0.0.2", "10.0.0.2", "a path is there twice"),
+        ("via 10.0.0.2 weight 2 via 10.0.0.2", "10.0.0.2", "the same path is given twice"),
         ("via pg0 weight 2 via pg1 weight 0", "0", "1 to 255"),
         ("via 10.0.0.2 via 10.0.0.1 via 10.0.0.3", "10.0.0.1", "the router's own address"),
         ("via 10.0.0.2 via 2001:db8::1", "2001:db8::1", "it is no IPv4 address"),
@@ -160,12 +160,12 @@ fn of_several_paths_the_one_at_fault_is_marked() {
     // Of a long line the end is shown.
     let told = cli.run(&format!("ip route add 20.1.0.0/16{}", paths(65))).unwrap_err().render();
     assert!(
-        told.contains("via 10.0.0.66\n") && told.ends_with("^^^^^^^^^\na route has 64 paths at most"),
+        told.contains("via 10.0.0.66\n") && told.ends_with("^^^^^^^^^\na route can have at most 64 paths"),
         "{told}"
     );
     cli.ok(&format!("ip route add 20.1.0.0/16{}", paths(64)));
     let told = cli.refused("ip route add 20.1.0.0/16 via 10.0.0.99", "20.1.0.0/16");
-    assert!(told.contains("64 paths at most"), "{told}");
+    assert!(told.contains("at most 64 paths"), "{told}");
 }
 
 #[test]

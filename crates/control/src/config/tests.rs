@@ -297,7 +297,7 @@ fn the_rules_of_the_field_hold() {
         "interfaces:\n  host-a: { sub-interfaces: { 7: {} } }\n  host-a.7: {}\n  host-abcdefghijklmnop: {}\n",
         &[("3:3", "interface host-a.7 stands in line 2 already"), ("4:3", "more than 15 bytes")],
     );
-    wrong("routes:\n  - { prefix: 10.0.0.1/8, via: drop }\n", &[("2:15", "10.0.0.0/8 is meant")]);
+    wrong("routes:\n  - { prefix: 10.0.0.1/8, via: drop }\n", &[("2:15", "did you mean 10.0.0.0/8?")]);
     wrong("routes:\n  - { prefix: 10.0.0.0/8 }\n", &[("2:5", "goes one way")]);
     wrong(
         "routes:\n  - { prefix: 10.0.0.0/8, via: drop }\n  - { prefix: 10.0.0.0/8, via: 10.0.0.1 }\n",

@@ -1,4 +1,4 @@
-//! Feature arcs: what is switched on for whom, and in which order.
+//! Feature arcs: enabled features per interface, and their order.
 
 use super::Rig;
 use super::toys::{COPY, End, Feature, Kept, Spec, Toy, specs};
@@ -13,7 +13,7 @@ fn rig(key: ArcKey) -> Rig {
         Toy::install(b, log, &kept, "a", &["arc", "b", "end"]).expect("a toy");
         Toy::install(b, log, &kept, "b", &["arc"]).expect("a toy");
         b.arc("arc", "end", key);
-        // Declared in another order than they are to run.
+        // Declared in another order than the running order.
         Feature::install(b, log, "arc", "three", &[], &[]);
         Feature::install(b, log, "arc", "one", &[], &["three"]);
         Feature::install(b, log, "arc", "two", &["one"], &["three"]);
@@ -65,7 +65,7 @@ fn each_interface_has_its_own_features() {
             ArcKey::Rx => spec(id, i, 9),
             ArcKey::Tx => spec(id, 9, i),
         };
-        // One mixed frame, and a uniform one for each interface; the last two are unknown to the arc.
+        // One mixed frame, and a uniform one for each interface; the arc does not know the last two.
         let interfaces = [0, 1, 2, 1000, u32::MAX];
         rig.source.push((0..200).map(|id| by(interfaces[id as usize % 5], id)).collect());
         for (k, i) in interfaces.into_iter().enumerate() {
@@ -103,9 +103,9 @@ fn features_go_off_again() {
     assert_eq!(way(&mut rig), ["a", "end"]);
     assert!(rig.arcs.show(1).iter().all(|(_, f)| f.iter().all(|(_, on)| !on)));
     let two = rig.arcs.show(2);
-    assert!(two.iter().any(|(_, f)| f.contains(&("one", true))), "the other interface keeps its own");
+    assert!(two.iter().any(|(_, f)| f.contains(&("one", true))), "the other interface is not affected");
     rig.arcs.enable("arc", "two", 1, true).expect("it is there");
-    assert_eq!(way(&mut rig), ["a", "two", "end"], "a new interface of that number starts with none");
+    assert_eq!(way(&mut rig), ["a", "two", "end"], "a new interface of that number starts without features");
     rig.ends_clean();
 }
 

@@ -1,4 +1,4 @@
-//! What a node gets wrong with its packets is seen: debug builds stop at the node, release builds count.
+//! Accounting errors of nodes are detected: debug builds panic at the node, release builds count.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -9,13 +9,13 @@ use super::Rig;
 use super::toys::{End, HOLD, Kept, SILENT, STRAY, Spec, Toy, free_kept, specs};
 use crate::{Cx, EdgeId, FrameNode, InputNode, More, NoNext, NoReason, Out, Verdict, WaitSet};
 
-/// Takes a turn, in which debug builds stop at `node` because of these numbers.
+/// Runs a turn; debug builds must panic at `node` with these numbers.
 fn stops(rig: &mut Rig, node: &str, sum: &str) {
     let turn = catch_unwind(AssertUnwindSafe(|| rig.turn()));
     if cfg!(debug_assertions) {
         let panic = turn.expect_err("the books do not balance");
         let said = panic.downcast_ref::<String>().expect("a message");
-        assert_eq!(*said, format!("node \"{node}\" loses packets, or has some twice: {sum}"));
+        assert_eq!(*said, format!("node \"{node}\" loses or duplicates packets: {sum}"));
     } else {
         assert!(turn.is_ok());
     }
@@ -55,7 +55,7 @@ fn an_edge_that_is_not_there_for_a_packet_that_was_held() {
 #[test]
 fn no_verdict() {
     let mut rig = toy();
-    // The node before said "end" for every packet; a silent node must not repeat that.
+    // The previous node's verdict was "end" for every packet; a node without verdicts must not repeat it.
     rig.source.push(specs(2, &[0]));
     rig.turn();
     rig.source.push(specs(3, &[SILENT]));
@@ -65,20 +65,20 @@ fn no_verdict() {
     assert_eq!((s.used, s.lost), (0, 3));
 }
 
-/// What a node does wrong with the last packet of each frame.
+/// A mistake of a node with the last packet of each frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wrong {
     /// Its buffer is never freed.
     Forget,
-    /// It goes out of scope.
+    /// It is dropped as a value.
     Scope,
-    /// It goes to a queue that nobody knows of.
+    /// It goes to a queue outside the accounting.
     Hoard,
     /// A copy of it goes to that queue.
     HoardCopy,
-    /// What was put into that queue by the test is here all of a sudden.
+    /// A packet that the test put into that queue appears.
     Appear,
-    /// It is said to be kept, and goes on all the same.
+    /// It is reported as kept, but continues.
     Boast,
 }
 
@@ -120,7 +120,7 @@ impl FrameNode for Clumsy {
 
 #[test]
 fn a_node_that_loses_or_doubles_packets() {
-    // Buffers still in use at the end, and how many of them wait in the queue.
+    // Buffers still in use at the end, and how many of them are in the queue.
     for (wrong, sum, used) in [
         (Wrong::Forget, "5 in + 0 made is not 4 out + 0 dropped + 0 freed + 0 kept", (1, 0)),
         (Wrong::Scope, "5 in + 0 made is not 4 out + 0 dropped + 0 freed + 0 kept", (0, 0)),
@@ -150,7 +150,7 @@ fn a_node_that_loses_or_doubles_packets() {
     }
 }
 
-/// An input node that forgets one of its packets.
+/// An input node that leaks one of its packets.
 struct Forgets(Arc<Mutex<bool>>);
 
 impl InputNode for Forgets {

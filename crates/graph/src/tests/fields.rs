@@ -1,4 +1,4 @@
-//! Feature fields on their way through a graph.
+//! Feature fields on their path through a graph.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use super::toys::{DROP, HOLD, Kept, Spec, Toy};
 use super::{Rig, refused};
 use crate::{Cx, EdgeId, FrameNode, NoNext, NoReason, Out, PUNT, Verdict};
 
-/// Writes the number of each packet into two fields; the odd ones have nothing in the second.
+/// Writes the number of each packet into two fields; odd packets have no second field.
 struct Write(FeatureField<u32>, FeatureField<[u8; 3]>);
 
 impl FrameNode for Write {
@@ -46,7 +46,7 @@ impl FrameNode for Read {
     }
 }
 
-const NOT_YET: &str = "the feature \"third\" has no field: install it before those that read it";
+const NOT_YET: &str = "the feature \"third\" has no field: install it before the features that read it";
 
 #[test]
 fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
@@ -102,7 +102,8 @@ fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
         let of = entries.iter().filter(|e| e.trace == trace).map(|e| tracer.describe(e));
         of.map(|text| text.lines().collect::<Vec<_>>().join("|")).collect::<Vec<_>>()
     };
-    // The node that writes the fields, and those behind it; what is zeros is nothing. The last one freed the packet.
+    // The node that writes the fields, and the nodes after it. Zeros are not shown. The last node freed the
+    // packet.
     let (one, two) = ("  first: number 1", "  first: number 2|  second: [2, 2, 2]");
     assert_eq!(told(2), ["", one, one, one, one]);
     assert_eq!(told(3), ["", two, &format!("{two}|  held"), &format!("{two}|  held"), two]);

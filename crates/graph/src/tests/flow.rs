@@ -1,4 +1,4 @@
-//! How packets go from node to node.
+//! The paths of packets between nodes.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,10 +25,10 @@ fn spec(id: u32, bytes: &[u8]) -> Spec {
     Spec { id, bytes: bytes.to_vec(), ..Spec::default() }
 }
 
-/// Where the frames lay that a node was given.
+/// Addresses of the frames received by a node.
 type Seen = Arc<Mutex<Vec<usize>>>;
 
-/// A node per packet, which takes a byte off.
+/// A packet node that removes a byte.
 struct Shorten;
 crate::edges! { enum ShortenNext { Look = "look" } }
 impl PacketNode for Shorten {
@@ -42,7 +42,7 @@ impl PacketNode for Shorten {
     }
 }
 
-/// A node that notes where its frame lies, and what is known of it.
+/// A node that records the address and the facts of its frame.
 struct Look(Seen);
 impl FrameNode for Look {
     const NAME: &'static str = "look";
@@ -50,7 +50,7 @@ impl FrameNode for Look {
     type Drop = NoReason;
     fn run(&mut self, _: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, NoReason>) {
         self.0.lock().expect("a list").push(std::ptr::from_ref(frame).addr());
-        assert_eq!(frame.uniform_rx(), Some(7), "the facts are handed over too");
+        assert_eq!(frame.uniform_rx(), Some(7), "the facts are passed on too");
         out.all(Verdict::Edge(EdgeId::from_raw(0)));
     }
 }
@@ -115,14 +115,14 @@ fn frames_for_one_node_merge_up_to_256() {
     rig.source.push((0..256).map(|id| spec(id, &[(id % 4) as u8, 0])).collect());
     rig.turn();
     assert_eq!((rig.ran("b0"), rig.ran("b3"), rig.ran("end")), ((1, 64), (1, 64), (1, 256)));
-    // 320 packets out of 256 are more than one frame holds.
+    // 320 packets from 256 need more than one frame.
     let way = |id: u32| if id < 64 { vec![COPY, 0, 0, 0] } else { vec![(id % 4) as u8, 0] };
     rig.blueprint.stats().clear_runtime();
     rig.source.push((0..256).map(|id| spec(id, &way(id))).collect());
     rig.turn();
     assert_eq!((rig.ran("b0"), rig.ran("end")), ((1, 176), (2, 320)));
     let total = rig.blueprint.stats().node_totals(0).find(|n| n.name == "end").expect("a node");
-    assert_eq!((total.calls, total.packets), (3, 576), "totals never go back");
+    assert_eq!((total.calls, total.packets), (3, 576), "totals never decrease");
     assert!(total.timed_packets > 0 && total.clocks > 0);
     rig.ends_clean();
 }
@@ -130,7 +130,7 @@ fn frames_for_one_node_merge_up_to_256() {
 #[test]
 fn order_within_a_flow_is_kept() {
     let mut rig = diamond(&Kept::default());
-    // A flow is the packets of one way; ways split at `a` and meet at `end`; batches of odd sizes.
+    // A flow is the packets of one path. Paths split at `a` and meet at `end`; batch sizes are odd.
     for batch in 0..6u32 {
         let n = [256, 1, 17, 255, 100, 3][batch as usize];
         rig.source.push((0..n).map(|i| spec(batch * 1000 + i, &[(i * 7 % 4) as u8, 0])).collect());
@@ -150,7 +150,7 @@ fn waiting_frames_run_in_the_order_in_which_they_came() {
     // Two copies of each of 200 packets fill more than one frame of the next node.
     rig.source.push((0..200).map(|id| spec(id, &[COPY, 0, COPY, 0, DROP])).collect());
     rig.turn();
-    // The first copy makes another one in `b0`, which goes on to the end.
+    // The first copy makes another one in `b0`, which continues to the end.
     assert_eq!((rig.ran("b0"), rig.ran("end")), ((2, 400), (1, 200)));
     assert!(rig.log.at("b0").is_sorted() && rig.log.at("end").is_sorted());
     rig.ends_clean();
@@ -175,7 +175,7 @@ fn drops_are_counted_by_reason_and_freed() {
     stats.clear_errors();
     assert_eq!(rig.dropped("a", "one"), 0);
     let total = |reason| stats.dropped_totals().find(|d| d.node == "a" && d.reason.name == reason);
-    assert_eq!(total("one").map(|d| d.packets), Some(33), "totals never go back");
+    assert_eq!(total("one").map(|d| d.packets), Some(33), "totals never decrease");
     rig.ends_clean();
 }
 
@@ -199,7 +199,7 @@ fn held_packets_go_on_kept_ones_stay() {
     rig.ends_clean();
 }
 
-/// Makes two of each packet that it holds; other packets go by an edge of their own, are dropped or consumed.
+/// Doubles each packet that it holds. Other packets leave by a separate edge, are dropped or consumed.
 struct Double {
     in_order: bool,
 }
@@ -297,11 +297,11 @@ fn tunnels_run_in_rank_order() {
     });
     let rank = |name: &str| rig.blueprint.node(name).expect("a node");
     assert!(rank("source") < rank("in") && rank("in") < rank("out") && rank("encap") < rank("end"));
-    assert!(rank("end") > rank("out"), "what a cycle leads to comes behind the cycle");
+    assert!(rank("end") > rank("out"), "the targets of a cycle run after the cycle");
     rig.source.push((0..200).map(|id| spec(id, if id % 2 == 0 { &[0, 1] } else { &[0, 0, 0, 1] })).collect());
     rig.turn();
     assert_eq!((rig.ran("out").1, rig.ran("encap").1), (300, 100));
-    // Packets that come back from the tunnel meet the others before the end runs.
+    // Packets that return from the tunnel are merged with the others before the end runs.
     assert_eq!(rig.ran("end"), (1, 200));
     assert_eq!(rig.log.way(1), ["in", "out", "encap", "out", "end"]);
     rig.ends_clean();
@@ -316,7 +316,7 @@ fn a_part_of_the_graph_can_be_fed() {
     let section = rig.participant.enter();
     for wrong in [rig.blueprint.node("source").expect("a node"), NodeId(u32::MAX)] {
         rig.worker.feed(section.guard(), 0, wrong, &mut frame);
-        assert_eq!(frame.len(), 5, "nothing happens");
+        assert_eq!(frame.len(), 5, "the frame is unchanged");
     }
     rig.worker.feed(section.guard(), 0, rig.blueprint.node("a").expect("a node"), &mut frame);
     drop(section);

@@ -21,7 +21,7 @@ use infra::quiesce::{Domain, Participant};
 use crate::{ArcControl, Blueprint, Builder, GraphError, Worker, WorkerPort};
 use toys::{Batches, Log};
 
-/// A built graph with one worker, run by hand.
+/// A built graph with one worker, driven by the test.
 struct Rig {
     blueprint: Blueprint,
     arcs: ArcControl,
@@ -36,7 +36,8 @@ struct Rig {
 }
 
 impl Rig {
-    /// A graph of the input node `source`, which `install` gives edges, and of what it adds.
+    /// A graph of the input node `source` and the nodes that `install` adds. `install` also gives `source`
+    /// its edges.
     fn new(install: impl FnOnce(&mut Builder, &Log)) -> Rig {
         let (mut builder, log, source) = (Builder::new(), Log::default(), Batches::default());
         source.install(&mut builder, "source");
@@ -63,14 +64,14 @@ impl Rig {
         self.blueprint.stats().dropped_for(node, reason).expect("a reason")
     }
 
-    /// Calls and packets of a node.
+    /// Returns the calls and packets of a node.
     fn ran(&self, node: &str) -> (u64, u64) {
         let all = self.blueprint.stats().runtime(None);
         let n = all.iter().find(|n| n.name == node).expect("a node");
         (n.calls, n.packets)
     }
 
-    /// The pool's figures when the worker and what it held are gone.
+    /// Returns the pool's statistics after the worker and all it held are freed.
     fn end(self) -> PoolStats {
         let Rig { worker, port, pool, domain, participant, .. } = self;
         drop((worker, port, participant));
@@ -78,14 +79,14 @@ impl Rig {
         pool.stats()
     }
 
-    /// Ends with no buffer in use and no packet lost.
+    /// Checks that no buffer is in use and no packet lost at the end.
     fn ends_clean(self) {
         let s = self.end();
         assert_eq!((s.used, s.lost), (0, 0));
     }
 }
 
-/// Why a graph of `install` cannot be built.
+/// Returns the error of building the graph of `install`.
 fn refused(install: impl FnOnce(&mut Builder, &Log) -> Result<(), GraphError>) -> String {
     let mut builder = Builder::new();
     Batches::default().install(&mut builder, "source");

@@ -1,4 +1,4 @@
-//! What stops the start, and in which words.
+//! Errors at the start, and their messages.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use crate::{ArcKey, Builder, Missing};
 #[test]
 fn names_that_nobody_bears() {
     let text = refused(|b, log| Toy::install(b, log, &Kept::default(), "a", &["nowhere"]));
-    assert_eq!(text, "the graph cannot be built: node \"a\" leads to \"nowhere\", which is no node");
+    assert_eq!(text, "the graph cannot be built: node \"a\" leads to \"nowhere\", which is not a node");
     let text = refused(|b, _| {
         b.arc("arc", "nowhere", ArcKey::Rx);
         Ok(())
     });
-    assert_eq!(text, "the graph cannot be built: arc \"arc\" leads to \"nowhere\", which is no node");
+    assert_eq!(text, "the graph cannot be built: arc \"arc\" leads to \"nowhere\", which is not a node");
     let text = refused(|b, _| b.edge("nobody", "drop").map(|_| ()));
-    assert!(text.ends_with("an edge to \"drop\" starts at \"nobody\", which is no node"), "{text}");
+    assert!(text.ends_with("an edge to \"drop\" starts at \"nobody\", which is not a node"), "{text}");
     let text = refused(|b, log| {
         Feature::install(b, log, "ark", "one", &[], &[]);
         Ok(())
     });
-    assert!(text.ends_with("feature \"one\" is for the arc \"ark\", which is none"), "{text}");
+    assert!(text.ends_with("feature \"one\" is for the arc \"ark\", which does not exist"), "{text}");
     let text = refused(|b, _| {
         b.feature("drop", "ghost", &[], &[]);
         Ok(())
     });
-    assert!(text.ends_with("arc \"drop\" leads to \"ghost\", which is no node"), "{text}");
+    assert!(text.ends_with("arc \"drop\" leads to \"ghost\", which is not a node"), "{text}");
     let text = refused(|b, _| b.end_arc_at("ark", "drop"));
     assert!(text.ends_with("there is no arc \"ark\" to end at \"drop\""), "{text}");
 }
@@ -49,7 +49,7 @@ fn names_that_two_bear() {
         b.feature("punt", "one", &[], &[]);
         Ok(())
     });
-    assert!(text.ends_with("\"one\" is on two places of the arcs"), "{text}");
+    assert!(text.ends_with("\"one\" is a feature in two places"), "{text}");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn edges_that_cannot_be() {
     });
     assert!(text.ends_with("\"end\" is a feature, but has no edge \"next-feature\""), "{text}");
     let text = refused(|b, log| Toy::install(b, log, &Kept::default(), "a", &["next-feature"]));
-    assert!(text.ends_with("node \"a\" has the edge \"next-feature\", but is on no arc"), "{text}");
+    assert!(text.ends_with("node \"a\" has the edge \"next-feature\", but is not on an arc"), "{text}");
     let text = refused(|b, log| {
         Toy::install(b, log, &Kept::default(), "a", &[])?;
         (0..129).try_for_each(|i| b.edge("a", &format!("n{i}")).map(|_| ()))
@@ -84,16 +84,16 @@ fn orders_that_cannot_be_kept() {
         b.feature("drop", "five", &["two"], &["one"]);
         Ok(())
     });
-    // `three` can go first; the others wait for each other.
+    // `three` can be first; the others depend on each other.
     assert!(text.ends_with("the order of arc \"drop\" is a cycle among one, two, five"), "{text}");
     for (after, before, side) in [(&["gone"][..], &[][..], "after"), (&[], &["gone"], "before")] {
         let text = refused(|b, log| {
             Feature::install(b, log, "drop", "one", after, before);
-            // It is on another arc, which does not help.
+            // The feature is on another arc, which does not count.
             Feature::install(b, log, "punt", "gone", &[], &[]);
             Ok(())
         });
-        let expected = format!("feature \"one\" is to come {side} \"gone\", which is not on arc \"drop\"");
+        let expected = format!("feature \"one\" must come {side} \"gone\", which is not on arc \"drop\"");
         assert!(text.ends_with(&expected), "{text}");
     }
 }
@@ -107,7 +107,7 @@ fn edges_can_be_added_while_there_is_room() {
         Toy::install(b, log, &Kept::default(), "a", &["end"]).expect("a toy");
         ids = ["other", "end", "other"].map(|to| b.edge("a", to).expect("an edge").to_raw()).to_vec();
     });
-    assert_eq!(ids, [1, 0, 1], "an edge that is there is not added again");
+    assert_eq!(ids, [1, 0, 1], "an existing edge is not added again");
     let a = rig.blueprint.nodes().iter().find(|n| n.name == "a").expect("a node");
     assert_eq!(a.edges, ["end", "other"]);
     rig.ends_clean();

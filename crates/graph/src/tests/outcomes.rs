@@ -1,4 +1,5 @@
-//! How packets end: ignored, dropped, consumed, kept, with the main thread; and the books of all of them.
+//! The ends of packets: ignored, dropped, consumed, kept, or with the main thread; and the accounting of all
+//! of them.
 
 use buf::{Frame, Held, NO_INTERFACE};
 
@@ -8,17 +9,18 @@ use crate::stats::{MAIN_THREAD, NodeBooks};
 use crate::trace::Fate;
 use crate::{Cx, EdgeId, FrameNode, NoNext, Out, PuntReason, Verdict};
 
-/// Does with each packet what its first byte says: 0 passes it on, 1 ignores it, 2 drops it, 3 consumes it, 4 doubles it, 5 keeps it.
+/// Follows the first byte of each packet: 0 passes it on, 1 ignores it, 2 drops it, 3 consumes it, 4 doubles
+/// it, 5 keeps it.
 struct Sorts {
     kept: Vec<Held>,
-    /// Packets leave in their order.
+    /// True if packets leave in order.
     in_order: bool,
 }
 
 crate::reasons! {
     enum Reason {
         Broken = "broken", Error, "it is broken";
-        Unused = "unused", Info, counted, "nobody has a use for it";
+        Unused = "unused", Info, counted, "no node uses it";
     }
 }
 
@@ -73,7 +75,7 @@ fn spec(id: u32, what: u8) -> Spec {
 fn ignored_packets_are_counted_and_are_no_drops() {
     for in_order in [false, true] {
         let mut rig = rig(in_order);
-        // All of a frame, and some of one.
+        // A whole frame of each kind, and a mixed frame.
         rig.source.push((0..5).map(|id| spec(id, 1)).collect());
         rig.source.push((0..6).map(|id| spec(id, [0, 1, 2, 1, 3, 4][id as usize])).collect());
         rig.turn();
@@ -94,7 +96,7 @@ fn a_trace_says_that_a_packet_was_ignored() {
     let entries = rig.blueprint.tracer().entries();
     let last = entries.last().expect("an entry");
     assert!(matches!(last.fate, Fate::Ignored(reason) if reason.name == "unused"));
-    assert!(rig.blueprint.tracer().describe(last).contains("ignored: nobody has a use for it (unused)"));
+    assert!(rig.blueprint.tracer().describe(last).contains("ignored: no node uses it (unused)"));
     rig.ends_clean();
 }
 

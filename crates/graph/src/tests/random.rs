@@ -1,4 +1,4 @@
-//! Random graphs and packets against a model that follows each packet by itself.
+//! Random graphs and packets, compared with a model that follows each packet separately.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::Reasons;
 const TOYS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
 const ENDS: [&str; 2] = ["e0", "e1"];
 
-/// Each toy's edges, as numbers of nodes: the toys, then the ends.
+/// The edges of each toy, as numbers of nodes: the toys, then the ends.
 type Edges = Vec<Vec<usize>>;
 
 fn name(node: usize) -> &'static str {
     TOYS.iter().chain(&ENDS).copied().nth(node).unwrap_or("?")
 }
 
-/// A byte of a packet; most are edges, so that packets go some way.
+/// A byte of a packet. Most bytes are edges, so that packets go some way.
 fn step() -> impl Strategy<Value = u8> {
     prop_oneof![
         12 => 0..4u8,
@@ -84,7 +84,7 @@ impl Count {
     }
 }
 
-/// Makes the bytes sound: what HOLD, COPY and MAKE name is an edge, and no more than four packets come of one.
+/// Makes the bytes valid: HOLD, COPY and MAKE are followed by an edge, and at most four packets result.
 fn sound(mut bytes: Vec<u8>) -> Vec<u8> {
     let (mut named, mut copies) = (false, 0);
     for b in &mut bytes {
@@ -151,13 +151,13 @@ proptest! {
                 found.ended.insert(end, n);
             }
         }
-        // The worker's cache has published its fill: what is used is what was kept.
+        // The worker's cache has published its fill, so the buffers in use are the kept packets.
         found.kept = rig.pool.stats().used as u64;
         prop_assert_eq!(&found, &model);
         prop_assert_eq!(u64::from(sent) + model.made, found.out());
         prop_assert_eq!(free_kept(&kept) as u64, found.kept);
 
-        // Packets that take the same way arrive in the order in which they came.
+        // Packets on the same path arrive in order.
         for (way, flow) in ways.iter().zip(&flows) {
             if !way.contains(&COPY) {
                 for end in ENDS {

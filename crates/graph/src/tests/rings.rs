@@ -1,4 +1,4 @@
-//! Packets to the main thread, and from it.
+//! Packets to and from the main thread.
 
 use buf::Held;
 
@@ -8,7 +8,8 @@ use crate::{Builder, PUNT, PuntReason};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// `source` → `error-punt`; the packets' forwarding index is the number of their reason, from their first byte.
+/// `source` → `error-punt`. The first byte of a packet becomes its forwarding index, the number of its
+/// reason.
 fn punting(rates: &[u32]) -> Rig {
     struct Classify;
     crate::edges! { enum Next { Punt = "error-punt" } }
@@ -55,13 +56,13 @@ fn punted_packets_arrive_with_their_reason_and_ring_once() {
     assert!(take(&mut rig).into_iter().eq((0..20).map(|id| (id % 2, id))));
     assert_eq!([0, 1].map(|r| rig.blueprint.stats().punted(PuntReason(r))), [[10, 0], [10, 0]]);
     rig.turn();
-    assert!(!rig.bell.clear(), "nothing new, no bell");
+    assert!(!rig.bell.clear(), "no new packets, no bell");
     rig.source.push(specs(1, &[0]));
     rig.turn();
     assert!(rig.bell.clear());
     rig.source.push(specs(1, &[1]));
     rig.turn();
-    assert!(!rig.bell.clear(), "whoever left packets in the ring is awake");
+    assert!(!rig.bell.clear(), "the main thread is awake if it left packets in the ring");
     assert_eq!(take(&mut rig).len(), 2);
     rig.ends_clean();
 }
@@ -74,23 +75,23 @@ fn each_reason_has_its_own_policer() {
         rig.turn_at(now);
         take(rig).len()
     };
-    // A burst of a tenth of a second, and the one that is due.
+    // A burst of a tenth of a second, and the packet that is due.
     assert_eq!(passed(&mut rig, SECOND, 0, 100), 2);
     assert_eq!(passed(&mut rig, SECOND, 1, 200), 101);
     assert_eq!(passed(&mut rig, SECOND, 0, 100), 0);
-    // One more every tenth of a second.
+    // One more packet every tenth of a second.
     assert_eq!(passed(&mut rig, SECOND + SECOND / 10, 0, 5), 1);
-    // However long nothing comes, no more than the burst is saved up.
+    // After any pause, no more than the burst may pass.
     assert_eq!(passed(&mut rig, 1000 * SECOND, 0, 100), 2);
     assert_eq!(rig.blueprint.stats().punted(PuntReason(0)), [5, 300]);
     assert_eq!(rig.dropped("punt", "punt-policed"), 300 + 99);
-    // In the long run the rate, whatever is offered.
+    // In the long run the rate applies, whatever the load.
     let mut all = 0;
     for ms in 0..10_000u64 {
         all += passed(&mut rig, 2000 * SECOND + ms * 1_000_000, 1, 3);
     }
     assert!((10_000..=10_101).contains(&all), "{all}");
-    // A rate that is set counts from then on.
+    // A new rate applies immediately.
     rig.blueprint.punt_reasons()[0].set_rate(100);
     assert_eq!(rig.blueprint.punt_reasons()[0].default_rate, 10);
     assert_eq!(passed(&mut rig, 3000 * SECOND, 0, 100), 11);
@@ -121,7 +122,7 @@ fn a_full_ring_drops_and_counts() {
     rig.source.push(specs(1, &[0]));
     rig.turn();
     assert_eq!(take(&mut rig).len(), 1);
-    // What lies in the ring when both ends go is lost, and counted.
+    // Packets in the ring when both ends are dropped are lost and counted.
     rig.source.push(specs(3, &[0]));
     rig.turn();
     let s = rig.end();
@@ -147,7 +148,7 @@ fn injected_packets_enter_where_they_are_sent() {
         assert!(rig.port.inject(edges[id as usize % 2], packet(id)).is_ok());
     }
     rig.port.inject(edges[0], packet(0)).expect_err("the ring is full").discard();
-    // A frame a turn, so that the other inputs have theirs.
+    // One frame a turn, so that other inputs get their turn.
     assert_eq!((rig.turn(), rig.turn()), (256, 256));
     assert_eq!((rig.turn(), rig.turn(), rig.turn()), (256, 256, 0));
     assert!(rig.log.at("a").into_iter().eq((0..1024).step_by(2)));

@@ -1,4 +1,4 @@
-//! Workers on threads of their own.
+//! Workers on their own threads.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{
 
 const LONG: Duration = Duration::from_secs(10);
 
-/// What the main thread sends comes back as punted.
+/// Packets from the main thread return as punted packets.
 struct Echo {
     blueprint: Blueprint,
     domain: Domain,
@@ -47,7 +47,7 @@ impl Echo {
         (Runner::start(worker, &port, None).expect("a thread"), port)
     }
 
-    /// Sleeps on the bell until a packet has come back.
+    /// Sleeps on the bell until a packet returns.
     fn punted(&self, port: &mut WorkerPort) -> Punted {
         let start = Instant::now();
         while start.elapsed() < LONG {
@@ -55,11 +55,12 @@ impl Echo {
             if let Some(p) = port.punted() {
                 return p;
             }
-            // Longer than a worker ever sleeps, and than any pause of the machine: a lost wake-up shows as a time-out.
+            // Longer than a worker's maximum sleep, and than any pause of the machine: a lost wake-up shows
+            // as a timeout.
             let woken = wait::any(&[self.bell.as_fd()], Duration::from_secs(5)).expect("a wait");
-            assert!(woken || port.punted().is_none(), "a packet waited, and nobody rang");
+            assert!(woken || port.punted().is_none(), "a packet waited without a bell");
         }
-        panic!("the packet did not come back");
+        panic!("the packet did not return");
     }
 }
 
@@ -69,7 +70,7 @@ fn packet(pool: &Pool, id: u32) -> Held {
     held
 }
 
-/// CPU time of the thread of this name, in nanoseconds.
+/// CPU time of the thread with this name, in nanoseconds.
 fn cpu_time(name: &str) -> u64 {
     for task in std::fs::read_dir("/proc/self/task").expect("tasks").flatten() {
         let read = |file| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
@@ -96,7 +97,7 @@ fn an_idle_worker_sleeps_and_wakes_when_it_is_sent_something() {
     std::thread::sleep(Duration::from_millis(400));
     let share = (cpu_time("volley_wk_90") - before) as f64 / start.elapsed().as_nanos() as f64;
     assert!(share < 0.02, "an idle worker took {:.1} % of a core", share * 100.0);
-    let worker = runner.stop().expect("the worker comes back");
+    let worker = runner.stop().expect("the worker is returned");
     assert_eq!(worker.number(), 90);
     drop((worker, port));
     assert_eq!((echo.pool.stats().used, echo.pool.stats().lost), (0, 0));
@@ -106,8 +107,8 @@ fn an_idle_worker_sleeps_and_wakes_when_it_is_sent_something() {
 fn no_wake_up_is_lost() {
     let echo = Echo::new();
     let (runner, mut port) = echo.start(0);
-    // As soon as it has one packet back, the main thread sends the next, and sleeps when there is none: so it falls
-    // asleep while the worker is about to send again.
+    // After each returned packet the main thread sends the next one, and it sleeps when there is none. So it
+    // falls asleep while the worker is about to send again.
     const ALL: u32 = 100_000;
     const ON_THEIR_WAY: u32 = 3;
     for id in 0..ALL + ON_THEIR_WAY {
@@ -136,7 +137,7 @@ fn a_worker_can_be_stopped_and_started_again() {
         echo.punted(&mut port).packet.discard();
         worker = runner.stop();
     }
-    // A stopped worker is no reader, so that nothing waits for it.
+    // A stopped worker is no reader, so writers do not wait for it.
     assert!(echo.domain.synchronize(Duration::from_secs(5)));
     let inject = echo.blueprint.stats().runtime(Some(1)).into_iter().find(|n| n.name == "inject");
     assert_eq!(inject.map(|n| n.packets), Some(20));
@@ -147,7 +148,7 @@ fn a_worker_can_be_stopped_and_started_again() {
 #[test]
 fn two_workers_share_a_graph() {
     let echo = Echo::new();
-    // Both poll the one source; whoever is first takes the batch.
+    // Both poll the same source; the first one takes the batch.
     let (one, mut port_one) = echo.start(0);
     let (two, mut port_two) = echo.start(1);
     for _ in 0..500 {
@@ -172,10 +173,10 @@ fn two_workers_share_a_graph() {
     assert_eq!((echo.pool.stats().used, echo.pool.stats().lost), (0, 0));
 }
 
-/// Counts its polls; what it sleeps on is for the test to say.
+/// Counts its polls; the test sets its sleep.
 struct Counting {
     polls: Arc<AtomicU64>,
-    /// Nanoseconds until it is to be polled again; `None` for at once.
+    /// Nanoseconds until the next poll; `None` for immediately.
     nap: Option<u64>,
     now: u64,
 }
@@ -204,7 +205,7 @@ impl InputNode for Counting {
 
 #[test]
 fn a_worker_sleeps_as_long_as_its_inputs_let_it() {
-    // Without the wish it would be polled once in a tenth of a second, after the first 64 times.
+    // By default it would be polled once in a tenth of a second, after the first 64 times.
     for (nap, at_least, in_a_tenth) in [(None, 5_000, 128), (Some(2_000_000), 200, 4)] {
         let polls = Arc::new(AtomicU64::new(0));
         let (mut b, counter) = (Builder::new(), polls.clone());
@@ -237,7 +238,7 @@ fn a_sleeping_worker_holds_up_no_writer() {
         })
         .collect();
     waits.sort_unstable();
-    assert!(waits[10] < Duration::from_millis(50), "writers wait as long as the worker sleeps: {waits:?}");
+    assert!(waits[10] < Duration::from_millis(50), "writers must not wait for a sleeping worker: {waits:?}");
     drop((runner.stop(), port));
 }
 
@@ -256,7 +257,7 @@ fn a_worker_says_how_it_spends_its_time() {
     assert!(port.inject(echo.edge, packet(&echo.pool, 1)).is_ok());
     drop(echo.punted(&mut port));
     while totals().busy_ns == 0 {
-        assert!(start.elapsed() < LONG, "a packet came, and no time was spent on it");
+        assert!(start.elapsed() < LONG, "a packet arrived, but no busy time was counted");
         std::thread::sleep(Duration::from_millis(1));
     }
     let (spent, elapsed) = (totals(), start.elapsed().as_nanos() as u64);

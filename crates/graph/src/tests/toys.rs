@@ -1,4 +1,4 @@
-//! Nodes that do what their packets say.
+//! Nodes controlled by the bytes of their packets.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +13,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Which packets passed which node, in order; packets by their flow hash.
+/// Records which packets passed which node, in order. A packet's flow hash is its number.
 #[derive(Clone, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<(&'static str, u32)>>>);
 
@@ -21,11 +21,11 @@ impl Log {
     pub(super) fn note(&self, node: &'static str, frame: &mut Frame) {
         lock(&self.0).extend(frame.packets().map(|p| (node, p.hash())));
     }
-    /// The packets that passed `node`, in order.
+    /// Returns the packets that passed `node`, in order.
     pub(super) fn at(&self, node: &str) -> Vec<u32> {
         lock(&self.0).iter().filter(|(n, _)| *n == node).map(|(_, id)| *id).collect()
     }
-    /// The nodes that packet `id` passed, in order.
+    /// Returns the nodes that packet `id` passed, in order.
     pub(super) fn way(&self, id: u32) -> Vec<&'static str> {
         lock(&self.0).iter().filter(|(_, i)| *i == id).map(|(n, _)| *n).collect()
     }
@@ -34,7 +34,7 @@ impl Log {
     }
 }
 
-/// A packet to be made: its number, its bytes and its interfaces.
+/// A packet to make: its number, its bytes and its interfaces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spec {
     pub(super) id: u32,
@@ -43,12 +43,12 @@ pub(super) struct Spec {
     pub(super) tx: u32,
 }
 
-/// `n` packets with these bytes and the numbers from 0 on.
+/// `n` packets with these bytes, numbered from 0.
 pub(super) fn specs(n: u32, bytes: &[u8]) -> Vec<Spec> {
     (0..n).map(|id| Spec { id, bytes: bytes.to_vec(), ..Spec::default() }).collect()
 }
 
-/// What an input node brings in: one batch a call.
+/// The packets for an input node: one batch for each call.
 #[derive(Clone, Default)]
 pub(super) struct Batches(Arc<Mutex<VecDeque<Vec<Spec>>>>);
 
@@ -62,7 +62,7 @@ impl Batches {
     }
 }
 
-/// An input node that sends everything by its first edge.
+/// An input node that sends all packets by its first edge.
 struct Source(Batches);
 
 impl InputNode for Source {
@@ -96,21 +96,22 @@ impl InputNode for Source {
 /// Packets that toys keep until the test takes them.
 pub(super) type Kept = Arc<Mutex<Vec<Held>>>;
 
-/// First bytes of packets from here on say something else than an edge.
+/// First bytes of packets from this value on are commands instead of edges.
 pub(super) const DROP: u8 = 200;
 pub(super) const REASONS: u8 = 3;
-/// Hold the packet; then send it on by the edge that the next byte says.
+/// Hold the packet, then send it on by the edge in the next byte.
 pub(super) const HOLD: u8 = 210;
-/// Hold the packet, and keep it.
+/// Hold the packet and keep it.
 pub(super) const KEEP: u8 = 211;
-/// Copy the packet; the copy leaves by the edge of the next byte, the packet does as the byte behind says.
+/// Copy the packet. The copy leaves by the edge in the next byte; the packet follows the byte after that.
 pub(super) const COPY: u8 = 212;
 pub(super) const CONSUME: u8 = 213;
-/// Make a packet; it goes by the edge of the next byte and has the bytes behind; the packet itself is consumed.
+/// Make a packet. It leaves by the edge in the next byte, with the bytes after that. The packet itself is
+/// consumed.
 pub(super) const MAKE: u8 = 214;
-/// Send the packet to where the node has no edge.
+/// Send the packet by an edge that the node does not have.
 pub(super) const STRAY: u8 = 215;
-/// Say nothing about any packet of the frame.
+/// Return no verdict for any packet of the frame.
 pub(super) const SILENT: u8 = 216;
 
 crate::reasons! {
@@ -122,7 +123,7 @@ crate::reasons! {
 }
 pub(super) const TOY_REASONS: [ToyDrop; REASONS as usize] = [ToyDrop::Empty, ToyDrop::One, ToyDrop::Two];
 
-/// Does what the first byte of each packet says, and takes that byte off. Its edges are added to the builder.
+/// Follows the first byte of each packet and removes it. Its edges are added to the builder.
 pub(super) struct Toy {
     name: &'static str,
     log: Log,
@@ -198,7 +199,7 @@ impl FrameNode for Toy {
     }
 }
 
-/// Frees what is kept, and returns how many packets that were.
+/// Frees the kept packets. Returns their number.
 pub(super) fn free_kept(kept: &Kept) -> usize {
     let kept = std::mem::take(&mut *lock(kept));
     let n = kept.len();
@@ -206,7 +207,7 @@ pub(super) fn free_kept(kept: &Kept) -> usize {
     n
 }
 
-/// Where packets end.
+/// The end of packets.
 pub(super) struct End {
     name: &'static str,
     log: Log,
@@ -230,7 +231,7 @@ impl FrameNode for End {
     }
 }
 
-/// A feature that notes its packets and passes them on.
+/// A feature that records its packets and passes them on.
 pub(super) struct Feature {
     name: &'static str,
     log: Log,

@@ -1,4 +1,4 @@
-//! What a trace tells.
+//! The contents of a trace.
 
 use buf::bpf::Program;
 use buf::{Frame, Held};
@@ -24,7 +24,7 @@ fn id(rig: &Rig, name: &str) -> NodeId {
     rig.blueprint.node(name).expect("a node")
 }
 
-/// Node, fate's node or word, length before and after.
+/// Node, fate (node or word), length before and after.
 type Line = (&'static str, String, Option<u16>, Option<u16>);
 
 fn lines(rig: &Rig, trace: u32) -> Vec<Line> {
@@ -50,7 +50,7 @@ fn line(node: &'static str, fate: &str, before: Option<u16>, after: Option<u16>)
 fn each_node_is_told_with_before_and_after() {
     let mut rig = rig();
     assert!(rig.blueprint.tracer().add(id(&rig, "source"), 3, None));
-    assert!(!rig.blueprint.tracer().add(id(&rig, "a"), 3, None), "only input nodes bring packets in");
+    assert!(!rig.blueprint.tracer().add(id(&rig, "a"), 3, None), "tracing starts only at input nodes");
     assert!(!rig.blueprint.tracer().add(NodeId(u32::MAX), 3, None));
     rig.arcs.enable("arc", "feature", 1, true).expect("it is there");
     let spec = |id, bytes: &[u8], rx| Spec { id, bytes: bytes.to_vec(), rx, tx: 0 };
@@ -78,7 +78,7 @@ fn each_node_is_told_with_before_and_after() {
     let third = lines(&rig, 3);
     assert_eq!(third[2], line("b", "dropped one", Some(2), Some(1)));
     assert_eq!((third[3].0, third[4].0), ("error-drop", "drop"));
-    assert_eq!(rig.blueprint.tracer().entries().len(), 4 + 4 + 5, "the fourth packet was not asked for");
+    assert_eq!(rig.blueprint.tracer().entries().len(), 4 + 4 + 5, "the fourth packet was not requested");
     let tracer = rig.blueprint.tracer();
     let entries = tracer.entries();
     let dropped = entries.iter().find(|e| matches!(e.fate, Fate::Dropped(_))).expect("it");
@@ -89,7 +89,7 @@ fn each_node_is_told_with_before_and_after() {
     rig.ends_clean();
 }
 
-/// A filter that takes packets whose byte 1 is 7.
+/// A filter for packets whose byte 1 is 7.
 fn sevens() -> Program {
     let lines = ["48 0 0 1", "21 0 1 7", "6 0 0 1", "6 0 0 0"];
     Program::new(&lines.map(|l| l.parse().expect("an instruction"))).expect("a program")
@@ -116,7 +116,7 @@ fn a_filter_says_which_packets_are_traced() {
         all.iter().filter(of_source).map(|e| (e.trace, e.bytes_before()[2])).collect::<Vec<_>>()
     };
     assert_eq!(traced(&tracer), [(1, 2), (2, 4), (3, 5)]);
-    // The last word on a node's packets is what counts.
+    // The latest request for a node replaces the earlier one.
     tracer.clear();
     tracer.add(source, 1, Some(sevens()));
     tracer.add(source, 1, None);
@@ -129,7 +129,7 @@ fn a_filter_says_which_packets_are_traced() {
 #[test]
 fn held_packets_and_copies_stay_traced() {
     let mut rig = rig();
-    // Beyond what can be counted it is "all", and does not begin anew.
+    // Beyond the maximum, the count stays at "all" and does not wrap.
     assert!(rig.blueprint.tracer().add(id(&rig, "source"), u32::MAX, None));
     rig.blueprint.tracer().add(id(&rig, "source"), 2, None);
     let hold = Spec { id: 1, bytes: vec![HOLD, 2], ..Spec::default() };
@@ -194,6 +194,6 @@ fn the_log_is_bounded() {
     rig.blueprint.tracer().clear();
     rig.source.push(specs(1, &[2]));
     rig.turn();
-    assert!(rig.blueprint.tracer().entries().is_empty(), "clearing also takes back what was asked for");
+    assert!(rig.blueprint.tracer().entries().is_empty(), "clearing also cancels requests");
     rig.ends_clean();
 }

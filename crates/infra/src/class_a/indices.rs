@@ -1,9 +1,9 @@
-//! Hands out the indices of a table, and hands one out again only when no reader can still hold it.
+//! Allocates the indices of a table. A released index is reused only when no reader can still hold it.
 
 use crate::quiesce::{Domain, Mark};
 use std::{collections::VecDeque, fmt};
 
-/// A table has no room: all of its indices are in use, or an index lies beyond its capacity.
+/// A table has no room: all of its indices are in use, or an index is beyond its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
     /// How many entries the table can hold.
@@ -25,7 +25,7 @@ pub(crate) struct Indices {
     next: u32,
     used: Vec<bool>,
     len: u32,
-    /// Released indices, oldest first; `None` for those that were skipped and never used.
+    /// Released indices, oldest first; `None` for skipped ones that were never used.
     released: VecDeque<(Option<Mark>, u32)>,
 }
 
@@ -43,12 +43,12 @@ impl Indices {
         self.next
     }
 
-    /// How many indices are in use.
+    /// Number of indices in use.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Takes a free index: one released a grace period ago, or the lowest that was never used.
+    /// Takes a free index: one released a grace period ago, or the lowest one that was never used.
     pub fn take(&mut self) -> Result<u32, Full> {
         if let Some(&(mark, idx)) = self.released.front()
             && mark.is_none_or(|m| self.domain.passed(m))
@@ -62,7 +62,7 @@ impl Indices {
         Ok(idx)
     }
 
-    /// Whether this index can be taken: it was never used, or released a grace period ago.
+    /// True if this index is free: never used, or released a grace period ago.
     pub fn is_free(&self, idx: u32) -> bool {
         let passed = |&(mark, released): &(Option<Mark>, u32)| {
             released == idx && mark.is_none_or(|m| self.domain.passed(m))
@@ -70,14 +70,14 @@ impl Indices {
         (self.next..self.capacity).contains(&idx) || self.released.iter().any(passed)
     }
 
-    /// Takes this very index, unless it is in use already.
+    /// Takes exactly this index, unless it is in use.
     pub fn claim(&mut self, idx: u32) -> Result<(), Full> {
         if idx >= self.capacity {
             return Err(self.full());
         }
         if idx >= self.next {
             let more = (idx + 1 - self.next) as usize;
-            // Room for all indices in `released` too, so that releasing one cannot fail.
+            // Reserve room for all indices in `released` too, so that a release cannot fail.
             self.used.try_reserve(more).map_err(|_| self.full())?;
             let room = (idx as usize + 1).saturating_sub(self.released.len());
             self.released.try_reserve(room).map_err(|_| self.full())?;
@@ -93,7 +93,7 @@ impl Indices {
         Ok(())
     }
 
-    /// Gives an index back. Call it after the index's value is out of the readers' reach.
+    /// Releases an index. Call it when readers cannot reach the index's value any more.
     pub fn release(&mut self, idx: u32) {
         if let Some(used) = self.used.get_mut(idx as usize).filter(|used| **used) {
             *used = false;

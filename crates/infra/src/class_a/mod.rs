@@ -6,7 +6,7 @@
 //!
 //! A value is immutable once readers can see it; a change publishes a new one and retires the old one in the
 //! table's [`Domain`](crate::quiesce::Domain). The arrays reserve addresses for their whole capacity at the
-//! start and take memory only as they are used, so they never move, and a read is one compare and one load.
+//! start and take memory only as they are used. So they never move, and a read is one compare and one load.
 
 mod indices;
 mod published;

@@ -11,8 +11,8 @@ use crate::{
     },
 };
 
-/// Owns the current value. Dropped with the last handle; even then a reader may still look at the value, so that
-/// it is retired, not freed.
+/// Owns the current value. Even when the last handle is dropped, a reader may still use the value, so it is
+/// retired, not freed.
 struct Shared<T: Send + Sync + 'static> {
     current: AtomicPtr<T>,
     domain: Domain,
@@ -20,8 +20,8 @@ struct Shared<T: Send + Sync + 'static> {
 
 impl<T: Send + Sync + 'static> Shared<T> {
     fn retire(&self, old: *mut T) {
-        // SAFETY: `old` came from Box::into_raw and was taken out of `current`, so this is its only owner; readers
-        // that still see it are inside of sections of the domain, which keeps it until they have passed.
+        // SAFETY: `old` came from Box::into_raw and was taken out of `current`, so this is its only owner;
+        // readers that still see it are in sections of the domain, which keeps it until they have passed.
         self.domain.retire(unsafe { Box::from_raw(old) });
     }
 }
@@ -39,7 +39,7 @@ pub fn published<T: Send + Sync + 'static>(domain: &Domain, value: T) -> (Writer
     (Writer { reader: reader.clone() }, reader)
 }
 
-/// The one handle that may replace the value.
+/// The only handle that can replace the value.
 pub struct Writer<T: Send + Sync + 'static> {
     reader: Reader<T>,
 }
@@ -51,7 +51,7 @@ impl<T: Send + Sync + 'static> Writer<T> {
         unsafe { &*self.reader.shared.current.load(Relaxed) }
     }
 
-    /// Replaces the value; readers see the new one from now on, the old one is retired.
+    /// Replaces the value. Readers see the new one from now on; the old one is retired.
     pub fn set(&mut self, value: T) {
         let new = Box::into_raw(Box::new(value));
         let shared = &self.reader.shared;
@@ -60,13 +60,13 @@ impl<T: Send + Sync + 'static> Writer<T> {
         shared.retire(old);
     }
 
-    /// Another handle for readers.
+    /// Returns another handle for readers.
     pub fn reader(&self) -> Reader<T> {
         self.reader.clone()
     }
 }
 
-/// A handle to read the value; cheap to clone.
+/// A handle to read the value. Cheap to clone.
 pub struct Reader<T: Send + Sync + 'static> {
     shared: Arc<Shared<T>>,
     domain: u64,
@@ -79,12 +79,12 @@ impl<T: Send + Sync + 'static> Clone for Reader<T> {
 }
 
 impl<T: Send + Sync + 'static> Reader<T> {
-    /// The value as it is now; it stays valid as long as the guard's borrow.
+    /// Returns the current value. It stays valid as long as the guard's borrow.
     #[inline(always)]
     pub fn get<'g>(&self, guard: &'g Guard) -> &'g T {
         guard.check(self.domain);
-        // SAFETY: `current` always points to a value; whoever takes it out retires it in this domain, and the
-        // guard says that a section of this domain is online for 'g.
+        // SAFETY: `current` always points to a value. A value taken out of it is retired in this domain, and
+        // the guard proves that a section of this domain is online for 'g.
         unsafe { &*self.shared.current.load(Acquire) }
     }
 }

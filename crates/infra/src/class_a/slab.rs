@@ -1,45 +1,46 @@
-//! Memory for the values of a table, side by side.
+//! Contiguous memory for the values of a table.
 //!
-//! A heap puts each value where it finds room, with words of its own between them; a vector of packets that needs a
-//! thousand values then fills the cache with what nobody reads. Here they lie one behind the other.
+//! A heap scatters the values and puts its own words between them. So a vector of packets that needs a
+//! thousand values would fill the cache with unused bytes. Here the values are adjacent.
 
 use crate::sync::{Arc, Mutex, lock};
 use std::{mem::MaybeUninit, ptr::NonNull};
 
-/// Bytes of a chunk, the unit in which a slab grows.
+/// Bytes of a chunk, the unit by which a slab grows.
 const CHUNK: usize = 64 * 1024;
 
-/// Places for values of `T` that never move. Clones are handles on the same memory.
+/// Slots for values of `T` that never move. Clones are handles on the same memory.
 pub(super) struct Slab<T>(Arc<Mutex<Places<T>>>);
 
 struct Places<T> {
-    /// Places that hold no value, the one freed last at the end.
+    /// Free slots, the most recently freed one last.
     free: Vec<NonNull<T>>,
     chunks: Vec<NonNull<[MaybeUninit<T>]>>,
 }
 
-// SAFETY: the pointers stand for memory that `Places` owns as a Vec would; who has a place is an `Entry`, or it is free.
+// SAFETY: the pointers refer to memory that `Places` owns as a Vec would. A slot is owned by an `Entry`, or
+// it is free.
 unsafe impl<T: Send> Send for Places<T> {}
 
 impl<T> Slab<T> {
-    /// No memory yet.
+    /// Returns a slab without memory.
     pub fn new() -> Slab<T> {
         Slab(Arc::new(Mutex::new(Places { free: Vec::new(), chunks: Vec::new() })))
     }
 
-    /// Puts a value in a place of its own, where it stays until it is [adopted](Self::adopt).
+    /// Puts a value in a slot, where it stays until it is [adopted](Self::adopt).
     pub fn insert(&self, value: T) -> NonNull<T> {
         let at = lock(&self.0).take();
-        // SAFETY: `take` gives a place to one caller only, aligned and large enough for a T.
+        // SAFETY: `take` gives a slot to one caller only, aligned and large enough for a T.
         unsafe { at.write(value) };
         at
     }
 
-    /// The value at `at`, to be dropped.
+    /// Returns the value at `at` as an entry, to be dropped.
     ///
     /// # Safety
-    /// `at` came from [`insert`](Self::insert) of this slab, was not adopted yet, and nobody looks at it after the
-    /// entry is dropped.
+    /// `at` came from [`insert`](Self::insert) of this slab and was not adopted yet, and nothing accesses it
+    /// after the entry is dropped.
     pub unsafe fn adopt(&self, at: NonNull<T>) -> Entry<T> {
         Entry { at, slab: Slab(self.0.clone()) }
     }
@@ -54,8 +55,8 @@ impl<T> Places<T> {
         let chunk = NonNull::from(Box::leak(Box::<[T]>::new_uninit_slice(n)));
         self.chunks.push(chunk);
         let first = chunk.cast::<T>();
-        // From the last to the first, so that they are used in order.
-        // SAFETY: i < n, so each place lies in the chunk.
+        // From the last to the first, so that slots are used in order.
+        // SAFETY: i < n, so each slot is inside the chunk.
         self.free.extend((1..n).rev().map(|i| unsafe { first.add(i) }));
         first
     }
@@ -64,13 +65,13 @@ impl<T> Places<T> {
 impl<T> Drop for Places<T> {
     fn drop(&mut self) {
         for chunk in &self.chunks {
-            // SAFETY: leaked by `take`, once. A value that is left in it is leaked, never seen again.
+            // SAFETY: leaked by `take`, once. A value left in the chunk is leaked and never accessed again.
             drop(unsafe { Box::from_raw(chunk.as_ptr()) });
         }
     }
 }
 
-/// A value that is out of its table; dropping it drops the value and gives the place back.
+/// A value removed from its table. Dropping the entry drops the value and frees its slot.
 pub(super) struct Entry<T> {
     at: NonNull<T>,
     slab: Slab<T>,
@@ -81,7 +82,7 @@ unsafe impl<T: Send> Send for Entry<T> {}
 
 impl<T> Drop for Entry<T> {
     fn drop(&mut self) {
-        // SAFETY: whoever called `adopt` said that the value is there and ours.
+        // SAFETY: the caller of `adopt` guaranteed that the value exists and that we own it.
         unsafe { self.at.drop_in_place() };
         lock(&self.slab.0).free.push(self.at);
     }
@@ -98,7 +99,7 @@ mod tests {
         let n = if cfg!(miri) { 1_000 } else { 100_000 };
         let all: Vec<_> = (0..n).map(|i| slab.insert((i, witness.clone()))).collect();
         let near = all.windows(2).filter(|w| w[1].as_ptr() as usize - w[0].as_ptr() as usize == 16).count();
-        assert!(near > n - n / 100, "{near} of {n} lie behind the one before");
+        assert!(near > n - n / 100, "{near} of {n} directly follow the one before");
         for (i, at) in all.iter().enumerate() {
             // SAFETY: inserted above, and not adopted yet.
             assert_eq!(unsafe { at.as_ref() }.0, i);

@@ -17,11 +17,11 @@ use std::{
     ptr::{self, NonNull},
 };
 
-/// A table of up to `capacity` values that readers of `domain` can look up by index. It takes 8 bytes of address
-/// space per index, and memory only for the indices used.
+/// Makes a table of up to `capacity` values, which readers of `domain` look up by index. It takes 8 bytes of
+/// address space per index, and memory only for the indices used.
 ///
 /// # Errors
-/// When the kernel refuses the address range.
+/// If the kernel refuses the address range.
 pub fn slots<T: Send + Sync + 'static>(
     domain: &Domain,
     capacity: u32,
@@ -31,7 +31,7 @@ pub fn slots<T: Send + Sync + 'static>(
     Ok((SlotWriter { reader: reader.clone(), indices, values: Slab::new(), domain: domain.clone() }, reader))
 }
 
-/// The one handle that may change the table. Dropping it empties the table.
+/// The only handle that can change the table. Dropping it empties the table.
 pub struct SlotWriter<T: Send + Sync + 'static> {
     reader: SlotReader<T>,
     indices: Indices,
@@ -40,30 +40,31 @@ pub struct SlotWriter<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> SlotWriter<T> {
-    /// Puts `value` at a free index. An index is reused only after a grace period, so a reader never finds a new
-    /// value at an index that it took from an old one.
+    /// Puts `value` at a free index. An index is reused only after a grace period, so a reader with an old
+    /// index never finds a new value there.
     ///
     /// # Errors
-    /// When no index is free.
+    /// If no index is free.
     pub fn insert(&mut self, value: T) -> Result<u32, Full> {
         let idx = self.indices.take()?;
         self.put(idx, Some(value));
         Ok(idx)
     }
 
-    /// Takes a free index without a value, to be [`set`](Self::set) later, or given back by
+    /// Takes a free index without a value, to be [`set`](Self::set) later or released by
     /// [`remove`](Self::remove).
     ///
     /// # Errors
-    /// When no index is free.
+    /// If no index is free.
     pub fn reserve(&mut self) -> Result<u32, Full> {
         self.indices.take()
     }
 
-    /// Takes this very index without a value, as [`reserve`](Self::reserve) takes any. Returns whether it was free.
+    /// Takes exactly this index without a value, like [`reserve`](Self::reserve). Returns whether it was
+    /// free.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// If there is no memory for it.
     pub fn claim(&mut self, idx: u32) -> Result<bool, Full> {
         let free = self.indices.is_free(idx);
         if free {
@@ -72,17 +73,17 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
         Ok(free)
     }
 
-    /// Puts `value` at `idx`, in use or not; a former value is retired.
+    /// Puts `value` at `idx`, in use or not. A former value is retired.
     ///
     /// # Errors
-    /// When `idx` lies beyond the capacity.
+    /// If `idx` is beyond the capacity.
     pub fn set(&mut self, idx: u32, value: T) -> Result<(), Full> {
         self.indices.claim(idx)?;
         self.put(idx, Some(value));
         Ok(())
     }
 
-    /// Empties `idx` and gives it back; the value is retired. Returns whether there was one.
+    /// Empties and releases `idx`; the value is retired. Returns true if there was one.
     pub fn remove(&mut self, idx: u32) -> bool {
         let had = self.put(idx, None);
         self.indices.release(idx);
@@ -106,29 +107,29 @@ impl<T: Send + Sync + 'static> SlotWriter<T> {
         (first..self.indices.end()).filter_map(|idx| Some((idx, self.get(idx)?)))
     }
 
-    /// How many indices are in use, reserved ones included.
+    /// Number of indices in use, reserved ones included.
     pub fn len(&self) -> usize {
         self.indices.len() as usize
     }
 
-    /// Whether no index is in use.
+    /// True if no index is in use.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Another handle for readers.
+    /// Returns another handle for readers.
     pub fn reader(&self) -> SlotReader<T> {
         self.reader.clone()
     }
 
-    /// Publishes a value or emptiness, and retires what was there. Returns whether something was.
+    /// Publishes or removes a value, and retires the former one. Returns true if there was one.
     fn put(&mut self, idx: u32, value: Option<T>) -> bool {
         let Some(slot) = self.reader.slots.get(idx as usize) else { return false };
         let old = slot.load(Relaxed);
         slot.store(value.map_or(ptr::null_mut(), |v| self.values.insert(v).as_ptr()), Release);
         let Some(old) = NonNull::new(old) else { return false };
-        // SAFETY: `old` was inserted by this table and is out of it now, so it is adopted once; readers that still see
-        // it are inside of sections of the domain, which keeps it until they have passed.
+        // SAFETY: `old` was inserted by this table and is out of it now, so it is adopted once; readers that
+        // still see it are in sections of the domain, which keeps it until they have passed.
         self.domain.retire(Box::new(unsafe { self.values.adopt(old) }));
         true
     }
@@ -142,7 +143,7 @@ impl<T: Send + Sync + 'static> Drop for SlotWriter<T> {
     }
 }
 
-/// A handle to look up values; cheap to clone.
+/// A handle to look up values. Cheap to clone.
 pub struct SlotReader<T: Send + Sync + 'static> {
     slots: SharedZeroed<AtomicPtr<T>>,
     domain: u64,
@@ -155,17 +156,17 @@ impl<T: Send + Sync + 'static> Clone for SlotReader<T> {
 }
 
 impl<T: Send + Sync + 'static> SlotReader<T> {
-    /// The value at `idx`, if there is one; it stays valid as long as the guard's borrow.
+    /// Returns the value at `idx`, if there is one. It stays valid as long as the guard's borrow.
     #[inline(always)]
     pub fn get<'g>(&self, guard: &'g Guard, idx: u32) -> Option<&'g T> {
         guard.check(self.domain);
         let value = self.slots.get(idx as usize)?.load(Acquire);
-        // SAFETY: null or a published value; whoever takes it out retires it in this domain, and the guard says
-        // that a section of this domain is online for 'g.
+        // SAFETY: null or a published value. A value taken out is retired in this domain, and the guard
+        // proves that a section of this domain is online for 'g.
         unsafe { value.as_ref() }
     }
 
-    /// The table for the length of a section: the guard is looked at once, not for each value.
+    /// Returns a view of the table for one section: the guard is checked once, not for each value.
     #[inline(always)]
     pub fn view<'v>(&'v self, guard: &'v Guard) -> SlotView<'v, T> {
         guard.check(self.domain);
@@ -173,7 +174,7 @@ impl<T: Send + Sync + 'static> SlotReader<T> {
     }
 }
 
-/// A table as a vector of packets looks at it, see [`SlotReader::view`].
+/// A table during one vector of packets, see [`SlotReader::view`].
 pub struct SlotView<'v, T> {
     slots: &'v [AtomicPtr<T>],
 }
@@ -183,8 +184,8 @@ impl<'v, T> SlotView<'v, T> {
     #[inline(always)]
     pub fn get(&self, idx: u32) -> Option<&'v T> {
         let value = self.slots.get(idx as usize)?.load(Acquire);
-        // SAFETY: null or a published value; whoever takes it out retires it in the table's domain, and the guard that
-        // `view` checked says that a section of this domain is online for 'v.
+        // SAFETY: null or a published value. A value taken out is retired in the table's domain, and the
+        // guard that `view` checked proves that a section of this domain is online for 'v.
         unsafe { value.as_ref() }
     }
 }

@@ -11,17 +11,17 @@ use crate::{
 };
 use std::io;
 
-/// A table of up to `capacity` words. It takes 8 bytes of address space per index, and memory only for the
-/// indices used. The domain decides when an index may be reused.
+/// Makes a table of up to `capacity` words. It takes 8 bytes of address space per index, and memory only for
+/// the indices used. The domain determines when an index may be reused.
 ///
 /// # Errors
-/// When the kernel refuses the address range.
+/// If the kernel refuses the address range.
 pub fn words(domain: &Domain, capacity: u32) -> io::Result<(WordWriter, WordReader)> {
     let reader = WordReader { words: Zeroed::new(capacity as usize)?.share() };
     Ok((WordWriter { reader: reader.clone(), indices: Indices::new(domain.clone(), capacity) }, reader))
 }
 
-/// The one handle that may change the table.
+/// The only handle that can change the table.
 pub struct WordWriter {
     reader: WordReader,
     indices: Indices,
@@ -31,7 +31,7 @@ impl WordWriter {
     /// Puts `word` at a free index. An index is reused only after a grace period.
     ///
     /// # Errors
-    /// When no index is free.
+    /// If no index is free.
     pub fn insert(&mut self, word: u64) -> Result<u32, Full> {
         let idx = self.indices.take()?;
         self.put(idx, word);
@@ -41,14 +41,14 @@ impl WordWriter {
     /// Puts `word` at `idx`, in use or not.
     ///
     /// # Errors
-    /// When `idx` lies beyond the capacity.
+    /// If `idx` is beyond the capacity.
     pub fn set(&mut self, idx: u32, word: u64) -> Result<(), Full> {
         self.indices.claim(idx)?;
         self.put(idx, word);
         Ok(())
     }
 
-    /// Makes the word 0 and gives the index back. Returns the former word.
+    /// Sets the word to 0 and releases the index. Returns the former word.
     pub fn remove(&mut self, idx: u32) -> u64 {
         let old = self.get(idx);
         self.put(idx, 0);
@@ -61,17 +61,17 @@ impl WordWriter {
         self.reader.get(idx)
     }
 
-    /// How many indices are in use.
+    /// Number of indices in use.
     pub fn len(&self) -> usize {
         self.indices.len() as usize
     }
 
-    /// Whether no index is in use.
+    /// True if no index is in use.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Another handle for readers.
+    /// Returns another handle for readers.
     pub fn reader(&self) -> WordReader {
         self.reader.clone()
     }
@@ -83,14 +83,14 @@ impl WordWriter {
     }
 }
 
-/// A handle to look up words; cheap to clone. Words are values, so no guard is needed.
+/// A handle to look up words. Cheap to clone. Words are values, so no guard is needed.
 #[derive(Clone)]
 pub struct WordReader {
     words: SharedZeroed<AtomicU64>,
 }
 
 impl WordReader {
-    /// The word at `idx`; 0 where none was set and beyond the capacity.
+    /// Returns the word at `idx`; 0 if none was set, and beyond the capacity.
     #[inline(always)]
     pub fn get(&self, idx: u32) -> u64 {
         self.words.get(idx as usize).map_or(0, |word| word.load(Acquire))

@@ -1,4 +1,4 @@
-//! What tables need to know of an address, whatever its family.
+//! Address operations that tables need, for both families.
 
 use std::{
     fmt::Debug,
@@ -6,8 +6,8 @@ use std::{
     ops::{BitAnd, BitOr, BitXor, Not},
 };
 
-/// An address in host byte order: `u32` for IPv4, `u128` for IPv6. The bits of an address are counted from the top: bit 0
-/// is the first on the wire.
+/// An address in host byte order: `u32` for IPv4, `u128` for IPv6. Bits are counted from the top: bit 0 is
+/// the first on the wire.
 pub trait Address:
     Copy
     + Ord
@@ -22,37 +22,37 @@ pub trait Address:
     + Not<Output = Self>
     + 'static
 {
-    /// How many bits an address has.
+    /// Number of bits of an address.
     const BITS: u8;
-    /// The address of zeros.
+    /// The all-zeros address.
     const ZERO: Self;
-    /// The address of ones.
+    /// The all-ones address.
     const MAX: Self;
-    /// The address whose last bit only is set.
+    /// The address with only the last bit set.
     const ONE: Self;
 
-    /// Moved up by `n` bits; zeros come in, and are all there is from [`BITS`](Self::BITS) on.
+    /// Shifted left by `n` bits, with zeros shifted in; zero from [`BITS`](Self::BITS) on.
     fn up(self, n: u8) -> Self;
 
-    /// Moved down by `n` bits; zeros come in, and are all there is from [`BITS`](Self::BITS) on.
+    /// Shifted right by `n` bits, with zeros shifted in; zero from [`BITS`](Self::BITS) on.
     fn down(self, n: u8) -> Self;
 
-    /// The next address; `None` behind the last one.
+    /// The next address; `None` after the last one.
     fn next(self) -> Option<Self>;
 
-    /// How many bits in front are 0.
+    /// Number of leading zero bits.
     fn leading_zeros(self) -> u8;
 
     /// The lowest 32 bits.
     fn low(self) -> u32;
 
-    /// Ones in the first `len` bits, zeros behind them.
+    /// Returns the mask with ones in the first `len` bits.
     #[inline(always)]
     fn mask(len: u8) -> Self {
         !Self::MAX.down(len)
     }
 
-    /// A prefix with zeros behind its length, and its length cut to that of an address.
+    /// Returns the prefix with its host bits cleared, and its length limited to that of an address.
     #[inline(always)]
     fn canonical(self, len: u8) -> (Self, u8) {
         let len = len.min(Self::BITS);
@@ -65,13 +65,13 @@ pub trait Address:
         self | !Self::mask(len)
     }
 
-    /// Whether the prefix covers an address.
+    /// True if the prefix covers an address.
     #[inline(always)]
     fn covers(self, len: u8, address: Self) -> bool {
         (self ^ address) & Self::mask(len) == Self::ZERO
     }
 
-    /// `n` bits, at most 32, from bit `at` on; what lies beyond the last bit is 0.
+    /// Returns `n` bits, at most 32, from bit `at` on; bits after the last one are 0.
     #[inline(always)]
     fn bits(self, at: u8, n: u8) -> u32 {
         if n == 0 { 0 } else { self.up(at).down(Self::BITS - n).low() }

@@ -1,15 +1,15 @@
-//! DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998): one entry
-//! for each /24, and for a /24 with longer prefixes in it a group of 256 entries.
+//! DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998): one
+//! entry for each /24, and a group of 256 entries for each /24 with longer prefixes.
 //!
-//! An entry is a leaf, 0 where no prefix longer than /8 covers it, or, with its top bit set, the index of a
-//! group. Prefixes of up to 8 bits lie beside the entries, in one leaf for each value of an address's first byte: where
-//! the entries say 0, it decides. So the widest routes change 256 leaves, not millions of entries.
-//! Every change of an entry goes from one right answer to another, in one store: a group is complete before it
-//! is linked, and an entry whose route goes away gets the covering route's leaf in its place. A group that is no
-//! longer linked is used again only after a grace period, because a reader may still be on its way to it.
+//! An entry is a leaf, or 0 if no prefix longer than /8 covers it, or the index of a group with its top bit
+//! set. Prefixes of up to 8 bits are stored separately, in one leaf for each value of an address's first
+//! byte. That leaf applies where the entries are 0. So the widest routes change 256 leaves, not millions of
+//! entries. Every change replaces one right answer by another in one store: a group is complete before it is
+//! linked, and an entry whose route is removed gets the covering route's leaf. An unlinked group is reused
+//! only after a grace period, because a reader may still be on its way to it.
 //!
-//! What length the prefix behind an entry has is the writer's business and lies in arrays of its own, as do the
-//! routes themselves.
+//! Only the writer needs the lengths of the prefixes behind the entries, so they are in separate arrays, like
+//! the routes themselves.
 
 use super::{
     Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE, PrefixMap,
@@ -28,21 +28,21 @@ use crate::{
 };
 use std::{io, ops::Range};
 
-/// Set in an entry of the first table that holds the index of a group.
+/// Set in an entry of the first table that is the index of a group.
 const GROUP: u32 = 1 << 31;
-/// Bits of an address that choose an entry of the first table.
+/// Number of address bits that select an entry of the first table.
 const FIRST: u8 = 24;
-/// Length of the longest prefix that lies beside the entries.
+/// Maximum length of the prefixes stored separately.
 const WIDE: u8 = 8;
-/// Groups in a small page of the second table.
+/// Number of groups in a small page of the second table.
 const GROUPS_PER_SMALL: usize = SMALL / (256 * size_of::<u32>());
 
-/// Makes an empty table with room for `groups` /24s that have longer prefixes in them (at most 2^24). It takes 80 MiB of
-/// address space and 1,282 bytes a group, but memory only as routes touch it: with small pages, 4 KiB for each 1,024
-/// neighbouring /24s that have routes, as long as there are few of them.
+/// Makes an empty table with room for `groups` /24s with longer prefixes (at most 2^24). It takes 80 MiB of
+/// address space and 1,282 bytes per group, but memory only where routes are written. With small pages, that
+/// is 4 KiB for each block of 1,024 adjacent /24s with routes, as long as there are few blocks.
 ///
 /// # Errors
-/// When the kernel refuses the address space.
+/// If the kernel refuses the address space.
 pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Writer, Dir24Reader)> {
     let groups = groups.min(1 << FIRST);
     let group_entries = groups as usize * 256;
@@ -65,7 +65,7 @@ pub fn dir24(domain: &Domain, groups: u32, pages: Pages) -> io::Result<(Dir24Wri
     Ok((writer, reader))
 }
 
-/// A handle to look up addresses; cheap to clone.
+/// A handle to look up addresses. Cheap to clone.
 #[derive(Clone)]
 pub struct Dir24Reader {
     /// 2^24 entries.
@@ -77,18 +77,20 @@ pub struct Dir24Reader {
 }
 
 impl Dir24Reader {
-    /// The leaf that an entry of the first table means for `addr`; [`NO_ROUTE`] where no prefix of more than 8 bits does.
+    /// Returns the leaf of an entry of the first table for `addr`; [`NO_ROUTE`] if no prefix of more than 8
+    /// bits covers it.
     #[inline(always)]
     fn narrow(&self, entry: u32, addr: u32) -> u32 {
         if entry & GROUP == 0 {
             return entry;
         }
         let at = ((entry & !GROUP) as usize) << 8 | (addr & 0xff) as usize;
-        // SAFETY: the writer links only groups below the capacity, for which `second` has 256 entries each.
+        // SAFETY: the writer links only groups below the capacity, and `second` has 256 entries for each of
+        // them.
         unsafe { self.second.get_unchecked(at) }.load(Acquire)
     }
 
-    /// What an entry of the first table means for `addr`.
+    /// Returns the leaf for `addr`, with an entry of the first table.
     #[inline(always)]
     fn resolve(&self, entry: u32, addr: u32) -> u32 {
         match self.narrow(entry, addr) {
@@ -117,7 +119,7 @@ impl LpmLookup for Dir24Reader {
         prefetch::read(self.first.as_ptr().wrapping_add((addr >> 8) as usize));
     }
 
-    /// In two stages, so that the misses in the first table overlap.
+    /// Two stages, so that the misses in the first table overlap.
     #[inline(always)]
     fn lookup_many(&self, addrs: &[u32], leaves: &mut [u32]) {
         let mut all_leaves = true;
@@ -133,14 +135,14 @@ impl LpmLookup for Dir24Reader {
     }
 }
 
-/// The one handle that may change the table.
+/// The only handle that can change the table.
 pub struct Dir24Writer {
     reader: Dir24Reader,
     first: First<FIRST>,
     wide: Wide<WIDE>,
     /// Length of the prefix behind each entry of the second table.
     second_len: Zeroed<u8>,
-    /// How many prefixes longer than /24 each group holds.
+    /// Number of prefixes longer than /24 in each group.
     members: Zeroed<u16>,
     groups: Indices,
     routes: PrefixMap<u32>,
@@ -148,13 +150,14 @@ pub struct Dir24Writer {
 }
 
 impl Dir24Writer {
-    /// Another handle for readers.
+    /// Returns another handle for readers.
     pub fn reader(&self) -> Dir24Reader {
         self.reader.clone()
     }
 
-    /// Gives `leaf` to the entries of the first table in `range`, and of groups linked there, whose present
-    /// prefix `replaces` says to give way, and notes `len` as the new prefix's length.
+    /// Sets `leaf` in the entries of the first table in `range` and in the groups linked there, wherever
+    /// `replaces` returns true for the length of the present prefix. Records `len` as the new prefix's
+    /// length.
     fn paint_first(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool + Copy) {
         self.first.touch(range.clone());
         for at in range {
@@ -179,7 +182,7 @@ impl Dir24Writer {
         }
     }
 
-    /// Adds a prefix longer than /24 that was not there.
+    /// Adds a new prefix longer than /24.
     fn add_long(&mut self, prefix: u32, len: u8, leaf: u32) -> Result<(), LpmFull> {
         let at = (prefix >> 8) as usize;
         let entry = self.first.entries[at].load(Relaxed);
@@ -192,7 +195,7 @@ impl Dir24Writer {
         let group = self.groups.take().map_err(|full| LpmFull::Groups(full.capacity))?;
         self.members[group as usize] = 1;
         self.first.touch(at..at + 1);
-        // Groups are taken from the lowest on: this one begins the last page that it takes.
+        // Groups are allocated from the lowest on: this one begins the last page of its range.
         let page = group as usize / GROUPS_PER_SMALL;
         if (group as usize).is_multiple_of(GROUPS_PER_SMALL)
             && page % PER_HUGE == DENSE - 1
@@ -203,12 +206,12 @@ impl Dir24Writer {
         let start = (group as usize) << 8;
         self.paint_second(start..start + 256, entry, self.first.len[at], |_| true);
         self.paint_second(within(group, prefix, len), leaf, len, |_| true);
-        // The group is complete: readers may come.
+        // The group is complete, so it can be linked.
         self.first.entries[at].store(GROUP | group, Release);
         Ok(())
     }
 
-    /// Takes away a prefix longer than /24; `cover` and its length stand behind it.
+    /// Removes a prefix longer than /24; `cover` with its length replaces it.
     fn remove_long(&mut self, prefix: u32, len: u8, cover: u32, cover_len: u8) {
         let at = (prefix >> 8) as usize;
         let entry = self.first.entries[at].load(Relaxed);
@@ -218,26 +221,26 @@ impl Dir24Writer {
             self.paint_second(within(group, prefix, len), cover, cover_len, |old| old == len);
             return;
         }
-        // The last one: what is left is the one route that covers the whole /24, which is this one's cover.
+        // It was the last one: the remaining route covers the whole /24 and is this prefix's cover.
         self.first.len[at] = cover_len;
         self.first.entries[at].store(cover, Release);
         self.groups.release(group);
     }
 }
 
-/// The entries of `group` that a prefix longer than /24 covers.
+/// Entries of `group` covered by a prefix longer than /24.
 fn within(group: u32, prefix: u32, len: u8) -> Range<usize> {
     let start = (group as usize) << 8 | (prefix & 0xff) as usize;
     start..start + (1 << (32 - len))
 }
 
-/// The values of the first byte that a prefix of up to 8 bits covers.
+/// Values of the first byte covered by a prefix of up to 8 bits.
 fn bytes(prefix: u32, len: u8) -> Range<usize> {
     let start = (prefix >> 24) as usize;
     start..start + (1 << (WIDE - len))
 }
 
-/// The entries of the first table that a prefix of 9 to 24 bits covers.
+/// Entries of the first table covered by a prefix of 9 to 24 bits.
 fn covered(prefix: u32, len: u8) -> Range<usize> {
     let start = (prefix >> 8) as usize;
     start..start + (1 << (24 - len))
@@ -269,7 +272,8 @@ impl Lpm for Dir24Writer {
     fn remove(&mut self, prefix: u32, len: u8) -> Option<u32> {
         let (prefix, len) = prefix.canonical(len);
         let old = self.routes.remove(prefix, len)?;
-        // Where no prefix of more than 8 bits covers this one, an entry says nothing: the leaf of the first byte does.
+        // If no prefix of more than 8 bits covers this one, the entry is 0 and the leaf of the first byte
+        // applies.
         let least = if len > WIDE { WIDE + 1 } else { 0 };
         let (cover, cover_len) = self.routes.cover(prefix, len, least).unwrap_or((NO_ROUTE, 0));
         match len {

@@ -1,4 +1,4 @@
-//! A table with an entry for each value of an address's first bits, in memory only where it was written to.
+//! A table with an entry for each value of an address's first bits. Only written parts take memory.
 
 use crate::{
     mem::{HUGE, Pages, SMALL, SharedZeroed, Zeroed},
@@ -6,16 +6,16 @@ use crate::{
 };
 use std::{collections::BTreeMap, io, ops::Range};
 
-/// Entries in a small page.
+/// Number of entries in a small page.
 const PER_SMALL: usize = SMALL / size_of::<u32>();
-/// Small pages in a huge one.
+/// Number of small pages in a huge page.
 pub(super) const PER_HUGE: usize = HUGE / SMALL;
-/// Of 512 small pages so many are written to when one huge page is worth its memory.
+/// Number of written small pages, out of 512, from which a huge page is worth its memory.
 pub(super) const DENSE: usize = 64;
 
-/// The writer's side of the table of the first `BITS` bits. What an entry means is the business of whoever uses it.
+/// The writer's side of the table of the first `BITS` bits. The meaning of an entry is up to the user.
 pub(super) struct First<const BITS: u8> {
-    /// What readers see.
+    /// The readers' side.
     pub entries: SharedZeroed<AtomicU32>,
     /// Length of the prefix behind each entry.
     pub len: Zeroed<u8>,
@@ -24,7 +24,7 @@ pub(super) struct First<const BITS: u8> {
 }
 
 impl<const BITS: u8> First<BITS> {
-    /// A table of zeros. It takes five bytes of address space for each entry, of which there are two to the power of `BITS`.
+    /// Returns a table of zeros. It takes five bytes of address space for each of its 2^`BITS` entries.
     pub fn new(pages: Pages) -> io::Result<Self> {
         Ok(First {
             entries: Zeroed::with_pages(1 << BITS, pages)?.share(),
@@ -34,7 +34,7 @@ impl<const BITS: u8> First<BITS> {
         })
     }
 
-    /// Notes that the entries in `range` are written to.
+    /// Records that the entries in `range` are written.
     pub fn touch(&mut self, range: Range<usize>) {
         for page in range.start / PER_SMALL..range.end.div_ceil(PER_SMALL) {
             if self.touched.note(page) == Some(DENSE) && self.pages == Pages::Small {
@@ -43,25 +43,25 @@ impl<const BITS: u8> First<BITS> {
         }
     }
 
-    /// Memory in use, in bytes.
+    /// Memory in use in bytes.
     pub fn memory_bytes(&self) -> usize {
         resident(self.pages, self.touched.counts()) + self.touched.of_lengths() * SMALL
     }
 }
 
-/// Bytes in memory of a table whose small pages, so many in each huge page, were written to, and that gets
-/// a huge one in place of [`DENSE`].
+/// Resident bytes of a table with this many written small pages in each huge page; [`DENSE`] of them are
+/// replaced by a huge page.
 pub(super) fn resident(pages: Pages, touched: impl Iterator<Item = usize>) -> usize {
     let is_huge = |n: usize| if pages == Pages::Huge { n > 0 } else { n >= DENSE };
     touched.map(|n| if is_huge(n) { HUGE } else { n * SMALL }).sum()
 }
 
-/// The small pages of the table that were written to, a bit for each, by the huge one that they are in.
+/// The written small pages of the table: one bit for each, by their huge page.
 #[derive(Default)]
 struct Touched(BTreeMap<usize, [u64; PER_HUGE / 64]>);
 
 impl Touched {
-    /// Notes a page; gives how many there are now in its huge page if it is a new one.
+    /// Records a page. If it is new, returns the number of written pages in its huge page.
     fn note(&mut self, page: usize) -> Option<usize> {
         let huge = self.0.entry(page / PER_HUGE).or_default();
         let (word, bit) = (&mut huge[page % PER_HUGE / 64], 1 << (page % 64));
@@ -70,12 +70,13 @@ impl Touched {
         is_new.then(|| count(huge))
     }
 
-    /// How many there are in each huge page.
+    /// Number of written pages in each huge page.
     fn counts(&self) -> impl Iterator<Item = usize> {
         self.0.values().map(|huge| count(huge))
     }
 
-    /// Pages of the array of lengths, which has a byte for each entry: one for four pages of entries.
+    /// Number of pages in the array of lengths, which has a byte for each entry: one for four pages of
+    /// entries.
     fn of_lengths(&self) -> usize {
         let quarters = |word: u64| (0..64).step_by(4).filter(|at| word >> at & 0xf != 0).count();
         self.0.values().flatten().map(|word| quarters(*word)).sum()

@@ -1,4 +1,4 @@
-//! Parts of the tables, small enough for loom to try all interleavings of. What there is to try is in
+//! Parts of the tables that are small enough for loom to explore all interleavings. The tests are in
 //! `crate::loom_tests`.
 
 use super::{
@@ -16,53 +16,53 @@ use crate::{
     },
 };
 
-/// One entry of the first table of a trie, and the list behind it.
+/// One entry of a trie's first table, and its list.
 pub struct List(trie::OneList);
 
 impl List {
-    /// A list with one leaf.
+    /// Returns a list with one leaf.
     pub fn new(domain: &Domain, leaf: u32) -> List {
         List(trie::OneList::new(domain, leaf))
     }
 
-    /// A handle for a reader.
+    /// Returns a handle for a reader.
     pub fn reader(&self) -> trie::OneListReader {
         self.0.reader()
     }
 
-    /// Puts a list with another leaf in its place.
+    /// Replaces the list by one with another leaf.
     pub fn replace(&mut self, leaf: u32) {
-        self.0.replace(leaf).expect("there is room");
+        self.0.replace(leaf).expect("room for a list");
     }
 
-    /// Makes a list that nobody is shown, if there is room.
+    /// Builds a list that is never published, if there is room.
     pub fn build_elsewhere(&mut self, leaf: u32) {
         let built = self.0.build(leaf);
         assert!(matches!(built, Ok(_) | Err(LpmFull::Blocks)));
     }
 }
 
-/// A table of one entry, and the default beside it.
+/// A table of one entry, with a default route stored separately.
 pub struct Wide {
     narrow: Arc<AtomicU32>,
     wide: wide::Wide<1>,
 }
 
-/// What a reader has of it.
+/// The reader's side.
 pub struct WideLookup {
     narrow: Arc<AtomicU32>,
     wide: WideReader<1>,
 }
 
 impl Wide {
-    /// A default route.
+    /// Returns a table with a default route.
     pub fn new(leaf: u32) -> Wide {
         let mut wide = wide::Wide::new().expect("addresses");
         wide.paint(0..2, leaf, 0, |_| true);
         Wide { narrow: Arc::new(AtomicU32::new(NO_ROUTE)), wide }
     }
 
-    /// A handle for a reader.
+    /// Returns a handle for a reader.
     pub fn reader(&self) -> WideLookup {
         WideLookup { narrow: self.narrow.clone(), wide: self.wide.reader() }
     }
@@ -79,7 +79,7 @@ impl Wide {
 }
 
 impl WideLookup {
-    /// What a lookup finds.
+    /// Returns the leaf that a lookup finds.
     pub fn leaf(&self) -> u32 {
         match self.narrow.load(Acquire) {
             NO_ROUTE => self.wide.settle(0, || self.narrow.load(Acquire)),

@@ -1,17 +1,17 @@
-//! The oracle: a list of prefixes, searched from the longest to the shortest.
+//! The oracle for tests: a list of prefixes, searched from the longest to the shortest.
 
 use super::{Address, Lpm, LpmFull, LpmLookup, MAX_LEAF, NO_ROUTE};
 use std::collections::BTreeMap;
 
-/// The simplest table that can be right. Tests compare the fast ones with it.
+/// The simplest correct table. Tests compare the fast ones with it.
 #[derive(Clone, Debug, Default)]
 pub struct NaiveLpm<A: Address> {
-    /// From (length, prefix) to the leaf.
+    /// The leaf of each (length, prefix).
     routes: BTreeMap<(u8, A), u32>,
 }
 
 impl<A: Address> NaiveLpm<A> {
-    /// An empty table.
+    /// Returns an empty table.
     pub fn new() -> Self {
         Self::default()
     }

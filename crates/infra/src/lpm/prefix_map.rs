@@ -1,22 +1,23 @@
-//! From prefixes to numbers.
+//! A map from prefixes to numbers.
 //!
-//! A hash table that outgrows its memory moves all that is in it at once, tens of milliseconds for a million entries. So
-//! they are spread over [`SHARDS`] small ones, of which only one grows at a time. The last gets twice as many as the first, so that
-//! they do not all grow one after the other: whatever the number of prefixes, the tables are as full as they are on average.
+//! A hash table that outgrows its memory moves all entries at once, which takes tens of milliseconds for a
+//! million entries. So the entries are spread over [`SHARDS`] small tables, of which only one grows at a
+//! time. The last table gets twice as many entries as the first, so that the tables grow at different times:
+//! for any number of prefixes, the average load is the same.
 //!
-//! Prefixes that take turns do not make them grow either. What is taken out of a hash table leaves a mark in most cases, and a table
-//! with no place left but marked ones would get twice as many, if more than half of it were in use: one after the other did, until
-//! nearly all had. It is made anew in its own size instead.
+//! Replacing prefixes does not make the tables grow either. A removed entry usually leaves a tombstone. A
+//! hash table with nothing free but tombstones would double if more than half of it were in use, and over
+//! time nearly all tables did so. Instead, such a table is rebuilt in its present size.
 
 use super::{Address, LpmFull};
 use crate::hash::Seeded;
 use hashbrown::HashMap;
 use std::hash::BuildHasher;
 
-/// Hash tables for each kind of key.
+/// Number of hash tables for each kind of key.
 const SHARDS: usize = 256;
-/// The shard for each value of some bits of a hash: the density grows from 2/3 to 4/3, and so `x` of them, of 1, have
-/// (x + x²/2) / 1.5 of all values.
+/// The shard for each value of some bits of a hash. The density grows from 2/3 to 4/3, so the first `x` of
+/// the shards (a fraction of 1) hold (x + x²/2) / 1.5 of all values.
 static PLACES: [u8; 4096] = {
     let (mut places, mut n) = ([0; 4096], 0);
     while n < 4096 {
@@ -26,11 +27,12 @@ static PLACES: [u8; 4096] = {
     }
     places
 };
-/// Lengths that a prefix of any family can have.
+/// Number of possible prefix lengths in any family.
 const LENGTHS: usize = 129;
 
-/// A prefix shorter than an address in one of its size: its bits, after a 1 that says where they begin. A whole address
-/// is itself, and lies in tables of its own. Packed, so that an IPv6 prefix and its number take 20 bytes and not 32.
+/// A prefix shorter than an address, in the size of an address: its bits, after a 1 that marks their start. A
+/// whole address is its own key, in separate tables. Packed, so that an IPv6 prefix with its number takes 20
+/// bytes and not 32.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(Rust, packed(4))]
 struct Key<A: Address>(A);
@@ -40,7 +42,7 @@ impl<A: Address> Key<A> {
         if len < A::BITS { Self(A::ONE.up(len) | prefix.down(A::BITS - len)) } else { Self(prefix) }
     }
 
-    /// The prefix behind the key of one that is shorter than an address.
+    /// Returns the prefix of a key, for a prefix shorter than an address.
     fn prefix(self) -> (A, u8) {
         let bits = self.0;
         let len = A::BITS - 1 - bits.leading_zeros();
@@ -50,21 +52,21 @@ impl<A: Address> Key<A> {
 
 type Shard<A> = HashMap<Key<A>, u32, Seeded>;
 
-/// How many prefixes fit in the memory that a shard has: an eighth of its places stays empty.
+/// Number of prefixes that fit into a shard's memory: an eighth of its slots stays empty.
 fn most<A: Address>(shard: &Shard<A>) -> usize {
-    // A place and its tag; the few bytes around them are less than another power of two.
+    // A slot and its tag. The few other bytes are less than the difference to the next power of two.
     let places = shard.allocation_size() / (size_of::<(Key<A>, u32)>() + 1);
     if places == 0 { 0 } else { (1 << places.ilog2()) / 8 * 7 }
 }
 
-/// Makes sure that one more prefix fits in.
+/// Ensures that one more prefix fits.
 fn make_room_in<A: Address>(shard: &mut Shard<A>) -> Result<(), LpmFull> {
     if shard.len() < shard.capacity() {
         return Ok(());
     }
     let most = most(shard);
-    // An eighth of it was taken away at least since it was made: that pays for the move. Up to a half of it the table cleans itself
-    // up without other memory.
+    // At least an eighth of the table was removed since it was built, which pays for the rebuild. Up to half
+    // full, the table cleans itself up without other memory.
     if !(most / 2..=most / 8 * 7).contains(&shard.len()) {
         return shard.try_reserve(1).map_err(|_| LpmFull::Memory);
     }
@@ -75,13 +77,13 @@ fn make_room_in<A: Address>(shard: &mut Shard<A>) -> Result<(), LpmFull> {
     Ok(())
 }
 
-/// A number for each of many prefixes. In every call bits beyond the length must be 0, and the length at most the
-/// address's.
+/// A number for each of many prefixes. In every call the host bits must be 0, and the length at most the
+/// address length.
 pub struct PrefixMap<A: Address> {
     networks: Vec<Shard<A>>,
     hosts: Vec<Shard<A>>,
     seed: Seeded,
-    /// How many prefixes there are of each length.
+    /// Number of prefixes of each length.
     count: [usize; LENGTHS],
 }
 
@@ -92,17 +94,17 @@ impl<A: Address> Default for PrefixMap<A> {
 }
 
 impl<A: Address> PrefixMap<A> {
-    /// How many parts there are to look at one by one.
+    /// Number of parts for iteration.
     pub const PARTS: usize = 2 * SHARDS;
 
-    /// An empty map.
+    /// Returns an empty map.
     pub fn new() -> Self {
         let seed = Seeded::default();
         let shards = || vec![HashMap::with_hasher(seed.clone()); SHARDS];
         Self { networks: shards(), hosts: shards(), seed, count: [0; LENGTHS] }
     }
 
-    /// In which shard a key is: by bits of the hash that its place in the shard does not depend on.
+    /// Returns the shard of a key, by hash bits that do not determine its slot in the shard.
     fn place(&self, key: Key<A>) -> usize {
         PLACES[(self.seed.hash_one(key) >> 40) as usize % PLACES.len()].into()
     }
@@ -118,10 +120,10 @@ impl<A: Address> PrefixMap<A> {
         &mut of[place]
     }
 
-    /// Makes sure that this prefix has room: inserting it next cannot fail.
+    /// Reserves room for this prefix: inserting it next cannot fail.
     ///
     /// # Errors
-    /// When there is no memory.
+    /// If there is no memory.
     pub fn make_room(&mut self, prefix: A, len: u8) -> Result<(), LpmFull> {
         let key = Key::new(prefix, len);
         make_room_in(self.shard_mut(key, len))
@@ -138,7 +140,7 @@ impl<A: Address> PrefixMap<A> {
     /// Sets the prefix's number if there is room. Returns the former one.
     ///
     /// # Errors
-    /// When there is no memory.
+    /// If there is no memory.
     pub fn try_insert(&mut self, prefix: A, len: u8, value: u32) -> Result<Option<u32>, LpmFull> {
         let key = Key::new(prefix, len);
         let shard = self.shard_mut(key, len);
@@ -148,7 +150,7 @@ impl<A: Address> PrefixMap<A> {
         Ok(old)
     }
 
-    /// Forgets the prefix. Returns its number.
+    /// Removes the prefix. Returns its number.
     pub fn remove(&mut self, prefix: A, len: u8) -> Option<u32> {
         let key = Key::new(prefix, len);
         let old = self.shard_mut(key, len).remove(&key);
@@ -156,7 +158,7 @@ impl<A: Address> PrefixMap<A> {
         old
     }
 
-    /// The prefix's number.
+    /// Returns the prefix's number.
     pub fn get(&self, prefix: A, len: u8) -> Option<u32> {
         if self.count[usize::from(len)] == 0 {
             return None;
@@ -165,22 +167,23 @@ impl<A: Address> PrefixMap<A> {
         self.shard(key, len).get(&key).copied()
     }
 
-    /// Number and length of the longest prefix around this one that is shorter than it, but has `least` bits.
+    /// Returns the number and length of the longest shorter prefix that covers this one and has at least
+    /// `least` bits.
     pub fn cover(&self, prefix: A, len: u8, least: u8) -> Option<(u32, u8)> {
         (least..len).rev().find_map(|shorter| Some((self.get(prefix & A::mask(shorter), shorter)?, shorter)))
     }
 
-    /// How many prefixes there are of each length, from 0 to the address's.
+    /// Number of prefixes of each length, from 0 to the address length.
     pub fn lengths(&self) -> &[usize] {
         &self.count[..=usize::from(A::BITS)]
     }
 
-    /// How many prefixes there are.
+    /// Number of prefixes.
     pub fn len(&self) -> usize {
         self.count.iter().sum()
     }
 
-    /// Whether there is none.
+    /// True if the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -190,7 +193,8 @@ impl<A: Address> PrefixMap<A> {
         Self::of(&self.networks, &self.hosts)
     }
 
-    /// The prefixes of one part, in no order. A prefix is always in the same part, whatever comes and goes.
+    /// The prefixes of one part, in no order. A prefix is always in the same part, whatever is added and
+    /// removed.
     pub fn part(&self, n: usize) -> impl Iterator<Item = (A, u8, u32)> {
         Self::of(self.networks.get(n), n.checked_sub(SHARDS).and_then(|n| self.hosts.get(n)))
     }
@@ -200,7 +204,7 @@ impl<A: Address> PrefixMap<A> {
         networks: impl IntoIterator<Item = &'m Shard<A>>,
         hosts: impl IntoIterator<Item = &'m Shard<A>>,
     ) -> impl Iterator<Item = (A, u8, u32)> {
-        // A map of few prefixes has few shards that hold any: the others cost one look.
+        // A small map uses few shards: each of the others costs one check.
         let used = |shard: &&Shard<A>| !shard.is_empty();
         let networks = networks.into_iter().filter(used).flatten().map(|(key, value)| {
             let (prefix, len) = key.prefix();
@@ -209,7 +213,7 @@ impl<A: Address> PrefixMap<A> {
         networks.chain(hosts.into_iter().filter(used).flatten().map(|(key, value)| (key.0, A::BITS, *value)))
     }
 
-    /// Memory in use, in bytes, whether prefixes are in it or were.
+    /// Memory in use in bytes, including memory of removed prefixes.
     pub fn memory_bytes(&self) -> usize {
         let tables: usize = self.networks.iter().chain(&self.hosts).map(HashMap::allocation_size).sum();
         tables + 2 * SHARDS * size_of::<Shard<A>>()
@@ -235,7 +239,7 @@ mod tests {
         has_own_keys(&[0, 1 << 127, 0x2001_0db8_a5a5_a5a5_5a5a_5a5a_1234_5678, u128::MAX]);
     }
 
-    /// IPv6 routes are all in 2000::/3: they are spread all the same.
+    /// IPv6 routes are all in 2000::/3; they must be spread evenly too.
     fn spreads<A: Address>(network: impl Fn(u32) -> A, network_len: u8, host: impl Fn(u32) -> A) {
         let mut map = PrefixMap::new();
         for n in 0..100_000 {
@@ -245,8 +249,9 @@ mod tests {
         let parts: Vec<_> = (0..PrefixMap::<A>::PARTS).flat_map(|n| map.part(n)).collect();
         assert_eq!((parts.len(), map.part(PrefixMap::<A>::PARTS).count()), (map.len(), 0));
         let most = map.networks.iter().chain(&map.hosts).map(HashMap::len).max();
-        // 4/3 of the mean are expected in the last, and more than five times the deviation beyond that in none.
-        assert!(most < Some(660), "{most:?} of 100,000 are in one");
+        // The last shard should get 4/3 of the mean, and none should exceed that by more than five standard
+        // deviations.
+        assert!(most < Some(660), "{most:?} of 100,000 are in one shard");
     }
 
     #[test]
@@ -255,7 +260,7 @@ mod tests {
         spreads(|n| 0x2001 << 112 | u128::from(n) << 80, 48, |n| 0x2001 << 112 | u128::from(n));
     }
 
-    /// Tables that double in size are half full at worst, but never all of them at once.
+    /// Tables that double are half full at worst, but never all of them at the same time.
     #[test]
     fn the_tables_do_not_all_grow_at_once() {
         let mut map = PrefixMap::new();
@@ -269,7 +274,7 @@ mod tests {
         }
     }
 
-    /// The budget for routes must not take memory for free that a table still has.
+    /// The budget for routes must not count memory as free that a table still holds.
     #[test]
     fn memory_that_prefixes_leave_behind_is_counted() {
         const ALL: u32 = 60_000;
@@ -280,7 +285,7 @@ mod tests {
         assert_eq!((map.len(), map.memory_bytes()), (0, full));
     }
 
-    /// One goes and another one comes, at any time: what most routers see.
+    /// A prefix is removed and another one added, again and again: the usual case in routers.
     #[test]
     fn prefixes_that_take_turns_take_no_more_memory() {
         const ALL: u128 = 60_000;

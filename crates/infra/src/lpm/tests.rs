@@ -7,7 +7,8 @@ use crate::{
 use proptest::prelude::*;
 use std::{collections::BTreeSet, time::Instant};
 
-/// Stops the readers of a test when it ends, also when it fails: whoever waits for them would wait for ever.
+/// Stops the readers of a test when it ends, even by a panic; otherwise the threads waiting for them would
+/// hang.
 pub(super) struct Stop<'s>(pub &'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -44,7 +45,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The first and last address of every prefix in `ops`, and their neighbours: where answers change.
+/// The first and last address of every prefix in `ops` and their neighbors, where answers change.
 fn corners(ops: &[Op]) -> Vec<u32> {
     let corners = |op: &Op| {
         let (Op::Insert(p, l, _) | Op::Remove(p, l)) = *op;
@@ -88,7 +89,7 @@ proptest! {
             }
             assert_same(&writer, &reader, &oracle, &addrs);
         }
-        // Emptied, it forgets everything and gives all groups back.
+        // An emptied table has no routes, and all groups are free.
         for (p, l, _) in oracle.iter() {
             writer.remove(p, l);
         }
@@ -111,7 +112,7 @@ fn refuses_what_does_not_fit_and_changes_nothing() {
     w.insert(ip(10, 0, 0, 1), 32, 1).unwrap();
     assert_eq!(w.insert(ip(10, 0, 1, 1), 32, 2), Err(LpmFull::Groups(1)));
     assert_eq!((r.lookup(ip(10, 0, 1, 1)), w.exact(ip(10, 0, 1, 1), 32), w.len()), (MAX_LEAF, None, 2));
-    // The one group becomes free only when the worker has passed.
+    // The only group becomes free when the worker has passed.
     let mut section = worker.enter();
     w.remove(ip(10, 0, 0, 1), 32).unwrap();
     assert_eq!(w.insert(ip(10, 0, 1, 1), 32, 2), Err(LpmFull::Groups(1)));
@@ -137,15 +138,16 @@ fn the_widest_prefixes() {
     assert_eq!([u32::MAX >> 1, 1 << 31, 3 << 30, u32::MAX].map(|a| r.lookup(a)), [1, 4, 0, 0]);
 }
 
-/// While routes of all lengths come, change and go, in groups that are made, dropped and reused, a reader always finds
-/// one of the leaves that the address had before and after a change: never none, never another's. Until it has found
-/// leaves of all kinds: the groups may all wait for a reader that has no processor, and then nothing goes into any.
+/// While routes of all lengths are added, changed and removed, in groups that are created, dropped and
+/// reused, a reader always finds the leaf from before or after a change: never none, and never another
+/// address's. The test runs until the reader has found leaves of all kinds: all groups may wait for a reader
+/// without a processor, and nothing is added then.
 #[test]
 fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
     let d = Domain::new();
     let (mut w, r) = dir24(&d, 3, Pages::Small).unwrap();
     w.insert(ip(10, 0, 0, 0), 8, 1).unwrap();
-    // For each third octet, leaves of its own: 100 + n for its /24, 200 + n for its longer prefixes.
+    // Separate leaves for each third octet: 100 + n for its /24, 200 + n for its longer prefixes.
     const NETS: u32 = 8;
     let (stop, seen_all) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -183,7 +185,7 @@ fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
             );
             let n = round % NETS;
             let net = ip(10, 0, n as u8, 0);
-            // Where there is one processor only, the reader would hardly ever run when there is something to see.
+            // With a single processor, the reader would hardly ever run at the interesting moment.
             let pause = |step| {
                 if round % 101 == step {
                     std::thread::yield_now();
@@ -192,7 +194,7 @@ fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
             w.insert(net, 24, 100 + n).unwrap();
             pause(1);
             w.insert(ip(10, 0, 0, 0), 16, 4).unwrap();
-            // The groups may all be waiting for the reader: a refusal is right then.
+            // All groups may be waiting for the reader: a refusal is right then.
             for (step, (host, len)) in [(128, 25), (130, 32), (255, 32), (0, 26)].into_iter().enumerate() {
                 let _ = w.insert(net + host, len, 200 + n);
                 pause(2 + step as u32);
@@ -216,8 +218,8 @@ fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
     });
 }
 
-/// A /24 comes before the /8 around it goes, and the other way round: one of them is always found, although they lie in
-/// different places.
+/// A /24 is added before the /8 around it is removed, and the reverse: the reader always finds one of them,
+/// although they are stored in different places.
 #[test]
 fn a_reader_between_wide_and_narrow_finds_one_of_them() {
     let d = Domain::new();
@@ -239,7 +241,7 @@ fn a_reader_between_wide_and_narrow_finds_one_of_them() {
         let mut round = 0u32;
         while (start.elapsed().as_millis() < 500 || !seen_both.load(Relaxed)) && !checks.is_finished() {
             assert!(start.elapsed().as_secs() < 60, "the reader has not seen both in {round} rounds");
-            // Where there is one processor only, the reader would see either of them by chance.
+            // With a single processor, the reader would only see one of them by chance.
             let pause = |step| {
                 if round % 101 == step {
                     std::thread::yield_now();
@@ -258,7 +260,7 @@ fn a_reader_between_wide_and_narrow_finds_one_of_them() {
     });
 }
 
-/// The widest routes write leaves of first bytes, not entries: they take no memory, and no time worth noting.
+/// The widest routes write leaves of first bytes, not entries: they need no memory and hardly any time.
 #[test]
 fn a_wide_route_touches_no_entry() {
     let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
@@ -272,7 +274,7 @@ fn a_wide_route_touches_no_entry() {
     assert!(w.memory_bytes() >= routes + (160 << 10), "this one does: 4 bytes and 1 for each of 32,768 /24s");
 }
 
-/// A change of the default route is seen as the old or the new one, also through a group's empty entries.
+/// Readers see a change of the default route as the old or the new one, also through a group's empty entries.
 #[test]
 fn the_default_route_reaches_everything_that_nothing_else_covers() {
     let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
@@ -302,12 +304,12 @@ fn memory_is_what_routes_touch() {
         for n in 0..1 << 16 {
             w.insert(n << 16, 24, 1).unwrap();
         }
-        // All of the first table, the length of each /24, and the routes.
+        // The whole first table, the length of each /24, and the routes.
         assert!((80 << 20..90 << 20).contains(&w.memory_bytes()), "{pages:?} {}", w.memory_bytes());
     }
 }
 
-/// Pages become huge behind the readers' backs: where many prefixes are, and where many groups are.
+/// Pages become huge while readers use them: where there are many prefixes, and where there are many groups.
 #[test]
 fn lookups_are_right_while_small_pages_become_huge() {
     let (mut w, r) = dir24(&Domain::new(), 1 << 12, Pages::Small).unwrap();

@@ -1,8 +1,9 @@
-//! The widest prefixes, beside a table of all others.
+//! The widest prefixes, stored separately from a table of all others.
 //!
-//! There is one leaf for each value of an address's first bits, as many as the longest of these prefixes has. Where the
-//! table says that no longer prefix covers an address, it decides. So the change of a default route changes a few
-//! hundred or thousand words, and not all of a table. What it lies beside may be a table with one such already.
+//! There is one leaf for each value of an address's first bits, as many bits as the longest of these prefixes
+//! has. It applies where the table has no longer prefix. So a change of the default route changes a few
+//! hundred or thousand words, and not the whole table. The table may itself be combined with another set of
+//! wide prefixes.
 
 use super::NO_ROUTE;
 use crate::{
@@ -14,24 +15,25 @@ use crate::{
 };
 use std::{collections::BTreeSet, io, ops::Range};
 
-/// What readers see of prefixes of up to `BITS` bits.
+/// The readers' side of prefixes of up to `BITS` bits.
 #[derive(Clone)]
 pub(super) struct WideReader<const BITS: u8> {
-    /// The leaf for each value of the first bits; in the upper half, how often it has changed.
+    /// The leaf for each value of the first bits, with the number of its changes in the upper half.
     words: SharedZeroed<AtomicU64>,
 }
 
 impl<const BITS: u8> WideReader<BITS> {
-    /// The leaf for an address of which these are the first `BITS` bits. `narrow` asks the table beside it for the leaf
-    /// of a longer prefix, and has just said that there was none.
+    /// Returns the leaf for an address with these first `BITS` bits. `narrow` looks up a longer prefix in the
+    /// other table; its last answer was that there is none.
     #[inline(always)]
     pub fn settle(&self, first: u32, narrow: impl Fn() -> u32) -> u32 {
         let first = first as usize & ((1 << BITS) - 1);
         loop {
             let wide = self.words[first].load(Acquire);
-            // A longer route may have come before the wide one went, and may have gone again since: two answers of
-            // different times are none of the table's. There was no longer route at a time when the wide one was this
-            // very one, and no other came and went in between, or its number of changes would tell.
+            // A longer route may have been added before the wide one was removed, and may have been removed
+            // since: two answers from different times do not match any state of the table. If the wide route
+            // and its number of changes are still the same, no other one was added and removed in between. So
+            // there was a time without a longer route.
             let leaf = narrow();
             if leaf != NO_ROUTE {
                 return leaf;
@@ -43,33 +45,33 @@ impl<const BITS: u8> WideReader<BITS> {
     }
 }
 
-/// What the writer knows of them.
+/// The writer's side.
 pub(super) struct Wide<const BITS: u8> {
     reader: WideReader<BITS>,
-    /// Length of the prefix behind each leaf.
+    /// Length of the prefix of each leaf.
     len: Zeroed<u8>,
-    /// The pages of words that were written to.
+    /// The written pages of words.
     touched: BTreeSet<usize>,
 }
 
-/// Words in a page.
+/// Number of words in a page.
 const PER_PAGE: usize = SMALL / size_of::<u64>();
 
 impl<const BITS: u8> Wide<BITS> {
-    /// No prefixes.
+    /// Returns an empty set of prefixes.
     pub fn new() -> io::Result<Self> {
         let words = Zeroed::with_pages(1 << BITS, Pages::Small)?.share();
         let len = Zeroed::with_pages(1 << BITS, Pages::Small)?;
         Ok(Self { reader: WideReader { words }, len, touched: BTreeSet::new() })
     }
 
-    /// What readers see.
+    /// Returns the readers' side.
     pub fn reader(&self) -> WideReader<BITS> {
         self.reader.clone()
     }
 
-    /// Gives `leaf` to the addresses whose first bits are in `range` and whose present prefix `replaces` says to give
-    /// way; notes `len` as the new prefix's length.
+    /// Sets `leaf` for the addresses whose first bits are in `range`, wherever `replaces` returns true for
+    /// the length of the present prefix. Records `len` as the new prefix's length.
     pub fn paint(&mut self, range: Range<usize>, leaf: u32, len: u8, replaces: impl Fn(u8) -> bool) {
         self.touched.extend(range.start / PER_PAGE..range.end.div_ceil(PER_PAGE));
         for first in range {
@@ -82,7 +84,7 @@ impl<const BITS: u8> Wide<BITS> {
         }
     }
 
-    /// Memory in use, in bytes: pages of words, and of lengths one for eight of those.
+    /// Memory in use in bytes: pages of words, and one page of lengths for eight of those.
     pub fn memory_bytes(&self) -> usize {
         let lengths: BTreeSet<usize> = self.touched.iter().map(|page| page / size_of::<u64>()).collect();
         (self.touched.len() + lengths.len()) * SMALL

@@ -1,16 +1,17 @@
-//! Growth in small steps, as far as there is memory.
+//! Memory growth in small steps, within the free memory.
 
 use std::time::{Duration, Instant};
 
 use super::Room;
 
-/// Bytes that an [`Allowance`] hands out between two looks at the free memory. Several allowances together stay below what [`Room`]
-/// keeps back.
+/// Bytes that an [`Allowance`] grants between two checks of the free memory. Several allowances together stay
+/// below the reserve of [`Room`].
 const STEP: u64 = 4 << 20;
-/// How long a lack of memory is remembered. A look takes some 50 µs.
+/// Time for which a lack of memory is remembered. A check takes about 50 µs.
 const REMEMBERED: Duration = Duration::from_millis(10);
 
-/// Looks at the free memory, and remembers a lack of it for 10 ms, so that many refusals in a row cost one look.
+/// Checks the free memory, and remembers a lack of it for 10 ms, so that many refusals in a row cost one
+/// check.
 #[derive(Debug, Default)]
 pub struct Watch {
     tight: Option<(Instant, Room)>,
@@ -28,7 +29,7 @@ impl Watch {
         free
     }
 
-    /// Returns what the last look found, if that was too little.
+    /// Returns the result of the last check if it was too little.
     pub fn tight(&self) -> Option<&Room> {
         self.tight.as_ref().map(|(_, room)| room)
     }
@@ -39,8 +40,8 @@ impl Watch {
     }
 }
 
-/// Memory taken in small steps. The free memory is looked at every 4 MiB: the kernel would promise more, and kill the process when the
-/// promise is due.
+/// Memory taken in small steps. The free memory is checked every 4 MiB: otherwise the kernel would
+/// overcommit, and kill the process when it touches the memory.
 #[derive(Debug)]
 pub struct Allowance {
     left: u64,
@@ -55,12 +56,12 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Returns an allowance from the memory that `room` finds.
+    /// Returns an allowance from the memory that `room` reports.
     pub fn of(room: fn() -> Room) -> Allowance {
         Allowance { left: 0, watch: Watch::default(), room }
     }
 
-    /// Takes `bytes`, fewer than 4 MiB; `false` if they are not free.
+    /// Takes `bytes`, fewer than 4 MiB. Returns false if they are not free.
     pub fn take(&mut self, bytes: u64) -> bool {
         if self.left < bytes {
             self.left = self.watch.free(bytes, self.room).min(STEP);
@@ -97,7 +98,7 @@ mod tests {
         }
         assert!((10 << 20) - taken < 1000, "{taken}");
         let asked = ASKED.load(Ordering::Relaxed);
-        // Of those that come at once only the first one asks.
+        // Of simultaneous requests only the first one checks.
         assert!((0..100).all(|_| !allowance.take(1000)));
         assert!((4..20).contains(&asked) && ASKED.load(Ordering::Relaxed) <= asked + 1, "{asked}");
         FREE.store(SPARE + 5000, Ordering::Relaxed);

@@ -1,7 +1,8 @@
-//! Memory that does not move: address ranges filled with hugepages, and zeroed arrays that cost nothing until used.
+//! Memory that does not move: address ranges filled with huge pages, and zeroed arrays that take memory only
+//! when used.
 //!
-//! Under miri, which knows no `mmap` of files or fixed addresses, both are backed by the allocator; under loom,
-//! whose atomics are not plain words, zeroed arrays are built element by element.
+//! Under miri, which supports neither `mmap` of files nor fixed addresses, both use the allocator. Under
+//! loom, whose atomics are not plain words, zeroed arrays are built element by element.
 
 mod allowance;
 mod promise;
@@ -22,7 +23,7 @@ pub const HUGE: usize = 2 << 20;
 /// Size of a page that is not huge, in bytes.
 pub const SMALL: usize = 4096;
 
-/// The kernel's refusal of `bytes` bytes of `what`, for whoever has to free some.
+/// Returns an error for `bytes` bytes of `what` refused by the kernel, for the operator who has to free some.
 fn refused(what: &str, bytes: usize, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(
         error.kind(),

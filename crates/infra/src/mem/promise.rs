@@ -25,10 +25,10 @@ impl Promise {
         Promise::within(bytes, u64::MAX)
     }
 
-    /// Promises `bytes` because a stranger asks for them.
+    /// Promises `bytes` for a request of an untrusted peer.
     ///
     /// # Errors
-    /// As [`Promise::of`]; and `OutOfMemory` for more than 256 MiB in all where it cannot be known how much is free.
+    /// As [`Promise::of`]; and `OutOfMemory` for more than 256 MiB in total if the free memory is unknown.
     pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
         Promise::within(bytes, if Room::sees_all() { u64::MAX } else { BLIND })
     }
@@ -57,10 +57,10 @@ impl Drop for Promise {
     }
 }
 
-/// Bytes of all promises at most, where a control group may have a limit that cannot be read.
+/// Maximum bytes of all promises if a control group may have a limit that cannot be read.
 const BLIND: u64 = 256 << 20;
 
-/// Checks that `bytes` may be promised, where all promises together may have at most `most`.
+/// Checks that `bytes` may be promised when all promises together may have at most `most`.
 fn fits(bytes: u64, room: &Room, most: u64) -> io::Result<()> {
     if room.promised.saturating_add(bytes) > most {
         let why = format!(
@@ -95,7 +95,7 @@ mod tests {
         assert!(told.starts_with("101 MiB of the shared memory are not allocated yet"), "{told}");
         assert!(told.ends_with("200 MiB free and 32 MiB reserved (memory.max)"), "{told}");
         fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, u64::MAX).unwrap();
-        // What others were promised counts.
+        // Other promises count.
         let shared = Room { promised: 100 << 20, ..room(2000) };
         fits(156 << 20, &shared, BLIND).unwrap();
         let told = fits(157 << 20, &shared, BLIND).unwrap_err().to_string();

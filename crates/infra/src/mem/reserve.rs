@@ -5,19 +5,19 @@ use std::{io, ops::Range, os::fd::OwnedFd, ptr::NonNull};
 
 use super::HUGE;
 
-/// What kind of pages a [`Segment`] got, the best first.
+/// Page size of a [`Segment`], the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PageSize {
     /// Pages of 2 MiB from the hugetlb pool (`vm.nr_hugepages`).
     Huge2M,
     /// Transparent huge pages.
     Transparent,
-    /// Pages of 4 KiB: lookups in large memory get slower, so the operator should hear of it.
+    /// Pages of 4 KiB: lookups in large memory become slower, so the operator should be told.
     Small,
 }
 
-/// A committed piece of a [`Reserve`]. The memory itself belongs to the `Reserve` and stays mapped with it; what
-/// the segment owns is the file behind it, to be handed to others (AF_XDP, memif).
+/// A committed piece of a [`Reserve`]. The memory belongs to the `Reserve` and stays mapped with it; the
+/// segment owns the file behind it, which can be passed to others (AF_XDP, memif).
 #[derive(Debug)]
 pub struct Segment {
     /// The memory as a file that others can map; `None` only under miri.
@@ -26,31 +26,31 @@ pub struct Segment {
     pub at: usize,
     /// Length in bytes.
     pub len: usize,
-    /// The kind of pages that were to be had.
+    /// The page size that was available.
     pub page: PageSize,
 }
 
-/// A range of addresses without memory, in which segments of memory are committed. It never moves, and nothing in
-/// it is unmapped before it is dropped.
+/// A range of addresses without memory, in which segments of memory are committed. It never moves, and
+/// nothing in it is unmapped before it is dropped.
 #[derive(Debug)]
 pub struct Reserve {
     base: NonNull<u8>,
     len: usize,
-    /// What to give back on drop: the range before it was cut to alignment.
+    /// The range to release on drop, before alignment.
     whole: (NonNull<u8>, usize),
     committed: Mutex<Vec<Range<usize>>>,
 }
 
-// SAFETY: Reserve owns its address range, hands out only raw pointers to it, and guards its list by a lock.
+// SAFETY: Reserve owns its address range, returns only raw pointers to it, and guards its list by a lock.
 unsafe impl Send for Reserve {}
 // SAFETY: as above.
 unsafe impl Sync for Reserve {}
 
 impl Reserve {
-    /// Reserves `len` bytes of addresses (rounded up to 2 MiB), aligned to 2 MiB. Costs no memory.
+    /// Reserves `len` bytes of addresses (rounded up to 2 MiB), aligned to 2 MiB. Takes no memory.
     ///
     /// # Errors
-    /// When the kernel refuses the range.
+    /// If the kernel refuses the range.
     pub fn new(len: usize) -> io::Result<Self> {
         let len = len.max(1).checked_next_multiple_of(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
         let (whole, whole_len) = backend::reserve(len).map_err(|e| super::refused("addresses", len, &e))?;
@@ -60,7 +60,7 @@ impl Reserve {
         Ok(Self { base, len, whole: (whole, whole_len), committed: Mutex::new(Vec::new()) })
     }
 
-    /// The first address. Memory is there only where segments were committed.
+    /// The first address. Only committed segments have memory.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -75,28 +75,28 @@ impl Reserve {
         self.len == 0
     }
 
-    /// Fills `len` bytes at offset `at` (both multiples of 2 MiB) with zeroed shared memory, preferably on NUMA
-    /// node `numa`, with the largest pages to be had, all present at once.
+    /// Fills `len` bytes at offset `at` (both multiples of 2 MiB) with zeroed shared memory, all of it
+    /// present immediately. Prefers NUMA node `numa` and uses the largest available pages.
     ///
     /// # Errors
-    /// `InvalidInput` when the piece is misaligned, outside of the range or overlaps an earlier one; `OutOfMemory`
-    /// when the machine, or a control group (one that cannot be seen, too), has less than that; or else the kernel's error. The range stays usable
-    /// after an error.
+    /// `InvalidInput` if the piece is misaligned, outside of the range, or overlaps an earlier one.
+    /// `OutOfMemory` if the machine or a control group (even one whose limit cannot be read) has less memory.
+    /// Otherwise the kernel's error. The range stays usable after an error.
     pub fn commit(&self, at: usize, len: usize, numa: Option<u32>) -> io::Result<Segment> {
         let invalid = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_string()));
         let Some(end) = at.checked_add(len).filter(|&end| end <= self.len) else {
-            return invalid("the segment lies outside of the reserved range");
+            return invalid("the segment is outside of the reserved range");
         };
         if len == 0 || !at.is_multiple_of(HUGE) || !len.is_multiple_of(HUGE) {
-            return invalid("a segment starts and ends at a multiple of 2 MiB");
+            return invalid("a segment must start and end at a multiple of 2 MiB");
         }
         let mut committed = lock(&self.committed);
         if committed.iter().any(|c| at < c.end && c.start < end) {
-            return invalid("the segment overlaps one that is there already");
+            return invalid("the segment overlaps an earlier one");
         }
-        // SAFETY: at + len lies inside of the range.
+        // SAFETY: at + len is inside the range.
         let to = unsafe { self.base.add(at) };
-        // SAFETY: the piece is ours, aligned, and not committed, so nobody has memory there to lose.
+        // SAFETY: the piece is ours, aligned, and not committed, so no memory in use can be lost.
         let (fd, page) = unsafe { backend::commit(to, len, numa, committed.is_empty()) }?;
         committed.push(at..end);
         Ok(Segment { fd, at, len, page })
@@ -105,7 +105,8 @@ impl Reserve {
 
 impl Drop for Reserve {
     fn drop(&mut self) {
-        // SAFETY: this is what backend::reserve gave; who still uses a pointer into it broke base()'s terms.
+        // SAFETY: this is the range from backend::reserve; a pointer into it still in use violates base()'s
+        // terms.
         unsafe { backend::release(self.whole.0, self.whole.1) };
     }
 }
@@ -116,14 +117,14 @@ mod backend {
     use crate::mem::{Room, trial};
     use std::os::fd::{AsRawFd, FromRawFd};
 
-    /// So much is filled at once, in bytes; before each piece it is made sure that there is room for it.
+    /// Bytes filled at once. The free memory is checked before each piece.
     pub const PIECE: usize = 64 << 20;
 
-    /// `MADV_COLLAPSE`, Linux 6.1: make huge pages of a range now, whatever the system-wide policy.
+    /// `MADV_COLLAPSE`, Linux 6.1: makes huge pages of a range now, whatever the system-wide policy.
     const MADV_COLLAPSE: libc::c_int = 25;
 
     fn map(to: *mut libc::c_void, len: usize, prot: i32, flags: i32, fd: i32) -> io::Result<NonNull<u8>> {
-        // SAFETY: callers pass either no address, or a piece of a reserve that holds no memory in use.
+        // SAFETY: callers pass either no address, or a piece of a reserve without memory in use.
         let p = unsafe { libc::mmap(to, len, prot, flags, fd, 0) };
         if p == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -145,10 +146,10 @@ mod backend {
         unsafe { libc::munmap(base.as_ptr().cast(), len) };
     }
 
-    /// For the `first` piece, the trial also covers the rest of the process.
+    /// For the `first` piece, the trial includes the rest of the process.
     ///
     /// # Safety
-    /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, in which no memory is in use.
+    /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, without memory in use.
     pub unsafe fn commit(
         to: NonNull<u8>,
         len: usize,
@@ -169,8 +170,8 @@ mod backend {
         Ok((Some(fd), page))
     }
 
-    /// Maps a fresh memory file over the piece, of hugetlb pages or of ordinary ones, and makes all of it present;
-    /// leaves the piece empty on failure.
+    /// Maps a new memory file over the piece, with hugetlb pages or ordinary ones, and makes all of it
+    /// present. Leaves the piece empty on failure.
     fn fill(
         to: NonNull<u8>,
         len: usize,
@@ -185,15 +186,16 @@ mod backend {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: memfd_create just returned it; nobody else owns it.
+        // SAFETY: memfd_create just returned it, and it has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: plain system call on a descriptor that we own.
         if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // Other programs are lent buffers by this file. None of them can cut it off, which would end this process with a
-        // SIGBUS at its next access. And none can add a seal that keeps the others from writing to it.
+        // Other programs get this file with buffers lent to them. The seals keep them from truncating it,
+        // which would end this process with a SIGBUS at its next access. They also keep them from adding a
+        // seal that blocks writes by the others.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: no memory is involved.
         if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
@@ -209,7 +211,7 @@ mod backend {
             for offset in (0..len).step_by(PIECE) {
                 // SAFETY: offset is less than len.
                 let (at, len) = (unsafe { to.add(offset) }, PIECE.min(len - offset));
-                // Pages of the hugetlb pool were set aside by the mapping. Of others there may be less now.
+                // Pages of the hugetlb pool were reserved by the mapping. Ordinary memory may be less by now.
                 if !hugetlb {
                     Room::now().must_have(len as u64)?;
                 }
@@ -223,15 +225,15 @@ mod backend {
         match present {
             Ok(page) => Ok((fd, page)),
             Err(error) => {
-                // A failed fixed mapping may have left a hole that anyone's next mmap could take: close it.
+                // A failed fixed mapping may have left a hole that any later mmap could take: close it.
                 map(to.as_ptr().cast(), len, libc::PROT_NONE, NOTHING | libc::MAP_FIXED, -1)?;
                 Err(error)
             }
         }
     }
 
-    /// Makes transparent huge pages of a freshly mapped piece. The kernel collapses only where something is, and
-    /// the less there is the less it copies: hence one small page in each.
+    /// Makes transparent huge pages of a newly mapped piece. The kernel collapses only ranges with pages, and
+    /// copies less if there are fewer: hence one small page in each.
     fn collapse(at: NonNull<u8>, len: usize) -> io::Result<()> {
         advise(at, len, libc::MADV_HUGEPAGE)?;
         for offset in (0..len).step_by(HUGE) {
@@ -241,14 +243,16 @@ mod backend {
         advise(at, len, MADV_COLLAPSE)
     }
 
-    /// Gives the kernel one of the kinds of advice used here, none of which changes what the memory holds.
+    /// Gives the kernel one of the kinds of advice used here, none of which changes the contents of the
+    /// memory.
     fn advise(at: NonNull<u8>, len: usize, advice: libc::c_int) -> io::Result<()> {
-        // SAFETY: the range belongs to a reserve; the advice only brings pages in, or exchanges their size.
+        // SAFETY: the range belongs to a reserve; the advice only brings pages in or changes their size.
         let rc = unsafe { libc::madvise(at.as_ptr().cast(), len, advice) };
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Asks for the range's pages on `node` if it has any. Only a preference, so a failure is not an error.
+    /// Requests the range's pages on `node`, if it has any. It is only a preference, so a failure is no
+    /// error.
     fn prefer(at: NonNull<u8>, len: usize, node: u32) {
         const MPOL_PREFERRED: libc::c_int = 1;
         let mask = 1u64.checked_shl(node).unwrap_or(0);
@@ -285,7 +289,7 @@ mod backend {
     }
 
     /// # Safety
-    /// As the mapped backend's; here the memory is there from the start.
+    /// As for the mapped backend; here the memory exists from the start.
     pub unsafe fn commit(
         _to: NonNull<u8>,
         _len: usize,
@@ -340,7 +344,7 @@ mod tests {
         r.commit(2 * HUGE, HUGE, None).unwrap();
     }
 
-    /// Without the look at what there is, the kernel would kill somebody.
+    /// Without the check of the free memory, the kernel would kill a process.
     #[test]
     #[cfg(not(miri))]
     fn more_than_there_is_is_refused_and_the_range_stays_usable() {
@@ -365,7 +369,7 @@ mod tests {
         assert!(present.iter().all(|page| page & 1 == 1));
     }
 
-    /// Whoever is lent buffers has the file, and must not be able to end this process by it.
+    /// A peer with lent buffers has the file, and must not be able to end this process with it.
     #[test]
     #[cfg(not(miri))]
     fn the_file_keeps_its_size_whoever_has_it() {
@@ -383,7 +387,7 @@ mod tests {
         use std::os::unix::fs::FileExt;
         let r = Reserve::new(HUGE).unwrap();
         let s = r.commit(0, HUGE, None).unwrap();
-        // SAFETY: inside of the committed piece.
+        // SAFETY: inside the committed piece.
         unsafe { r.base().add(100).write(42) };
         if s.page != PageSize::Huge2M {
             let mut byte = [0];

@@ -1,7 +1,7 @@
-//! How much memory there is still to be had.
+//! The amount of memory that is still available.
 //!
-//! The kernel promises memory that it does not have, and kills somebody when the promise is due. So whoever fills a lot
-//! of memory at once asks before.
+//! The kernel overcommits memory, and kills a process when the memory is touched. So large allocations check
+//! first.
 
 use std::{
     fmt, fs, io,
@@ -12,28 +12,28 @@ use std::{
 use super::trial;
 use super::{HUGE, Promise};
 
-/// The namespace of control groups that the machine begins with: the kernel has a fixed number for it.
+/// The initial cgroup namespace of the machine: the kernel has a fixed number for it.
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
 /// Bytes reserved for others.
 const SPARE: u64 = 32 << 20;
 
-/// How much memory may still be taken in ordinary pages, and what bounds it.
+/// The memory that may still be taken in ordinary pages, and its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Bytes, without those that were [promised](Promise).
     pub bytes: u64,
     /// Bytes that were promised.
     pub promised: u64,
-    /// The tightest bound: a field of `/proc/meminfo`, or a file of a control group.
+    /// The tightest limit: a field of `/proc/meminfo`, or a file of a control group.
     pub bound: String,
-    /// How many huge pages of the pool are free, if it has any at all.
+    /// Free huge pages of the pool, if it has any at all.
     pub huge: Option<u64>,
 }
 
 impl Room {
-    /// Returns what the machine and the control groups of this process have left, without what was [promised](Promise). Unbounded
-    /// where the kernel does not tell.
+    /// Returns the memory that the machine and the control groups of this process have left, without
+    /// [promised](Promise) memory. Unlimited if the kernel does not report it.
     pub fn now() -> Room {
         let room = Room::under(Path::new("/"));
         let promised = Promise::total();
@@ -44,7 +44,7 @@ impl Room {
         Room { bytes, promised, ..room }
     }
 
-    /// The same, of the files below `root`.
+    /// The same, with the files below `root`.
     fn under(root: &Path) -> Room {
         let meminfo = read(&root.join("proc/meminfo"));
         let field = |name: &str| value(&meminfo, name);
@@ -61,8 +61,8 @@ impl Room {
         )
     }
 
-    /// True if no control group above those that are looked at can have a limit: this process is in no container, and its
-    /// groups are there to be read.
+    /// True if all control groups with possible limits are visible: this process is in no container, and its
+    /// groups are readable.
     pub fn sees_all() -> bool {
         Room::sees_all_under(Path::new("/"))
     }
@@ -74,15 +74,15 @@ impl Room {
         namespace == Path::new(FIRST_NAMESPACE) && own.lines().filter_map(kind).all(|(kind, _)| seen(kind))
     }
 
-    /// Returns the bytes that may be taken beyond what is reserved for others; `None` where nothing bounds them.
+    /// Returns the bytes that may be taken beyond the reserve for others; `None` without a limit.
     pub fn spare(&self) -> Option<u64> {
         (self.bytes < u64::MAX).then(|| self.bytes.saturating_sub(SPARE))
     }
 
-    /// Makes sure that `bytes` may be taken.
+    /// Checks that `bytes` may be taken.
     ///
     /// # Errors
-    /// `OutOfMemory`: how much there is, and what bounds it.
+    /// `OutOfMemory`: the free memory, and its limit.
     pub fn must_have(&self, bytes: u64) -> io::Result<()> {
         if self.spare().is_none_or(|spare| bytes <= spare) {
             return Ok(());
@@ -90,11 +90,11 @@ impl Room {
         Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{} of memory needed, {self}", Size(bytes))))
     }
 
-    /// Has a child process fill `bytes` where not every limit [can be seen](Room::sees_all). It takes as long as the kernel needs to
-    /// fetch them.
+    /// Has a child process fill `bytes` if not every limit is [visible](Room::sees_all). It takes as long as
+    /// the kernel needs to provide the memory.
     ///
     /// # Errors
-    /// `OutOfMemory` when the kernel killed the child, or refused it the memory.
+    /// `OutOfMemory` if the kernel killed the child or refused it the memory.
     #[cfg(not(miri))]
     pub fn try_unseen(bytes: u64) -> io::Result<()> {
         if Room::sees_all() { Ok(()) } else { trial::fill(bytes as usize, 0) }
@@ -112,7 +112,7 @@ impl fmt::Display for Room {
     }
 }
 
-/// Bytes, for people.
+/// Bytes in readable form.
 struct Size(u64);
 
 impl fmt::Display for Size {
@@ -134,7 +134,8 @@ enum Kind {
 }
 
 impl Kind {
-    /// What a group at this path still gives, in bytes, and the file that says so; `None` when it sets no bound.
+    /// Returns the bytes that a group at this path has left, and the file with the limit; `None` without a
+    /// limit.
     fn room(self, root: &Path, group: &Path) -> Option<(u64, String)> {
         let (limit, usage, cached) = match self {
             Kind::Unified => ("memory.max", "memory.current", ["inactive_file", "active_file"]),
@@ -145,10 +146,10 @@ impl Kind {
             ),
         };
         let file = |name: &str| read(&under(root, group).join(name));
-        // No bound is "max", or in the older kind a number that no machine has.
+        // "max" means no limit; in the older kind, a number that exceeds every machine.
         let most: u64 = file(limit).trim().parse().ok()?;
         let used: u64 = file(usage).trim().parse().ok()?;
-        // Files in the page cache go when memory is needed.
+        // The kernel drops files from the page cache when memory is needed.
         let stat = file("memory.stat");
         let cache: u64 = cached.iter().filter_map(|name| value(&stat, name)).sum();
         let bytes = most.saturating_sub(used.saturating_sub(cache));
@@ -156,13 +157,13 @@ impl Kind {
     }
 }
 
-/// The control groups that this process is in, with those above them, by their directories.
+/// The control groups of this process and the groups above them, by their directories.
 fn groups(root: &Path) -> Vec<(Kind, PathBuf)> {
     let (own, mounts) = (read(&root.join("proc/self/cgroup")), read(&root.join("proc/self/mountinfo")));
     let mut all = Vec::new();
     for (kind, path) in own.lines().filter_map(kind) {
         let Some((mounted, from)) = mounts.lines().find_map(|line| mount(line, kind)) else { continue };
-        // In a container the mount may begin at a group in the middle; what lies above it cannot be seen.
+        // In a container the mount may begin at a group in the middle; the groups above it are not visible.
         let below = path.strip_prefix(from.trim_end_matches('/')).unwrap_or("");
         let mut group = PathBuf::from(mounted);
         all.push((kind, group.clone()));
@@ -174,7 +175,7 @@ fn groups(root: &Path) -> Vec<(Kind, PathBuf)> {
     all
 }
 
-/// The kind and the path of a group of memory that a line of `/proc/self/cgroup` names.
+/// Returns the kind and path of a memory group in a line of `/proc/self/cgroup`.
 fn kind(line: &str) -> Option<(Kind, &str)> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);
@@ -185,7 +186,7 @@ fn kind(line: &str) -> Option<(Kind, &str)> {
     }
 }
 
-/// Where a line of mountinfo says that groups of a kind are, and which group is on top there.
+/// Returns the mount point of a kind of groups in a line of mountinfo, and the topmost group there.
 fn mount(line: &str, kind: Kind) -> Option<(&str, &str)> {
     let (place, system) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
@@ -199,7 +200,7 @@ fn mount(line: &str, kind: Kind) -> Option<(&str, &str)> {
     fits.then_some((mounted, from))
 }
 
-/// The number behind a name at the start of a line.
+/// Returns the number after a name at the start of a line.
 fn value(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     line.split_whitespace().next()?.parse().ok()
@@ -209,7 +210,7 @@ fn under(root: &Path, absolute: &Path) -> PathBuf {
     root.join(absolute.strip_prefix("/").unwrap_or(absolute))
 }
 
-/// A file's text; nothing when it cannot be read.
+/// Reads a file's text; empty if it cannot be read.
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
@@ -341,6 +342,6 @@ mod tests {
     fn nothing_bounds_it_where_nothing_is_told() {
         let tree = Tree::new("nothing", &[("proc/none", "")]);
         Room::under(&tree.0).must_have(1 << 50).unwrap();
-        assert!(Room::now().bytes < u64::MAX, "this machine tells");
+        assert!(Room::now().bytes < u64::MAX, "the kernel reports it here");
     }
 }

@@ -1,36 +1,37 @@
-//! Whether memory can be had that the kernel has promised, tried by a process that may be killed for it.
+//! A trial of whether overcommitted memory is really available, by a process that may be killed for it.
 //!
-//! A control group's limit need not be seen from inside: that of a group above a container's is not. Who fills more memory
-//! than such a limit allows is killed, without a word. So a child fills as much first, in memory of its own in the same
-//! groups, and asks to be the one that the kernel kills. That takes 7 ms for the 43 MiB of buffers that a router has if nothing is
-//! said, and is left out where every limit can be seen.
+//! A control group's limit may be invisible from inside, for example that of a group above a container's. A
+//! process that fills more memory than such a limit allows is killed without a message. So a child process
+//! first fills the same amount in the same groups, and asks to be the kernel's victim. That takes 7 ms for
+//! the router's default of 43 MiB of buffers. There is no trial if every limit is visible.
 
 use std::ffi::CStr;
 use std::{io, ptr};
 
 use libc::{c_int, c_uint};
 
-/// Less is not tried: this process takes as much by itself.
+/// Minimum for a trial: this process itself takes as much.
 const LEAST: usize = 16 << 20;
 
-/// Bytes that a router takes soon after its start beside its buffers: tables, workers, and 60,000 routes. They are tried together with
-/// the buffers, for a router without them would be killed soon.
+/// Bytes that a router takes soon after its start besides its buffers: tables, workers, and 60,000 routes.
+/// They are tried together with the buffers, since a router without them would be killed soon.
 pub(super) const BESIDE: usize = 64 << 20;
 
-/// What a child ends with when it has filled the memory, or when the kernel refused it.
+/// Exit codes of the child: it has filled the memory, or the kernel refused it.
 const FILLED: c_int = 0;
 const REFUSED: c_int = 1;
 
 /// Fills `bytes` and another `beside` bytes of memory in a child process, which then ends.
 ///
 /// # Errors
-/// `OutOfMemory` when the child was killed meanwhile, or the kernel refused the memory. Where there can be no child there is no
-/// trial.
+/// `OutOfMemory` if the child was killed meanwhile or the kernel refused the memory. If no child can be
+/// started, there is no trial.
 pub(super) fn fill(bytes: usize, beside: usize) -> io::Result<()> {
     if bytes + beside < LEAST {
         return Ok(());
     }
-    // SAFETY: the child calls `child` only, which makes system calls and ends it: no lock that another thread has is asked for.
+    // SAFETY: the child runs `child` only, which makes system calls and exits: it takes no lock that another
+    // thread may hold.
     let id = unsafe { libc::fork() };
     match id {
         0 => child(bytes + beside),
@@ -39,14 +40,15 @@ pub(super) fn fill(bytes: usize, beside: usize) -> io::Result<()> {
     }
 }
 
-/// The child's life. Makes system calls only.
+/// The child process. Makes system calls only.
 fn child(bytes: usize) -> ! {
     const SCORE: &CStr = c"/proc/self/oom_score_adj";
     const MOST: &[u8] = b"1000";
-    // SAFETY: the strings are constants; the new mapping is nobody else's; the files that are closed are this process's, which has
-    // no more code of ours to run.
+    // SAFETY: the strings are constants; the new mapping has no other user; the closed files belong to this
+    // process, which runs no other code of ours.
     unsafe {
-        // What the router has open would outlive it, should it be killed meanwhile; and it is of no use without.
+        // The router's open files would outlive it if it were killed meanwhile, and the child does not need
+        // them.
         libc::syscall(libc::SYS_close_range, 0 as c_uint, c_uint::MAX, 0 as c_uint);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         let score = libc::open(SCORE.as_ptr(), libc::O_WRONLY);
@@ -58,13 +60,13 @@ fn child(bytes: usize) -> ! {
         }
         libc::madvise(at, bytes, libc::MADV_HUGEPAGE);
         let filled = libc::madvise(at, bytes, libc::MADV_POPULATE_WRITE) == 0;
-        // A kernel that does not know this advice is older than 5.14: there is no trial.
+        // A kernel without this advice is older than 5.14: there is no trial.
         let unknown = !filled && *libc::__errno_location() == libc::EINVAL;
         libc::_exit(if filled || unknown { FILLED } else { REFUSED })
     }
 }
 
-/// Waits for the end of a child, and returns how it ended.
+/// Waits for the end of a child. Returns its status.
 fn wait(id: libc::pid_t) -> io::Result<c_int> {
     let mut status = 0;
     loop {
@@ -79,7 +81,7 @@ fn wait(id: libc::pid_t) -> io::Result<c_int> {
     }
 }
 
-/// What the end of the child says of the memory.
+/// Converts the child's status to a result.
 fn fate(status: c_int, bytes: usize, beside: usize) -> io::Result<()> {
     let why = if libc::WIFSIGNALED(status) {
         "the kernel killed a trial process that took it: a control group has a limit that cannot be read from here (such as \
@@ -104,13 +106,13 @@ mod tests {
     #[test]
     fn what_there_is_can_be_filled_and_what_there_is_not_is_refused() {
         fill(2 * LEAST, LEAST).unwrap();
-        // More than there are addresses.
+        // More than the address space.
         let error = fill(1 << 60, 0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         assert!(error.to_string().contains("refused"), "{error}");
     }
 
-    /// As by the kernel for want of memory: this child is killed by another one's hand.
+    /// Like the kernel for want of memory: another process kills this child.
     #[test]
     fn a_child_that_is_killed_found_no_memory() {
         // SAFETY: the child makes one system call.

@@ -6,8 +6,8 @@ use std::{io, ops::Deref, ptr::NonNull};
 /// Types for which memory of all zero bytes is a valid value, equal to [`zero`](Self::zero).
 ///
 /// # Safety
-/// All zero bytes must be a valid value of the type, and the type must not need `Drop`. (Under loom the array is
-/// built from `zero()` instead, so loom's atomics may implement this.)
+/// All zero bytes must be a valid value of the type, and the type must not need `Drop`. (Under loom the array
+/// is built from `zero()` instead, so loom's atomics may implement this.)
 pub unsafe trait ZeroValid: Sized + 'static {
     /// The value that zeroed memory holds.
     fn zero() -> Self;
@@ -26,23 +26,23 @@ macro_rules! zero_valid {
 zero_valid!(u8, u16, u32, u64, usize);
 zero_valid!(atomic::AtomicU8, atomic::AtomicU16, atomic::AtomicU32, atomic::AtomicU64, atomic::AtomicUsize);
 
-// SAFETY: AtomicPtr has the layout of a pointer, for which null is valid; it does not drop what it points to.
+// SAFETY: AtomicPtr has the layout of a pointer, for which null is valid; it does not drop its target.
 unsafe impl<T: 'static> ZeroValid for atomic::AtomicPtr<T> {
     fn zero() -> Self {
         Self::new(std::ptr::null_mut())
     }
 }
 
-/// Of what pages an array is made, if it is large.
+/// The pages of a large array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// Huge ones where the kernel gives them: the fastest, but the first write takes 2 MiB.
+    /// Huge pages if the kernel has them: the fastest, but the first write takes 2 MiB.
     Huge,
-    /// Small ones, except where [`Zeroed::make_huge`] is called: for arrays of which there may be many, nearly empty.
+    /// Small pages, except after [`Zeroed::make_huge`]: for arrays that may be numerous and nearly empty.
     Small,
 }
 
-/// An array of `n` zeroed `T` that never moves. A page of it takes memory only when it is first written.
+/// An array of `n` zeroed `T` that never moves. A page of it takes memory only after its first write.
 pub struct Zeroed<T> {
     base: NonNull<T>,
     len: usize,
@@ -50,15 +50,15 @@ pub struct Zeroed<T> {
 
 // SAFETY: Zeroed owns its elements exactly as a Box<[T]> does.
 unsafe impl<T: Send> Send for Zeroed<T> {}
-// SAFETY: as above; a shared Zeroed gives out only &[T].
+// SAFETY: as above; a shared Zeroed only gives out &[T].
 unsafe impl<T: Sync> Sync for Zeroed<T> {}
 
 #[cfg(not(any(miri, feature = "loom")))]
 impl<T: ZeroValid> Zeroed<T> {
-    /// Reserves an array of `n` elements; one of 2 MiB or more begins at a multiple of that.
+    /// Reserves an array of `n` elements. An array of 2 MiB or more is aligned to that.
     ///
     /// # Errors
-    /// When the size overflows or the kernel refuses the address range.
+    /// If the size overflows or the kernel refuses the address range.
     pub fn with_pages(n: usize, pages: Pages) -> io::Result<Self> {
         const { assert!(!std::mem::needs_drop::<T>() && align_of::<T>() <= 4096) };
         let bytes = Self::bytes(n).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -87,9 +87,9 @@ impl<T: ZeroValid> Zeroed<T> {
                 Pages::Small => libc::MADV_NOHUGEPAGE,
             };
             let end = front + bytes.next_multiple_of(super::SMALL);
-            // SAFETY: less than HUGE bytes in front of the array, the array, and what is behind its last page all lie in
-            // the range that was mapped above, of which nobody has seen anything yet. The rest is only advice: a failure
-            // changes nothing but speed.
+            // SAFETY: less than HUGE bytes before the array, the array, and the bytes after its last page are
+            // all in the range mapped above, which has no users yet. The rest is only advice: a failure only
+            // affects speed.
             unsafe {
                 base = base.add(front);
                 if front > 0 {
@@ -107,8 +107,9 @@ impl<T: ZeroValid> Zeroed<T> {
 
 #[cfg(not(any(miri, feature = "loom")))]
 impl<T> Zeroed<T> {
-    /// Puts the 2 MiB that begin at `HUGE * place` of a large array into one huge page, if the kernel has one. It copies
-    /// what is there already, and whoever reads there meanwhile waits, some 0.1 ms. What is no whole page stays as it is.
+    /// Moves the 2 MiB at `HUGE * place` of a large array into one huge page, if the kernel has one. It
+    /// copies the present contents, and readers there wait for about 0.1 ms meanwhile. Partial pages stay as
+    /// they are.
     pub fn make_huge(&self, place: usize) {
         let bytes = self.len * size_of::<T>();
         let Some(start) =
@@ -116,8 +117,9 @@ impl<T> Zeroed<T> {
         else {
             return;
         };
-        // SAFETY: the range lies within the array's mapping. Both are advice that changes no byte of it: huge pages from
-        // now on, and one for what is there (since Linux 6.1; before, the kernel does so in its own time).
+        // SAFETY: the range is inside the array's mapping. Both calls are advice that changes no byte of it:
+        // huge pages from now on, and one for the present contents (since Linux 6.1; earlier kernels do so
+        // later).
         unsafe {
             let at = self.base.as_ptr().cast::<u8>().add(start).cast();
             libc::madvise(at, super::HUGE, libc::MADV_HUGEPAGE);
@@ -146,7 +148,7 @@ impl<T: ZeroValid> Zeroed<T> {
     /// Allocates an array of `n` elements.
     ///
     /// # Errors
-    /// None with this backend; the signature is that of the mapped one.
+    /// None with this backend; the signature is that of the mapped backend.
     pub fn with_pages(n: usize, _: Pages) -> io::Result<Self> {
         let elements: Box<[T]> = std::iter::repeat_with(T::zero).take(n).collect();
         let base = NonNull::from(Box::leak(elements)).cast();
@@ -172,12 +174,12 @@ impl<T: ZeroValid> Zeroed<T> {
     /// Reserves an array of `n` elements, of huge pages if it is large.
     ///
     /// # Errors
-    /// As [`with_pages`](Self::with_pages).
+    /// See [`with_pages`](Self::with_pages).
     pub fn new(n: usize) -> io::Result<Self> {
         Self::with_pages(n, Pages::Huge)
     }
 
-    /// Turns the array into a handle that can be cloned, for several threads to share it.
+    /// Turns the array into a handle that can be cloned, so that several threads can share it.
     pub fn share(self) -> SharedZeroed<T> {
         SharedZeroed { base: self.base, len: self.len, owner: Arc::new(self) }
     }
@@ -196,12 +198,13 @@ impl<T> Deref for Zeroed<T> {
 impl<T> std::ops::DerefMut for Zeroed<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in deref; &mut self proves that nobody else looks.
+        // SAFETY: as in deref; &mut self proves that there is no other access.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
     }
 }
 
-/// A shared handle on a [`Zeroed`] array. It holds the address itself, so that an access takes one load, not two.
+/// A shared handle on a [`Zeroed`] array. It contains the address itself, so that an access takes one load,
+/// not two.
 pub struct SharedZeroed<T> {
     base: NonNull<T>,
     len: usize,
@@ -231,7 +234,7 @@ impl<T> Deref for SharedZeroed<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: the owner keeps the elements alive and in place, and nobody has &mut to a shared array.
+        // SAFETY: the owner keeps the elements alive and in place, and a shared array has no &mut.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 }
@@ -250,7 +253,7 @@ mod tests {
         assert!(Zeroed::<u64>::new(0).unwrap().is_empty());
     }
 
-    /// Bytes of a large array that are in memory.
+    /// Resident bytes of a large array.
     #[cfg(not(miri))]
     fn present<T>(a: &Zeroed<T>) -> usize {
         let bytes = a.len * size_of::<T>();
@@ -290,7 +293,7 @@ mod tests {
             (0..HUGE / 8).all(|at| a[at].load(Relaxed) == if at % 1000 == 0 { at as u64 + 1 } else { 0 })
         );
         assert_eq!(a[HUGE / 8].load(Relaxed), 5);
-        // Where the kernel has no huge page to give, it is as large as before.
+        // Without a free huge page in the kernel, the size is unchanged.
         assert!([HUGE, HUGE + SMALL].contains(&present(&a)), "{}", present(&a));
     }
 

@@ -1,7 +1,7 @@
-//! Adjacencies: how to reach a neighbour over an interface.
+//! Adjacencies: how to reach a neighbor over an interface.
 //!
-//! A record is immutable and swapped by index, so that whoever refers to it (a forwarding object, and through it any
-//! number of routes) follows at once. The rewrite node applies it.
+//! A record is immutable and replaced by index. So its users (a forwarding object, and through it any number
+//! of routes) follow immediately. The rewrite node applies it.
 
 mod table;
 

@@ -1,4 +1,4 @@
-//! The records, and who owns which.
+//! The records and their owners.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,7 @@ use crate::interface::Interface;
 /// Packets and bytes sent over each adjacency.
 pub type AdjacencyCounters = CounterSet<2>;
 
-/// The Ethernet header of packets from `src` to `dst` with these VLAN tags.
+/// Returns the Ethernet header of packets from `src` to `dst` with these VLAN tags.
 pub fn ethernet(dst: Mac, src: Mac, tags: Option<Tags>, ethertype: u16) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER + 2 * TAG);
     header.extend_from_slice(&dst.0);
@@ -34,41 +34,41 @@ pub fn ethernet(dst: Mac, src: Mac, tags: Option<Tags>, ethertype: u16) -> Vec<u
     header
 }
 
-/// The header of packets to a neighbour, which are of its family.
+/// Returns the header of packets to a neighbor, with the EtherType of its family.
 fn header(dst: Mac, next_hop: IpAddr, via: &Interface, tags: Option<Tags>) -> Option<LinkHeader> {
     let kind = if next_hop.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 };
     LinkHeader::new(&ethernet(dst, via.mac, tags, kind))
 }
 
-/// Records that are given back in one turn: about a tenth of a millisecond's worth.
+/// Maximum number of records freed in one turn: about a tenth of a millisecond.
 const AT_ONCE: usize = 2048;
 
-/// The forwarding index of packets that go over no adjacency yet: their next hop is their destination.
+/// Forwarding index of packets without an adjacency yet (glean): their next hop is their destination.
 pub const GLEAN: u32 = u32::MAX;
 
-/// How to reach a neighbour.
+/// How to reach a neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub struct Adjacency {
-    /// The link header; `None` while the neighbour's address is not known.
+    /// The link header; `None` while the neighbor's Ethernet address is unknown.
     pub rewrite: Option<LinkHeader>,
-    /// The interface to send by.
+    /// The transmit interface.
     pub interface: u32,
-    /// The largest network packet that may be sent, in bytes.
+    /// The MTU for network packets in bytes.
     pub mtu: u16,
-    /// The neighbour.
+    /// The neighbor.
     pub next_hop: IpAddr,
 }
 
-/// The main thread's side: adjacencies by neighbour, counted by their users.
+/// The main thread's side: adjacencies by neighbor, with reference counts.
 pub struct Adjacencies {
     records: SlotWriter<Adjacency>,
     by_neighbor: BTreeMap<(u32, IpAddr), Entry>,
     counters: AdjacencyCounters,
     domain: Domain,
-    /// Records that nobody uses any more, until no worker can hold their index.
+    /// Records without users, until no worker can hold their index.
     unused: VecDeque<(Mark, u32)>,
-    /// Interfaces whose adjacencies are to follow, from which neighbour on.
+    /// Interfaces whose adjacencies are outdated, with the first neighbor to update.
     stale: VecDeque<(u32, IpAddr)>,
 }
 
@@ -76,22 +76,22 @@ struct Entry {
     index: u32,
     users: u32,
     mac: Option<Mac>,
-    /// Packets that had been sent over it at the last look.
+    /// Number of packets sent over it at the last check.
     seen: u64,
 }
 
 impl Adjacencies {
-    /// No adjacencies yet.
+    /// Returns an empty set of adjacencies.
     pub fn new(domain: &Domain, records: SlotWriter<Adjacency>, counters: AdjacencyCounters) -> Adjacencies {
         let (by_neighbor, unused, stale) = (BTreeMap::new(), VecDeque::new(), VecDeque::new());
         Adjacencies { records, by_neighbor, counters, domain: domain.clone(), unused, stale }
     }
 
-    /// The adjacency to a neighbour, made if there is none (incomplete without `mac`); the caller becomes one of its
-    /// users.
+    /// Returns the adjacency to a neighbor and takes a reference to it. A new adjacency is incomplete without
+    /// `mac`.
     ///
     /// # Errors
-    /// When there is no room for another one.
+    /// If there is no room for another adjacency.
     pub fn acquire(
         &mut self,
         interface: u32,
@@ -112,7 +112,7 @@ impl Adjacencies {
         Ok(index)
     }
 
-    /// One user less for the adjacency at `index`; the last one takes it away.
+    /// Drops a reference to the adjacency at `index`; the last one removes it.
     pub fn release(&mut self, index: u32) {
         let Some(record) = self.records.get(index) else { return };
         let key = (record.interface, record.next_hop);
@@ -124,8 +124,8 @@ impl Adjacencies {
         }
     }
 
-    /// Gives records back that no worker can look at any more: some of them, if there are very many. Returns whether there may be
-    /// more. Called once a turn.
+    /// Frees records that no worker can read any more: a limited number for each call. Returns true if there
+    /// may be more. Called once a turn.
     pub fn collect(&mut self) -> bool {
         for _ in 0..AT_ONCE {
             let Some((_, index)) = self.unused.pop_front_if(|(mark, _)| self.domain.passed(*mark)) else {
@@ -136,7 +136,7 @@ impl Adjacencies {
         true
     }
 
-    /// The neighbour's address is now known, has changed, or is lost. Does nothing for a neighbour that nobody uses.
+    /// Sets, changes or clears the neighbor's Ethernet address. Does nothing without an adjacency.
     pub fn set_mac(
         &mut self,
         interface: u32,
@@ -148,31 +148,31 @@ impl Adjacencies {
         let Some(e) = self.by_neighbor.get_mut(&(interface, next_hop)) else { return };
         e.mac = mac;
         let rewrite = mac.and_then(|dst| header(dst, next_hop, via, tags));
-        // The index is in use, so it lies within the capacity.
+        // The index is in use, so it is within the capacity.
         let _ = self.records.set(e.index, Adjacency { rewrite, interface, mtu: via.mtu, next_hop });
     }
 
-    /// Whether packets were sent to a neighbour since this was last asked, or since the adjacency is there.
+    /// True if packets were sent to a neighbor since the last call, or since the adjacency was added.
     pub fn was_used(&mut self, interface: u32, next_hop: IpAddr) -> bool {
         let Some(e) = self.by_neighbor.get_mut(&(interface, next_hop)) else { return false };
         let [packets, _] = self.counters.total(e.index);
         std::mem::replace(&mut e.seen, packets) != packets
     }
 
-    /// The interface's own address, MTU or tags changed: its adjacencies [follow](Self::follow). Those that are made from now on are as
-    /// the interface is.
+    /// The interface's own address, MTU or tags changed: its adjacencies [follow](Self::follow). New
+    /// adjacencies use the current settings.
     pub fn refresh(&mut self, interface: u32) {
         self.stale.retain(|(other, _)| *other != interface);
         self.stale.push_back((interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
     }
 
-    /// Whether adjacencies are to follow their interface.
+    /// True if adjacencies have yet to follow their interface.
     pub fn is_stale(&self) -> bool {
         !self.stale.is_empty()
     }
 
-    /// Lets the next adjacencies follow their interface, `most` of them; `of` says how that is now, unless it is gone. Returns
-    /// whether there are more.
+    /// Updates the next adjacencies, at most `most`, after a change of their interface. `of` returns the
+    /// interface's current state, unless it was removed. Returns true if there are more.
     pub fn follow<'i>(
         &mut self,
         most: usize,
@@ -194,7 +194,7 @@ impl Adjacencies {
         self.is_stale()
     }
 
-    /// The index of the adjacency to a neighbour, if somebody uses it.
+    /// Returns the index of the adjacency to a neighbor, if there is one.
     pub fn index_of(&self, interface: u32, next_hop: IpAddr) -> Option<u32> {
         self.by_neighbor.get(&(interface, next_hop)).map(|e| e.index)
     }
@@ -204,15 +204,15 @@ impl Adjacencies {
         self.records.get(index)
     }
 
-    /// Every adjacency with its index, and how many use it; in order of the indices.
+    /// All adjacencies in order of their indices: index, adjacency, and number of users.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Adjacency, u32)> {
         self.iter_from(0)
     }
 
-    /// The adjacencies from index `first` on, in order: index, adjacency, and how many use it.
+    /// The adjacencies from index `first` on, in order: index, adjacency, and number of users.
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = (u32, &Adjacency, u32)> {
         self.records.iter_from(first).filter_map(|(index, a)| {
-            // Nobody uses those that wait for workers to pass.
+            // Records that wait for workers to pass have no users.
             let e = self.by_neighbor.get(&(a.interface, a.next_hop)).filter(|e| e.index == index)?;
             Some((index, a, e.users))
         })

@@ -1,38 +1,39 @@
-//! Why a packet is reported to its source.
+//! Causes of ICMP errors.
 
-/// Why a packet could not be delivered. Rides in the packet's forwarding index to the node that reports it.
+/// Why a packet could not be delivered. The packet's forwarding index carries it to the node that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The time to live was used up.
+    /// The TTL has expired.
     TtlExpired,
     /// No route covers the destination.
     NoRoute,
-    /// The route says `unreachable`, or its next hop cannot be reached.
+    /// The route is `unreachable`, or its next hop does not answer.
     HostUnreachable,
-    /// The route says `prohibit`.
+    /// The route is `prohibit`.
     Prohibited,
-    /// This router does not speak the packet's protocol.
+    /// This router does not support the packet's protocol.
     ProtocolUnreachable,
-    /// Nobody listens at the packet's port.
+    /// No service listens on the packet's port.
     PortUnreachable,
     /// The packet is larger than this MTU (bytes), and must not be fragmented.
     FragmentationNeeded(u16),
-    /// Fragments of the datagram, whose first this is, did not come in time.
+    /// This is the first fragment of a datagram whose other fragments did not arrive in time.
     ReassemblyTimeout,
-    /// The packet wants to be routed by its source, which this router does not do.
+    /// The packet has a source route, which this router does not follow.
     SourceRouteFailed,
-    /// The header is wrong at this byte of the packet.
+    /// The header is invalid at this byte of the packet.
     ParameterProblem(u16),
-    /// The source means something on the link only that the packet came from (IPv6).
+    /// The source address is valid only on the link that the packet arrived on (IPv6).
     BeyondScope,
-    /// Nobody here knows the option at this byte of the packet, which says that its source is to be told (IPv6).
+    /// The option at this byte of the packet is not supported, and its type asks for a report (IPv6).
     UnknownOption(u16),
-    /// The packet is a first fragment that does not have all headers in it (IPv6).
+    /// The packet is a first fragment that does not contain all headers (IPv6).
     IncompleteHeaders,
 }
 
 impl Cause {
-    /// As a forwarding index: the kind in the low byte, the MTU or the place in the high half.
+    /// Returns the cause as a forwarding index: the kind in the low byte, the MTU or the offset in the high
+    /// half.
     #[inline(always)]
     pub fn to_raw(self) -> u32 {
         match self {
@@ -52,7 +53,7 @@ impl Cause {
         }
     }
 
-    /// The cause behind a forwarding index; one that nobody wrote counts as "no route".
+    /// Returns the cause of a forwarding index; an index never written counts as "no route".
     #[inline(always)]
     pub fn from_raw(raw: u32) -> Cause {
         match raw & 0xff {

@@ -1,7 +1,7 @@
 //! `icmp4-echo-request`: answers pings in place (RFC 1812 section 4.3.3.6).
 //!
-//! The reply is the request with its addresses exchanged: same data, same options (a recorded route stays whole), same
-//! type of service. It takes its own way through the lookup of the VRF that the request came in by.
+//! The reply is the request with its addresses exchanged: same data, same options (a recorded route stays
+//! whole), same type of service. It is looked up in the VRF of the request's interface.
 
 use buf::{Flags, Packet};
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
@@ -10,16 +10,17 @@ use wire::{IcmpHeader, Ipv4Header, checksum, ipv4};
 
 use super::limit::{Bucket, Rate};
 
-/// Replies of one worker in one family: enough for a host's flood ping, little against what a worker forwards.
+/// Replies of one worker in one family: enough for a flood ping of one host, little compared with a worker's
+/// forwarding rate.
 pub(super) const RATE: Rate = Rate::new(20_000, 2_000);
-/// Time to live of replies.
+/// TTL of replies.
 const TTL: u8 = 64;
 
 edges! { pub enum Next { Lookup = "ip4-lookup" } }
 reasons! {
     pub enum Reason {
         Group = "echo-to-group", Info, "an echo request to a broadcast or multicast address, which is not answered";
-        Limit = "echo-limit", Warn, "more echo requests than this router answers in a second";
+        Limit = "echo-limit", Warn, "too many echo requests: the reply limit is exceeded";
     }
 }
 
@@ -49,7 +50,7 @@ impl PacketNode for Icmp4EchoRequest {
         let (src, dst) = (ip.src(), ip.dst());
         ip.set_src(dst);
         ip.set_dst(src);
-        // The exchange changes no sum; the TTL is the upper half of its word.
+        // The exchange does not change the sum. The TTL is the upper half of its word.
         let (old, new) = (u16::from(ip.ttl()) << 8, u16::from(TTL) << 8);
         ip.set_ttl(TTL);
         ip.set_checksum(checksum::update16(ip.checksum(), old, new));

@@ -1,8 +1,8 @@
 //! `icmp6-echo-request`: answers pings in place (RFC 4443 section 4.2).
 //!
-//! The reply is the request with its addresses exchanged, without its extension headers: what they ask for is not for the way
-//! back. To an anycast address, which is many routers', the reply comes from an address of this one's own (RFC 4443 section 2.2). A
-//! requester whose address means something on its link only is answered there.
+//! The reply is the request with its addresses exchanged and without its extension headers, which do not
+//! apply to the way back. An anycast address belongs to many routers, so the reply to it is sent from another
+//! address of this router (RFC 4443 section 2.2). A link-local requester is answered on its link.
 
 use std::net::Ipv6Addr;
 
@@ -26,9 +26,9 @@ edges! { pub enum Next { Lookup = "ip6-lookup" } }
 reasons! {
     pub enum Reason {
         Group = "echo-to-group", Info, "an echo request to a multicast address, which is not answered";
-        Limit = "echo-limit", Warn, "more echo requests than this router answers in a second";
+        Limit = "echo-limit", Warn, "too many echo requests: the reply limit is exceeded";
         NoAddress = "no-address", Warn, "an echo request to an anycast address, and the router has no address to reply from";
-        Length = "bad-length", Error, "the packet ends before the message begins, or has no room to move its headers";
+        Length = "bad-length", Error, "the packet ends before the message begins, or its headers cannot be moved";
     }
 }
 
@@ -83,7 +83,7 @@ impl PacketNode for Icmp6EchoRequest {
         ip.set_src(from);
         ip.set_dst(src);
         ip.set_hop_limit(HOPS);
-        // The exchange of the addresses changes no sum.
+        // The exchange of the addresses does not change the sum.
         let icmp = p.peek_at::<Icmpv6Header>(Ipv6Header::LEN);
         if partial {
             icmp.0[0] = kind::ECHO_REPLY;
@@ -97,7 +97,7 @@ impl PacketNode for Icmp6EchoRequest {
     }
 }
 
-/// Has the checksum follow an address that takes the place of another.
+/// Adjusts the checksum for an address that replaces another.
 #[cold]
 fn readdress(p: &mut Packet<'_>, partial: bool, old: u128, new: u128) {
     let icmp = p.peek_at::<Icmpv6Header>(Ipv6Header::LEN);
@@ -107,7 +107,7 @@ fn readdress(p: &mut Packet<'_>, partial: bool, old: u128, new: u128) {
     icmp.set_checksum(pairs.fold(icmp.checksum(), |sum, (old, new)| update(sum, old, new)));
 }
 
-/// Takes so many bytes of extension headers out of a packet. `false` if that is not to be done.
+/// Removes this many bytes of extension headers from a packet. Returns `false` if that is not possible.
 #[cold]
 fn take_out(p: &mut Packet<'_>, extensions: usize) -> bool {
     if !extensions::take_out(p, Ipv6Header::LEN, extensions) {

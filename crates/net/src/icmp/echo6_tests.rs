@@ -1,4 +1,4 @@
-//! `icmp6-input` and `icmp6-echo-request`, behind `ip6-local`.
+//! `icmp6-input` and `icmp6-echo-request`, after `ip6-local`.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const HOST: &str = "2001:db8::9";
 const OWN: &str = "2001:db8::1";
 const HOST_LINK: &str = "fe80::9";
 const OWN_LINK: &str = "fe80::1";
-/// The router's on another link.
+/// The router's address on another link.
 const OTHER_LINK: &str = "fe80::2";
 const ALL_NODES: &str = "ff02::1";
 const HOST_MAC: Mac = Mac([2, 0, 0, 0, 9, 9]);
@@ -33,7 +33,7 @@ fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// A router with two interfaces, the first of which packets come in by; its nodes that packets for itself go through.
+/// A router with two interfaces, the first of which receives the packets; its nodes for packets to itself.
 fn harness() -> (Bench, Harness) {
     let mut bench = Bench::new();
     let (rx, other) = (bench.interface(0, None), bench.interface(0, None));
@@ -75,7 +75,7 @@ fn send(h: &mut Harness, packet: &[u8], flags: Flags) -> Out {
     out.remove(0)
 }
 
-/// Where a packet goes that comes in a frame from `mac`.
+/// Returns the output for a packet received in a frame from `mac`.
 fn arrive(h: &mut Harness, mac: Mac, packet: &[u8]) -> Out {
     let frame =
         [&EthernetHeader::new(Mac([0x33, 0x33, 0, 0, 0, 1]), mac, ethertype::IPV6).0[..], packet].concat();
@@ -84,11 +84,11 @@ fn arrive(h: &mut Harness, mac: Mac, packet: &[u8]) -> Out {
         assert!(p.advance(14));
         p.mark_l3(14);
     });
-    assert_eq!(out[0].bytes, packet, "packets stay as they are, and start where they did");
+    assert_eq!(out[0].bytes, packet, "packets and their start are unchanged");
     out.remove(0)
 }
 
-/// Whether the ICMPv6 checksum of a packet without extension headers is right, by the plain form of the sum.
+/// True if the ICMPv6 checksum of a packet without extension headers is right, by the plain definition.
 fn checksum_ok(l3: &[u8]) -> bool {
     let length = (l3.len() as u32 - 40).to_be_bytes();
     checksum(&[&l3[8..40], &length, &[0, 0, 0, 58], &l3[40..]].concat()) == 0
@@ -104,14 +104,14 @@ fn check_reply(out: &Out, request: &[u8]) {
     expected[8..24].copy_from_slice(&request[24..40]);
     expected[24..40].copy_from_slice(&request[8..24]);
     expected[40] = kind::ECHO_REPLY;
-    // The checksum was checked by itself.
+    // The checksum is checked separately.
     expected[42..44].copy_from_slice(&out.bytes[42..44]);
     assert_eq!(out.bytes, expected);
 }
 
 proptest! {
-    /// RFC 4443 section 4.2: the data is entirely in the reply, whatever its size, and the reply's source is the address that
-    /// was pinged. Extension headers do not come back.
+    /// RFC 4443 section 4.2: the reply contains all data, whatever its size, and its source is the pinged
+    /// address. Extension headers are not returned.
     #[test]
     fn rfc4443_4_2_all_data_comes_back(len in 0usize..9000, id: u16, seq: u16, fill: u8, extensions in prop::collection::vec(0usize..40, 0..5)) {
         let (_bench, mut h) = harness();
@@ -123,7 +123,7 @@ proptest! {
         check_reply(&send(&mut h, &with.build(), Flags::NONE), &request.build());
     }
 
-    /// A wrong byte anywhere in the message is noticed, in whichever segment it is.
+    /// A wrong byte anywhere in the message is detected, in any segment.
     #[test]
     fn a_wrong_checksum_is_not_answered(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8, extension: bool) {
         let (_bench, mut h) = harness();
@@ -139,7 +139,7 @@ proptest! {
         prop_assert_eq!((out.node.as_str(), out.reason), ("icmp6-input", Some("bad-checksum")));
     }
 
-    /// Whatever comes as a message, something becomes of it.
+    /// Any message gets a valid result.
     #[test]
     fn any_message(kind: u8, code: u8, rest: u32, body in prop::collection::vec(any::<u8>(), 0..100), hops in prop::sample::select(vec![1u8, 64, 255])) {
         let (_bench, mut h) = harness();
@@ -152,7 +152,7 @@ proptest! {
 
 graph::edges! { enum Next { Seen = "seen" } }
 
-/// Stands in for the lookup: shows packets from their link header on.
+/// Takes the place of the lookup: outputs packets from their link header on.
 struct FromLink;
 
 impl FrameNode for FromLink {
@@ -308,7 +308,7 @@ fn rfc4389_4_1_interfaces_that_answer_for_others_want_to_hear_who_is_asked_for()
     assert_eq!(arrive(&mut h, HOST_MAC, &packet).reason, Some("nd-solicitation"));
 }
 
-/// What becomes of a message of Neighbor Discovery: why it is punted, or dropped.
+/// Returns the reason why a Neighbor Discovery message is punted or dropped.
 fn fate(src: &str, dst: &str, message: &Message) -> &'static str {
     let option = [NdOption::SourceMac(HOST_MAC)];
     let options = if src == "::" { &option[..0] } else { &option };
@@ -338,7 +338,7 @@ fn rfc4861_7_2_3_solicitations_of_own_addresses_are_for_the_main_thread() {
     ] {
         assert_eq!(solicitation(src, dst, target), "nd-solicitation", "{src} {target}");
     }
-    // A host's, another link's, another VRF's, groups, and such as only look like another link's.
+    // The address of a host, of another link or VRF, of groups, and addresses that resemble another link's.
     for target in [HOST, HOST_LINK, OTHER_LINK, "2001:db8::5"] {
         assert_eq!(solicitation(HOST_LINK, "ff02::1:ff00:1", target), "not-for-us", "{target}");
     }

@@ -1,8 +1,8 @@
-//! `ip4-icmp-error` and `ip6-icmp-error`: drop packets that cannot be delivered, and report them to their sources (RFC 1812
-//! section 4.3.2, RFC 4443 section 2.4).
+//! `ip4-icmp-error` and `ip6-icmp-error`: drop undeliverable packets and report them to their sources (RFC
+//! 1812 section 4.3.2, RFC 4443 section 2.4).
 //!
-//! The packet is dropped for a reason of its own, whether it is reported or not. Why no report went out is counted as
-//! further reasons, whose names begin with `unreported`.
+//! The packet itself is dropped with its own reason, whether it is reported or not. The reasons against a
+//! report are counted separately, with names that begin with `unreported`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,30 +19,30 @@ use crate::interface::Interface;
 use crate::ip::OwnAddresses;
 
 edges! {
-    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
     pub enum Next { Lookup = "ip4-lookup" }
 }
 reasons! {
     pub enum Reason {
-        TtlExpired = "ttl-expired", Info, "the packet's time to live, or hop limit, was used up";
+        TtlExpired = "ttl-expired", Info, "the packet's TTL or hop limit has expired";
         NoRoute = "no-route", Warn, "no route covers the destination";
-        Unreachable = "host-unreachable", Warn, "the next hop does not answer, or the route says unreachable";
-        Prohibited = "prohibited", Info, "the route says that packets to this destination are prohibited";
-        Protocol = "protocol-unreachable", Info, "the packet is for this router, which does not speak its protocol";
-        Port = "port-unreachable", Info, "the packet is for this router, where nobody listens at its port";
+        Unreachable = "host-unreachable", Warn, "the next hop does not answer, or the route is unreachable";
+        Prohibited = "prohibited", Info, "the route prohibits packets to this destination";
+        Protocol = "protocol-unreachable", Info, "the packet is for this router, which does not support its protocol";
+        Port = "port-unreachable", Info, "the packet is for this router, but no service listens on its port";
         TooBig = "fragmentation-needed", Info, "the packet is larger than the MTU and must not be fragmented";
-        Reassembly = "reassembly-timeout", Warn, "the first fragment of a datagram of which others did not come in time";
+        Reassembly = "reassembly-timeout", Warn, "the first fragment of a datagram whose other fragments did not arrive in time";
         SourceRoute = "source-route", Warn, "the packet has a source route, which this router does not follow";
         Parameter = "bad-options", Warn, "the packet's options, or its extension headers, are malformed";
-        Option = "unknown-option", Info, "the packet has an option that this router does not know, and must not be passed over";
-        Incomplete = "incomplete-headers", Warn, "the packet is a first fragment that does not have all headers in it";
-        Scope = "beyond-scope", Info, "the packet's source means something on the link only that it came from";
+        Option = "unknown-option", Info, "the packet has an unknown option that must not be ignored";
+        Incomplete = "incomplete-headers", Warn, "the packet is a first fragment without all headers";
+        Scope = "beyond-scope", Info, "the packet's source is link-local, and its destination is on another link";
         Forbidden = "unreported-forbidden", Info, counted,
-            "not reported: an ICMP error, a later fragment, to or from a group, or a packet of the router's own";
+            "not reported: an ICMP error, a later fragment, to or from a group, or the router's own packet";
         Source = "unreported-source-limit", Info, counted, "not reported: too many reports to the packet's source";
         Limit = "unreported-limit", Warn, counted, "not reported: too many reports to all sources";
         NoAddress = "unreported-no-address", Warn, counted,
-            "not reported: the router has no address in the packet's VRF that the report could come from";
+            "not reported: the router has no source address for the report in the packet's VRF";
         NoBuffer = "unreported-no-buffer", Warn, counted, "not reported: no buffer was free for the report";
     }
 }
@@ -51,13 +51,13 @@ pub struct IcmpError<A: Icmp> {
     interfaces: SlotReader<Interface>,
     own: Reader<OwnAddresses<A>>,
     reporter: Reporter<A>,
-    /// What became of the reports about the packets of a frame.
+    /// The results for the packets of a frame: a report, or the reason against it.
     reports: Vec<Result<Held, Reason>>,
 }
 
-/// The node of IPv4.
+/// The IPv4 node.
 pub type Ip4IcmpError = IcmpError<Ipv4Addr>;
-/// The node of IPv6.
+/// The IPv6 node.
 pub type Ip6IcmpError = IcmpError<Ipv6Addr>;
 
 impl<A: Icmp> IcmpError<A> {
@@ -71,8 +71,9 @@ impl<A: Icmp> IcmpError<A> {
     }
 }
 
-/// The address that a report about `p`, or an answer to it, comes from: the one the packet was sent to if that is the router's own, else one of
-/// the interface that it came in by, else any of the router's in the VRF.
+/// Returns the source address for a report about `p`, or for an answer to it: the packet's destination if
+/// that is the router's own address, else an address of the receive interface, else any of the router's
+/// addresses in the VRF.
 pub(super) fn source<A: Icmp>(
     own: &OwnAddresses<A>,
     interfaces: &SlotReader<Interface>,
@@ -88,7 +89,7 @@ pub(super) fn source<A: Icmp>(
     of_interface.or_else(|| own.first(fib))
 }
 
-/// Why a report was not sent, as a reason.
+/// The drop reason for a report that was not sent.
 fn unreported(why: Unreported) -> Reason {
     match why {
         Unreported::Forbidden => Reason::Forbidden,

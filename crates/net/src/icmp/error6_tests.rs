@@ -1,4 +1,4 @@
-//! `ip6-icmp-error`: what is reported, how, and what never is (RFC 4443 section 2.4).
+//! `ip6-icmp-error`: what is reported, in which form, and what is never reported (RFC 4443 section 2.4).
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn node(bench: &Bench) -> Harness {
     })
 }
 
-/// A router with an interface (of index 0) that has the address NEAR, and one more address, OTHER.
+/// A router with an interface (index 0) that has the address NEAR, and one more address, OTHER.
 fn router() -> (Bench, Harness) {
     let mut bench = Bench::new();
     assert_eq!(bench.interface_with(0, vec![Address::new(ip(NEAR), 64)]), 0);
@@ -51,7 +51,7 @@ fn datagram() -> PacketBuilder {
     from(HOST, FAR)
 }
 
-/// Reports on packets that came in by the interface, and what became of the packets themselves.
+/// Returns the reports on packets received on the interface, and the results for the packets themselves.
 fn send(h: &mut Harness, cause: Cause, packets: &[Vec<u8>], flags: Flags) -> (Vec<Out>, Vec<Out>) {
     let out = h.send("ip6-icmp-error", packets, |_, p| {
         p.set_rx_if(0);
@@ -61,7 +61,7 @@ fn send(h: &mut Harness, cause: Cause, packets: &[Vec<u8>], flags: Flags) -> (Ve
     out.into_iter().partition(|o| o.reason.is_none())
 }
 
-/// The headers and the quote of a report, all of which is checked.
+/// Checks a report and returns its headers and its quote.
 fn parse(report: &Out) -> (Ipv6Header, Icmpv6Header, &[u8]) {
     let (ip, rest) = Ipv6Header::split(&report.bytes).unwrap();
     let (icmp, quote) = Icmpv6Header::split(rest).unwrap();
@@ -139,7 +139,7 @@ fn rfc4443_2_4_e_no_error_about_what_must_not_be_reported() {
     for error in [1, 2, 3, 4, 0, 100, 127, kind::REDIRECT] {
         cases.push(("an ICMP error", message(error).build(), Flags::NONE));
         let hidden = message(error).extension(DESTINATION_OPTIONS, &[]);
-        cases.push(("an ICMP error behind a header", hidden.build(), Flags::NONE));
+        cases.push(("an ICMP error after a header", hidden.build(), Flags::NONE));
     }
     let later = message(kind::ECHO_REQUEST).fragment(10, false).build();
     cases.push(("a later fragment of a message", later, Flags::NONE));
@@ -220,12 +220,12 @@ fn rfc4443_2_2_the_report_comes_from_the_address_that_the_sender_knows() {
     assert_eq!(from(without, 0, HOST, FAR), Some(ip(NEAR)), "any address of the VRF");
     assert_eq!(from(with, 7, HOST, FAR), Some(ip("2001:db8:7::1")), "no address of another VRF");
     assert_eq!(from(elsewhere, 3, HOST, FAR), None);
-    // To whoever is known on the link only, from an address of the link.
-    assert_eq!(from(with, 0, HOST_LINK, FAR), Some(given), "that of the interface");
+    // To a link-local host, from an address of the link.
+    assert_eq!(from(with, 0, HOST_LINK, FAR), Some(given), "the interface's address");
     let implied = Ipv6Addr::from_bits(ipv6::link_local(Mac([2, 0, 0, 0, 0, without as u8])));
-    assert_eq!(from(without, 0, HOST_LINK, FAR), Some(implied), "that which it has by itself");
-    assert_eq!(from(with, 0, HOST_LINK, "fe80::77"), Some(given), "the one that the packet was sent to");
-    assert_eq!(from(without, 0, HOST_LINK, "fe80::77"), Some(implied), "and not another link's");
+    assert_eq!(from(without, 0, HOST_LINK, FAR), Some(implied), "the interface's implied address");
+    assert_eq!(from(with, 0, HOST_LINK, "fe80::77"), Some(given), "the address that the packet was sent to");
+    assert_eq!(from(without, 0, HOST_LINK, "fe80::77"), Some(implied), "not an address of another link");
     assert_eq!(h.dropped("ip6-icmp-error", "unreported-no-address"), 1);
 }
 
@@ -241,7 +241,7 @@ fn rfc4443_2_4_f_reports_are_limited_per_source_and_in_total() {
     // A burst of 10, then 100 a second for 0.9 seconds.
     assert_eq!(total, 100);
     h.advance(Duration::from_secs(1));
-    // Sources that differ in any of their bits are told apart.
+    // Sources that differ in any bit have separate limits.
     let scan: Vec<Vec<u8>> =
         (0..1000u32).map(|i| from(&format!("2001:db8:{:x}::{:x}", i / 100, i % 100), FAR).build()).collect();
     assert_eq!(send(&mut h, Cause::NoRoute, &scan, Flags::NONE).0.len(), 100);
@@ -255,7 +255,7 @@ fn no_other_reports_keep_path_mtu_discovery_from_working() {
     send(&mut h, Cause::TtlExpired, &of_one, Flags::NONE);
     let mtu = Cause::FragmentationNeeded(1400);
     assert_eq!(send(&mut h, mtu, &[datagram().build()], Flags::NONE).0.len(), 1);
-    // Nor are they without a limit: 1 of the burst is gone.
+    // These reports have a limit too: one of the burst is used.
     assert_eq!(send(&mut h, mtu, &of_one, Flags::NONE).0.len(), 9);
 }
 

@@ -1,4 +1,4 @@
-//! `ip4-icmp-error`: what is reported, how, and what never is.
+//! `ip4-icmp-error`: what is reported, in which form, and what is never reported.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// A router with an interface (of the index given back) that has the address NEAR, and one more address, OTHER.
+/// A router with an interface (its index is returned) that has the address NEAR, and one more address, OTHER.
 fn router() -> (Bench, u32, Harness) {
     let mut bench = Bench::new();
     let interface = bench.interface(0, Some(NEAR));
@@ -36,7 +36,7 @@ fn datagram() -> PacketBuilder {
     PacketBuilder::ipv4(HOST, FAR).udp(1000, 2000).payload(b"some data")
 }
 
-/// Reports on packets that came in by `interface`, and what became of the packets themselves.
+/// Returns the reports on packets received on `interface`, and the results for the packets themselves.
 fn send(
     h: &mut Harness,
     interface: u32,
@@ -52,7 +52,7 @@ fn send(
     out.into_iter().partition(|o| o.reason.is_none())
 }
 
-/// The headers and the quote of a report, all of which is checked.
+/// Checks a report and returns its headers and its quote.
 fn parse(report: &Out) -> (Ipv4Header, IcmpHeader, &[u8]) {
     let (ip, rest) = Ipv4Header::split(&report.bytes).unwrap();
     let (icmp, quote) = IcmpHeader::split(rest).unwrap();
@@ -83,7 +83,7 @@ fn every_cause_has_its_message() {
         assert_eq!((dropped[0].reason, dropped[0].bytes == sent), (Some(reason), true));
         let (ip, icmp, quote) = parse(&reports[0]);
         assert_eq!((icmp.kind(), icmp.code()), (kind, code), "{cause:?}");
-        // RFC 1191 section 4: the MTU, and zero in every other message.
+        // RFC 1191 section 4: the MTU. Every other message has zero there.
         assert_eq!(icmp.rest(), if cause == Cause::FragmentationNeeded(1400) { 1400 } else { 0 });
         assert_eq!((ip.dst(), quote), (HOST, &sent[..]));
         assert_eq!(h.dropped("ip4-icmp-error", reason), 1);
@@ -138,7 +138,7 @@ fn rfc1812_4_3_2_5_errors_have_precedence_internetwork_control() {
     let sent = datagram().tos(0x1c).build();
     let (reports, _) = send(&mut h, interface, Cause::NoRoute, &[sent], Flags::NONE);
     let (ip, ..) = parse(&reports[0]);
-    // And the default type of service (RFC 1349 section 5.1).
+    // The default type of service (RFC 1349 section 5.1) as well.
     assert_eq!(ip.tos(), 6 << 5);
 }
 
@@ -223,14 +223,14 @@ fn no_other_reports_keep_path_mtu_discovery_from_working() {
         let (reports, _) = send(&mut h, interface, mtu, &[datagram().build()], Flags::NONE);
         assert_eq!(reports.len(), 1);
     }
-    // Nor are they without a limit: 1 of the burst is gone.
+    // These reports have a limit too: one of the burst is used.
     assert_eq!(send(&mut h, interface, mtu, &of_one, Flags::NONE).0.len(), 8);
 }
 
 #[test]
 fn a_traceroute_gets_all_its_answers() {
     let (_bench, interface, mut h) = router();
-    // Three probes a hop, a few traceroutes and a few path MTU discoveries of one host a second.
+    // Three probes a hop, for a few traceroutes and a few path MTU discoveries of one host each second.
     for _ in 0..60 {
         let (reports, _) =
             send(&mut h, interface, Cause::TtlExpired, &vec![datagram().build(); 9], Flags::NONE);
@@ -261,7 +261,7 @@ fn without_a_buffer_the_packet_is_dropped_all_the_same() {
     let packet = h.held(&datagram().build());
     let mut cache = h.pool().cache();
     let taken: Vec<Held> = std::iter::from_fn(|| Held::alloc(&mut cache)).collect();
-    // The harness has some buffers of its own; the worker finds none.
+    // The harness holds some buffers; none is free for the worker.
     let (reports, dropped) = send(&mut h, interface, Cause::NoRoute, &[datagram().build()], Flags::NONE);
     taken.into_iter().for_each(|held| held.free(&mut cache));
     drop(cache);

@@ -1,4 +1,4 @@
-//! What differs between ICMP (RFC 792, RFC 1812 section 4.3) and ICMPv6 (RFC 4443), as far as reports need it.
+//! Differences between ICMP (RFC 792, RFC 1812 section 4.3) and ICMPv6 (RFC 4443) for reports.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,25 +12,26 @@ use crate::interface::Interface;
 use crate::ip::Packets;
 use crate::ip::local6::unknown_at;
 
-/// Precedence "internetwork control" (RFC 1812 section 4.3.2.5), and no other type of service (RFC 1349 section 5.1).
+/// Precedence "internetwork control" (RFC 1812 section 4.3.2.5), default type of service (RFC 1349 section
+/// 5.1).
 const TOS: u8 = 0xc0;
 
-/// A family whose packets are reported to their sources.
+/// A family with ICMP errors.
 pub trait Icmp: Packets {
-    /// Bytes of a report in front of the packet that it quotes.
+    /// Offset of the quoted packet in a report, in bytes.
     const QUOTE_AT: usize;
-    /// Type and code of the report that says how large a packet may be.
+    /// Type and code of the "packet too big" report.
     const TOO_BIG: (u8, u8);
 
-    /// What a cause means for the packet `l3`: why it is dropped, and the message.
+    /// Returns the drop reason and the message for a cause, for the packet `l3`.
     fn message(cause: Cause, l3: &[u8]) -> (Reason, Message);
-    /// Whether there may be such a message about a packet, which begins with its IP header.
+    /// True if a packet, which begins with its IP header, may be reported with this message.
     fn may_report(p: &Packet<'_>, message: Message) -> bool;
-    /// How many bytes of a packet a report quotes.
+    /// Number of bytes of a packet to quote.
     fn quote_len(original: usize) -> usize;
-    /// The address that reports about packets which came in by an interface, from the source `to`, are sent from.
+    /// Returns the source address for reports to the source `to`, about packets received on an interface.
     fn sender(interface: &Interface, to: Self::Bits) -> Option<Self>;
-    /// Writes the headers of a report, which has its quote already; `id` tells it from others.
+    /// Writes the headers of a report that already has its quote. `id` is its identification.
     fn write_headers(report: &mut [u8], from: Self, to: Self, id: u16, message: Message);
 }
 
@@ -130,7 +131,7 @@ impl Icmp for Ipv6Addr {
     }
 
     fn sender(interface: &Interface, to: u128) -> Option<Ipv6Addr> {
-        // What means something on the link only, and on no other (RFC 4007 section 5).
+        // A link-local address is valid on this link only (RFC 4007 section 5).
         if ipv6::is_link_local(to) { Some(interface.link_local()) } else { interface.primary() }
     }
 

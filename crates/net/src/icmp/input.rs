@@ -1,4 +1,4 @@
-//! `icmp4-input`: checks ICMP messages for this router (RFC 1812 section 4.3), and sorts them.
+//! `icmp4-input`: checks ICMP messages for this router (RFC 1812 section 4.3) and dispatches them by type.
 
 use buf::{Flags, Packet};
 use graph::{Cx, PacketNode, PuntReason, Verdict, edges, reasons};
@@ -12,11 +12,11 @@ reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the message is shorter than an ICMP header";
         Checksum = "bad-checksum", Error, "the ICMP checksum is wrong";
-        Unreachable = "unreachable-received", Info, counted, "a report that a destination is unreachable, which nobody waits for";
-        Exceeded = "time-exceeded-received", Info, counted, "a report that a packet's time was exceeded, which nobody waits for";
-        Parameter = "parameter-problem-received", Info, counted, "a report of a parameter problem, which nobody waits for";
-        Quench = "source-quench-received", Info, "a source quench, which is to be ignored (RFC 6633)";
-        Redirect = "redirect-received", Info, "a redirect, which a router ignores";
+        Unreachable = "unreachable-received", Info, counted, "a destination unreachable message, which no service here uses";
+        Exceeded = "time-exceeded-received", Info, counted, "a time exceeded message, which no service here uses";
+        Parameter = "parameter-problem-received", Info, counted, "a parameter problem message, which no service here uses";
+        Quench = "source-quench-received", Info, "a source quench, which must be ignored (RFC 6633)";
+        Redirect = "redirect-received", Info, "redirect ignored: this is a router";
         Unknown = "unknown-type", Info, "an ICMP message of a type that this router does not answer";
     }
 }
@@ -26,7 +26,7 @@ pub struct Icmp4Input {
 }
 
 impl Icmp4Input {
-    /// Echo replies are punted for the reason `reply`.
+    /// Echo replies are punted with the reason `reply`.
     pub fn new(reply: PuntReason) -> Icmp4Input {
         Icmp4Input { reply }
     }
@@ -44,7 +44,7 @@ impl PacketNode for Icmp4Input {
         if p.len() < l4 + IcmpHeader::LEN {
             return Verdict::Drop(Reason::Short);
         }
-        // A partial checksum has not been on a wire yet.
+        // A partial checksum belongs to a packet that was on no wire yet.
         if !p.flags().any(Flags::CSUM_PARTIAL) && !sum(p, l4, usize::MAX).is_valid() {
             return Verdict::Drop(Reason::Checksum);
         }

@@ -1,8 +1,8 @@
-//! `icmp6-input`: checks ICMPv6 messages for this router (RFC 4443), and sorts them.
+//! `icmp6-input`: checks ICMPv6 messages for this router (RFC 4443) and dispatches them by type.
 //!
-//! Messages of Neighbor Discovery (RFC 4861) go to the main thread, which checks them further, if they come from the link and
-//! may be of use: a solicitation that asks for an address of this router, an advertisement of somebody who can be a neighbour,
-//! what routers and hosts say of themselves; and whatever says that an address of this router is somebody else's.
+//! Neighbor Discovery messages (RFC 4861) go to the main thread, which checks them further, if they come from
+//! the link and may be useful: solicitations for an address of this router, advertisements of possible
+//! neighbors, messages of routers and hosts about themselves, and claims of this router's addresses.
 
 use std::net::Ipv6Addr;
 
@@ -20,34 +20,35 @@ use crate::ip::{OwnAddresses, Packets};
 edges! { pub enum Next { EchoRequest = "icmp6-echo-request", Punt = "error-punt" } }
 reasons! {
     pub enum Reason {
-        Short = "too-short", Error, "the message is shorter than an ICMPv6 header, or than such a message is";
+        Short = "too-short", Error, "the message is shorter than an ICMPv6 header, or than its type requires";
         Checksum = "bad-checksum", Error, "the ICMPv6 checksum is wrong";
-        HopLimit = "bad-hop-limit", Warn, "a message of Neighbor Discovery that a router has forwarded";
+        HopLimit = "bad-hop-limit", Warn, "a Neighbor Discovery message with a hop limit below 255: a router has forwarded it";
         Target = "bad-target", Error, "a solicitation or advertisement of an address that no neighbor can have";
         NotForUs = "not-for-us", Info, counted, "a solicitation for an address that is not this router's";
         Echo = "own-packet", Warn, "the packet is this router's own and came back: the link has a loop";
-        Unreachable = "unreachable-received", Info, counted, "a report that a destination is unreachable, which nobody waits for";
-        TooBig = "packet-too-big-received", Info, counted, "a report that a packet was too big, which nobody waits for";
-        Exceeded = "time-exceeded-received", Info, counted, "a report that a packet's time was exceeded, which nobody waits for";
-        Parameter = "parameter-problem-received", Info, counted, "a report of a parameter problem, which nobody waits for";
+        Unreachable = "unreachable-received", Info, counted, "a destination unreachable message, which no service here uses";
+        TooBig = "packet-too-big-received", Info, counted, "a packet too big message, which no service here uses";
+        Exceeded = "time-exceeded-received", Info, counted, "a time exceeded message, which no service here uses";
+        Parameter = "parameter-problem-received", Info, counted, "a parameter problem message, which no service here uses";
         Mld = "mld-received", Info, counted, "an MLD report: multicast routing is not supported";
-        Redirect = "redirect-received", Info, "a redirect, which a router ignores";
+        Redirect = "redirect-received", Info, "redirect ignored: this is a router";
         Unknown = "unknown-type", Info, "an ICMPv6 message of a type that this router does not answer";
     }
 }
 
-/// Why messages of Neighbor Discovery go to the main thread; apart, so that a flood of one kind does not keep out the others.
+/// Punt reasons of Neighbor Discovery messages. They are separate so that a flood of one kind does not block
+/// the others.
 #[derive(Clone, Copy)]
 pub struct Punts {
-    /// Solicitations of an address of this router.
+    /// Solicitations for an address of this router.
     pub solicitation: PuntReason,
-    /// Advertisements of neighbours.
+    /// Advertisements of neighbors.
     pub advertisement: PuntReason,
     /// Solicitations and advertisements of routers.
     pub router: PuntReason,
     /// Another station claims an address of this router.
     pub conflict: PuntReason,
-    /// Queries of Multicast Listener Discovery.
+    /// Queries of Multicast Listener Discovery (MLD).
     pub query: PuntReason,
     /// Echo replies, for the router's own pings.
     pub reply: PuntReason,
@@ -64,7 +65,7 @@ impl Icmp6Input {
         Icmp6Input { interfaces: t.interfaces.clone(), own: t.ip6.own.clone(), punts }
     }
 
-    /// A message of Neighbor Discovery.
+    /// Dispatches a Neighbor Discovery message.
     #[cold]
     fn neighbor(&self, cx: &Cx<'_>, p: &mut Packet<'_>, kind: u8) -> Verdict<Next, Reason> {
         let ip = *p.peek::<Ipv6Header>();
@@ -82,7 +83,7 @@ impl Icmp6Input {
         Verdict::Next(Next::Punt)
     }
 
-    /// Why the main thread wants to hear of a message that has a target, or why it does not.
+    /// Returns the punt reason for a message with a target, or the reason to drop it.
     fn of_target(
         &self,
         cx: &Cx<'_>,
@@ -98,7 +99,7 @@ impl Icmp6Input {
         let is_own = |address| own.contains(fib, Ipv6Addr::scoped(address, rx_if));
         let is_anycast = own.is_anycast(fib, Ipv6Addr::scoped(target, rx_if));
         let solicits = kind == kind::NEIGHBOR_SOLICITATION;
-        // Interfaces are told apart by bits that a target must not have.
+        // Scoped addresses use bits that a target must not have.
         if ipv6::is_multicast(target)
             || ipv6::is_martian_destination(target)
             || ipv6::is_bad_link_local(target)
@@ -119,12 +120,12 @@ impl Icmp6Input {
         }
     }
 
-    /// Whether the interface answers for hosts behind others.
+    /// True if the interface answers for hosts behind other interfaces (proxy ND).
     fn is_proxy(&self, cx: &Cx<'_>, rx_if: u32) -> bool {
         self.interfaces.get(cx.guard, rx_if).is_some_and(|i| i.proxy)
     }
 
-    /// Whether the interface that a packet came in by has sent it itself.
+    /// True if the packet was sent by its own receive interface.
     fn is_echo(&self, cx: &Cx<'_>, p: &mut Packet<'_>) -> bool {
         p.rewind_to_l2();
         let from = p.head::<EthernetHeader>().map(|h| h.src());
@@ -147,7 +148,7 @@ impl PacketNode for Icmp6Input {
         };
         let kind = icmp.kind();
         let length = (p.total_len() - l4) as u32;
-        // A partial checksum has not been on a wire yet.
+        // A partial checksum belongs to a packet that was on no wire yet.
         if !p.flags().any(Flags::CSUM_PARTIAL) {
             let pseudo = p.peek::<Ipv6Header>().pseudo_sum(protocol::ICMPV6, length);
             if !pseudo.plus(sum(p, l4, usize::MAX)).is_valid() {

@@ -1,37 +1,37 @@
-//! How many messages a second may be sent.
+//! Rate limits for messages.
 //!
-//! Each worker has limits of its own: with n workers the router sends up to n times as many.
+//! Each worker has its own limits: with n workers the router sends up to n times as many messages.
 
 use std::hash::{BuildHasher, Hash};
 
 use infra::hash::{Seeded, bucket};
 
-/// Sources that are told apart. Two that fall on the same bucket share its rate.
+/// Number of buckets for sources. Sources in the same bucket share its rate.
 const SOURCES: u32 = 1024;
 
-/// So many a second, and so many at once after a pause.
+/// A rate with a burst after a pause.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// Nanoseconds between two that come evenly.
+    /// Nanoseconds between two messages at the steady rate.
     interval: u64,
-    /// Nanoseconds in which an empty bucket fills up.
+    /// Nanoseconds until an empty bucket is full.
     full: u64,
 }
 
 impl Rate {
-    /// A rate of `per_second` ≥ 1 with a burst of `burst` ≥ 1.
+    /// Returns a rate of `per_second` ≥ 1 with a burst of `burst` ≥ 1.
     pub const fn new(per_second: u32, burst: u32) -> Rate {
         let interval = 1_000_000_000 / per_second as u64;
         Rate { interval, full: interval * burst as u64 }
     }
 }
 
-/// A token bucket in one word: when it will be full again.
+/// A token bucket in one word: the time when it will be full again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bucket(u64);
 
 impl Bucket {
-    /// Takes a token, if there is one at `now` (nanoseconds of any clock that does not run backwards).
+    /// Takes a token if there is one at `now` (nanoseconds of any monotonic clock).
     pub fn pass(&mut self, rate: Rate, now: u64) -> bool {
         let then = self.0.max(now) + rate.interval;
         let pass = then - now <= rate.full;
@@ -42,36 +42,36 @@ impl Bucket {
     }
 }
 
-/// Why a message is not sent.
+/// Why a message must not be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Too many for one source.
+    /// Too many messages to one source.
     Source,
-    /// Too many in all.
+    /// Too many messages in total.
     Total,
 }
 
-/// A limit for each source, and one for all of them.
+/// A limit for each source, and one for all sources.
 pub struct Limiter {
     per_source: Rate,
     in_total: Rate,
-    /// Secret, so that nobody can choose sources that share the bucket of another.
+    /// A secret, so that an attacker cannot choose sources in another source's bucket.
     seed: Seeded,
     sources: Box<[Bucket]>,
     total: Bucket,
 }
 
 impl Limiter {
-    /// A limiter with full buckets.
+    /// Returns a limiter with full buckets.
     pub fn new(per_source: Rate, in_total: Rate) -> Limiter {
         let sources = vec![Bucket::default(); SOURCES as usize].into();
         Limiter { per_source, in_total, seed: Seeded::default(), sources, total: Bucket::default() }
     }
 
-    /// Whether a message to this source (an address and its VRF) may be sent at `now`.
+    /// Checks that a message to this source (an address and its VRF) may be sent at `now`.
     ///
     /// # Errors
-    /// Which limit is against it.
+    /// The exceeded limit.
     pub fn pass(&mut self, fib: u16, source: impl Hash, now: u64) -> Result<(), Refused> {
         let hash = self.seed.hash_one((u32::from(fib), source));
         let own = self.sources.get_mut(bucket((hash >> 32) as u32, SOURCES) as usize);

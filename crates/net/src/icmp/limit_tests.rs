@@ -1,10 +1,10 @@
-//! Limits against a plain token bucket.
+//! Limits, compared with a plain token bucket.
 
 use proptest::prelude::*;
 
 use super::limit::{Bucket, Limiter, Rate, Refused};
 
-/// Tokens as a count and the time of the last whole one.
+/// The number of tokens, and the time of the last whole one.
 struct Plain {
     tokens: u64,
     since: u64,
@@ -54,7 +54,7 @@ fn one_source_does_not_use_up_what_others_may_have() {
     // Ten other sources: at most a few of them share the first one's bucket.
     let others = (2..12).filter(|source| limiter.pass(0, *source, now).is_ok()).count();
     assert!(others >= 8, "{others} of 10 sources passed");
-    // And so does the same address in other VRFs.
+    // The same address in other VRFs passes too.
     let vrfs = (1..11).filter(|fib| limiter.pass(*fib, 1, now).is_ok()).count();
     assert!(vrfs >= 8, "{vrfs} of 10 VRFs passed");
     now += 1_000_000_000;

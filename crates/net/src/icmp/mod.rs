@@ -1,17 +1,17 @@
-//! ICMP and ICMPv6: what is reported to sources, and echo; the way of Neighbor Discovery to the main thread.
+//! ICMP and ICMPv6: error reports, echo, and the path of Neighbor Discovery messages to the main thread.
 //!
 //! ```text
-//! (whoever cannot deliver) → ip4-icmp-error ───────────────────┐
+//! (undeliverable packets) ─→ ip4-icmp-error ───────────────────┐
 //! ip4-local → icmp4-input → icmp4-echo-request → ip4-lookup ←──┘
 //!                  └ error-punt (echo replies, for the router's own pings)
 //! (arc ip4-output) ip4-redirect → next feature; redirects → ip4-lookup
 //!
-//! (whoever cannot deliver) → ip6-icmp-error ───────────────────┐
+//! (undeliverable packets) ─→ ip6-icmp-error ───────────────────┐
 //! ip6-local → icmp6-input → icmp6-echo-request → ip6-lookup ←──┘
 //!                  └ error-punt (Neighbor Discovery)
 //! ```
 //!
-//! Reports are made by the same nodes for both families; what differs is in `family.rs`.
+//! The same nodes make reports for both families; the differences are in `family.rs`.
 
 mod cause;
 mod echo;
@@ -33,15 +33,15 @@ use crate::Tables;
 use crate::neighbor::CONFLICT_RATE;
 use crate::router::{Hooks, Router, ping};
 
-/// Echo replies a second that one worker passes to the main thread.
+/// Echo replies per second that one worker passes to the main thread.
 const REPLIES: u32 = 1000;
-/// Messages of Neighbor Discovery of each kind a second that one worker passes on.
+/// Neighbor Discovery messages of each kind per second that one worker passes to the main thread.
 const ND_RATE: u32 = 5_000;
 
-/// Adds the nodes of this feature; behind `ip`.
+/// Adds the nodes of this feature. Call it after `ip`.
 ///
 /// # Errors
-/// When another feature takes ICMP.
+/// If another feature takes ICMP.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(error::Ip4IcmpError::new(&tables)));

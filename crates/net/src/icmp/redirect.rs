@@ -1,10 +1,12 @@
-//! `ip4-redirect`: a feature of the output arc that tells a host of a better first hop (RFC 1812 section 5.2.7.2).
+//! `ip4-redirect`: a feature of the output arc that reports a better first hop to a host (RFC 1812 section
+//! 5.2.7.2).
 //!
-//! A packet that leaves by the interface that it came in by, from a host on the network of its next hop, could have gone
-//! there at once. It is forwarded all the same, and the host is told, as often as other reports are sent.
+//! The host is on the network of the packet's next hop, and the packet leaves by its receive interface: the
+//! host could have sent it there directly. The packet is forwarded nevertheless, and the host receives a
+//! redirect, within the limits of other reports.
 //!
-//! Redirects are for hosts, never for networks, as the RFC demands. Packets with a source route, about which there may be
-//! none, do not come this far.
+//! Redirects are for hosts, never for networks, as the RFC requires. Packets with a source route, which must
+//! not cause redirects, do not get here.
 
 use std::net::Ipv4Addr;
 
@@ -23,7 +25,7 @@ use crate::ip::Ip;
 edges! { pub enum Next { Continue = "next-feature", Lookup = "ip4-lookup" } }
 reasons! {
     pub enum Reason {
-        Limit = "unredirected-limit", Info, counted, "not redirected, but forwarded: too many reports to the packet's source, or to all";
+        Limit = "unredirected-limit", Info, counted, "not redirected, but forwarded: too many reports to the packet's source, or in total";
         NoBuffer = "unredirected-no-buffer", Warn, counted, "not redirected, but forwarded: no buffer was free";
     }
 }
@@ -32,7 +34,7 @@ pub struct Ip4Redirect {
     interfaces: SlotReader<Interface>,
     adjacencies: SlotReader<Adjacency>,
     reporter: Reporter<Ipv4Addr>,
-    /// The redirects about the packets of a frame.
+    /// The redirects for the packets of a frame.
     redirects: Vec<Held>,
 }
 
@@ -46,7 +48,8 @@ impl Ip4Redirect {
         }
     }
 
-    /// The redirect about a packet, which begins with its IPv4 header; `None` if there is nothing better.
+    /// Returns the redirect for a packet, which begins with its IPv4 header; `None` if there is no better
+    /// first hop.
     fn redirect(&mut self, cx: &mut Cx<'_>, p: &mut Packet<'_>) -> Option<Result<Held, Unreported>> {
         let next_hop = Ipv4Addr::of(self.adjacencies.get(cx.guard, p.fwd())?.next_hop)?;
         let source = p.peek::<Ipv4Header>().src();
@@ -55,7 +58,8 @@ impl Ip4Redirect {
             return None;
         }
         let message = Message { kind: kind::REDIRECT, code: redirect::HOST, rest: next_hop.to_bits() };
-        // From the address that the host knows this router by: it believes no other (RFC 1122 section 3.2.2.2).
+        // The source must be the router address that the host uses: it accepts no redirect from another (RFC
+        // 1122 section 3.2.2.2).
         Some(self.reporter.report(cx, p, message, |_, _| Some(own.address)))
     }
 }

@@ -23,7 +23,7 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 struct Lab {
     link: u32,
     other: u32,
-    /// Adjacencies to `BETTER`, to a neighbour on another network of the link, and to the host.
+    /// Adjacencies to `BETTER`, to a neighbor on another network of the link, and to the host.
     via: [u32; 3],
     h: Harness,
     _bench: Bench,
@@ -66,11 +66,11 @@ impl Lab {
     }
 }
 
-/// Whether the packet went on as it was, and the redirects beside it.
+/// Checks that the packet was forwarded unchanged, and returns the redirects.
 fn check(out: Vec<Out>, packet: &[u8]) -> Vec<Out> {
     let (passed, redirects): (Vec<Out>, Vec<Out>) =
         out.into_iter().partition(|o| o.node == "interface-output");
-    assert_eq!(passed.len(), 1, "it is forwarded all the same");
+    assert_eq!(passed.len(), 1, "the packet is forwarded nevertheless");
     assert_eq!(passed[0].bytes, packet);
     redirects
 }
@@ -104,11 +104,11 @@ fn nobody_is_told_who_could_not_do_better() {
             Flags::NONE,
         ),
         ("a next hop on another network of the link", packet(HOST), lab.link, lab.via[1], Flags::NONE),
-        ("back to where it came from", packet(HOST), lab.link, lab.via[2], Flags::NONE),
+        ("back to the sender", packet(HOST), lab.link, lab.via[2], Flags::NONE),
         ("the router's own packet", packet(OWN), lab.link, lab.via[0], Flags::LOCAL_ORIGIN),
         ("an ICMP error", packet(HOST).icmp(3, 0, 0), lab.link, lab.via[0], Flags::NONE),
         ("a later fragment", packet(HOST).fragment(5, true), lab.link, lab.via[0], Flags::NONE),
-        ("a neighbour that is gone", packet(HOST), lab.link, 77, Flags::NONE),
+        ("a removed neighbor", packet(HOST), lab.link, 77, Flags::NONE),
     ];
     for (what, packet, rx, via, flags) in cases {
         let packet = packet.build();

@@ -1,4 +1,4 @@
-//! Makes ICMP errors about packets (RFC 1812 section 4.3.2, RFC 4443 section 2.4), for the nodes that send them.
+//! ICMP errors about packets (RFC 1812 section 4.3.2, RFC 4443 section 2.4), for the nodes that send them.
 
 use std::marker::PhantomData;
 
@@ -9,11 +9,11 @@ use wire::icmpv6;
 use super::family::Icmp;
 use super::limit::{Limiter, Rate, Refused};
 
-/// Reports to one source: a traceroute or path MTU discovery needs a few at once, then no more than a few a second.
+/// Reports to one source: traceroute and path MTU discovery need a few at once, then only a few each second.
 const PER_SOURCE: Rate = Rate::new(100, 10);
 /// Reports to all sources of one worker.
 const IN_TOTAL: Rate = Rate::new(1000, 100);
-/// Bytes of the longest report of either family.
+/// Maximum length of a report of either family in bytes.
 const LONGEST: usize = icmpv6::MAX_ERROR_LEN;
 
 /// Type, code and second word of a message.
@@ -24,27 +24,28 @@ pub struct Message {
     pub rest: u32,
 }
 
-/// Why there is no report.
+/// Why no report is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreported {
-    /// There may be none about such a packet.
+    /// Such a packet must not be reported.
     Forbidden,
-    /// Too many to its source.
+    /// Too many reports to its source.
     Source,
-    /// Too many to all sources.
+    /// Too many reports to all sources.
     Limit,
-    /// There is no address to send it from.
+    /// The router has no source address for it.
     NoAddress,
     /// No buffer is free.
     NoBuffer,
 }
 
-/// Makes reports, as many as the limits allow.
+/// Makes reports, within the limits.
 pub struct Reporter<A> {
     limiter: Limiter,
-    /// For reports of what is too big alone: without these a connection hangs, so no flood of others uses them up.
+    /// Separate limits for "too big" reports: without them a connection hangs, so a flood of other reports
+    /// must not block them.
     mtu_limiter: Limiter,
-    /// Identification of the next report.
+    /// Identification number of the next report.
     id: u16,
     family: PhantomData<A>,
 }
@@ -55,7 +56,7 @@ impl<A: Icmp> Reporter<A> {
         Reporter { limiter: limiter(), mtu_limiter: limiter(), id: 0, family: PhantomData }
     }
 
-    /// Makes a report about `p`, which begins with its IP header, from the address that `from` gives.
+    /// Makes a report about `p`, which begins with its IP header. `from` returns the source address.
     pub fn report(
         &mut self,
         cx: &mut Cx<'_>,
@@ -82,10 +83,10 @@ impl<A: Icmp> Reporter<A> {
 
         let mut held = Held::alloc(cx.bufs).ok_or(Unreported::NoBuffer)?;
         let mut report = held.packet();
-        // Every buffer has room for that.
+        // Every buffer has room for a report.
         report.fill(bytes);
         report.set_fib(p.fib());
-        // A source that means something on its link only is there.
+        // A link-local source is on the receive link.
         report.set_tx_if(p.rx_if());
         report.set_flags(Flags::LOCAL_ORIGIN | p.flags() & Flags::TRACED);
         if p.flags().any(Flags::TRACED) {
@@ -95,7 +96,7 @@ impl<A: Icmp> Reporter<A> {
     }
 }
 
-/// Copies the front of a packet into `to`; gives how many bytes there were.
+/// Copies the front of a packet into `to`. Returns the number of bytes.
 fn copy_front(p: &Packet<'_>, to: &mut [u8]) -> usize {
     let mut at = 0;
     for segment in p.segments() {

@@ -1,4 +1,4 @@
-//! What a host beside a whole router gets to see.
+//! ICMP errors as a host next to a whole router receives them.
 
 use std::net::Ipv4Addr;
 
@@ -17,7 +17,7 @@ const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const HOST_MAC: Mac = Mac([2, 0, 0, 0, 1, 2]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 1, 1]);
 
-/// A router between the host's link and one with a smaller MTU, both with their neighbours known.
+/// A router between the host's link and one with a smaller MTU. The neighbors on both are known.
 struct Lab {
     router: Router,
     worker: Worker,
@@ -56,7 +56,7 @@ impl Lab {
         }
     }
 
-    /// Sends a packet of the host; gives what comes back to it.
+    /// Sends a packet of the host. Returns the packets sent back to it.
     fn send(&mut self, packet: &PacketBuilder) -> Vec<Vec<u8>> {
         let frame = packet.clone().ethernet(HOST_MAC, ROUTER_MAC).build();
         let templates = vec![Template::fixed(frame)];
@@ -102,7 +102,7 @@ fn a_host_gets_the_answers_that_rfc1812_asks_for() {
         assert_eq!((icmp.kind(), icmp.code(), icmp.rest()), message, "{what}");
         assert_eq!((ip.src(), ip.dst(), ip.ttl()), (from, HOST, 64), "{what}");
         let sent = packet.build();
-        // The TTL may have been counted down before (RFC 1812 section 4.3.2.3).
+        // The TTL may already be decremented (RFC 1812 section 4.3.2.3).
         assert_eq!((quote[0], &quote[12..]), (sent[0], &sent[12..sent.len().min(548)]), "{what}");
     }
 }

@@ -1,4 +1,4 @@
-//! `icmp4-input` and `icmp4-echo-request`, behind `ip4-local`.
+//! `icmp4-input` and `icmp4-echo-request`, after `ip4-local`.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn check_reply(out: &Out, request: &[u8], l4: usize) {
     expected[12..16].copy_from_slice(&request[16..20]);
     expected[16..20].copy_from_slice(&request[12..16]);
     expected[l4] = kind::ECHO_REPLY;
-    // The checksums were checked by themselves.
+    // The checksums are checked separately.
     for sum in [10, l4 + 2] {
         expected[sum..sum + 2].copy_from_slice(&out.bytes[sum..sum + 2]);
     }
@@ -58,19 +58,19 @@ fn check_reply(out: &Out, request: &[u8], l4: usize) {
 }
 
 proptest! {
-    /// RFC 1812 section 4.3.3.6: the data is entirely in the reply, whatever its size, and the reply's source is the
-    /// address that was pinged.
+    /// RFC 1812 section 4.3.3.6: the reply contains all data, whatever its size, and its source is the pinged
+    /// address.
     #[test]
     fn rfc1812_4_3_3_6_all_data_comes_back(len in 0usize..9000, id: u16, seq: u16, fill: u8, options in 0usize..10) {
         let mut h = harness();
         let data: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(3) ^ fill).collect();
-        // No-operations, as many as make whole words.
+        // No-operation options, in whole words.
         let request = PacketBuilder::ipv4(HOST, OWN).options(&vec![1; options * 4]).echo_request(id, seq).payload(&data);
         let request = request.build();
         check_reply(&send(&mut h, request.clone(), Flags::NONE), &request, 20 + options * 4);
     }
 
-    /// A wrong byte anywhere in the message is noticed, in whichever segment it is.
+    /// A wrong byte anywhere in the message is detected, in any segment.
     #[test]
     fn a_wrong_checksum_is_not_answered(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
         let mut h = harness();
@@ -172,7 +172,7 @@ fn a_message_shorter_than_its_header_is_dropped() {
 fn a_partial_checksum_stays_partial() {
     let mut h = harness();
     let mut request = ping().build();
-    // The sum of no pseudo header.
+    // The sum without a pseudo header.
     request[22..24].fill(0);
     let out = send(&mut h, request.clone(), Flags::CSUM_PARTIAL);
     assert_eq!((out.node.as_str(), out.bytes[20], &out.bytes[22..24]), ("ip4-lookup", 0, &[0, 0][..]));

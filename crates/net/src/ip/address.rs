@@ -10,7 +10,7 @@ use super::family::Ip;
 use super::prefix::{IpPrefix, Prefix};
 use crate::router::RouterError;
 
-/// An address of an interface: of either family, or of one.
+/// An address of an interface: of either family with `A = IpAddr`, else of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address<A = IpAddr> {
     /// The router's own address.
@@ -27,12 +27,12 @@ impl model::cli::FromArg for Address {
 }
 
 impl Address {
-    /// An address of either family.
+    /// Returns an address of either family.
     pub fn new(address: impl Into<IpAddr>, len: u8) -> Address {
         Address { address: address.into(), len }
     }
 
-    /// The same as an address of this family, if it is one.
+    /// Returns the address as one of family `A`, or `None` if it is of the other family.
     pub fn of<A: Ip>(self) -> Option<Address<A>> {
         Some(Address { address: A::of(self.address)?, len: self.len })
     }
@@ -42,12 +42,13 @@ impl Address {
         IpPrefix::new(self.address, self.len)
     }
 
-    /// Whether it is one of many on as many links (RFC 4291 section 2.5.6), so that networks may be the same.
+    /// True if the address is link-local (RFC 4291 section 2.5.6). Links may have the same link-local
+    /// network.
     pub fn is_link_local(self) -> bool {
         matches!(self.address, IpAddr::V6(a) if ipv6::is_link_local(a.to_bits()))
     }
 
-    /// Whether `other` is the first or last address of the connected network, and so no host's.
+    /// True if `other` is the first or last address of the connected network, which hosts do not use.
     pub fn is_end(self, other: IpAddr) -> bool {
         match (self.address, other) {
             (IpAddr::V4(address), IpAddr::V4(other)) => Address { address, len: self.len }.is_end(other),
@@ -56,10 +57,10 @@ impl Address {
         }
     }
 
-    /// Whether an interface can have this address.
+    /// Checks that an interface can have this address.
     ///
     /// # Errors
-    /// When it is no host's.
+    /// If the address is not a host address, or the prefix length is out of range.
     pub fn check(self) -> Result<(), RouterError> {
         let most = if self.address.is_ipv4() { 32 } else { 128 };
         if self.len == 0 || self.len > most {
@@ -69,7 +70,8 @@ impl Address {
             IpAddr::V4(a) => {
                 a.is_unspecified() || ipv4::is_martian_source(a.to_bits()) || a.to_bits() >> 28 == 0xf
             }
-            // A link-local one with other bits in the middle would be one of another link (see `Packets::scoped`).
+            // A link-local address with other bits in the middle would belong to another link (see
+            // `Packets::scoped`).
             IpAddr::V6(a) => {
                 let a = a.to_bits();
                 ipv6::is_unspecified(a) || ipv6::is_martian_source(a) || ipv6::is_bad_link_local(a)
@@ -77,7 +79,7 @@ impl Address {
         };
         if self.is_link_local() && self.len < 64 {
             return Err(RouterError(format!(
-                "the prefix length of {self} must be 64 to 128: it is on one link only"
+                "the prefix length of {self} must be 64 to 128: a link-local network is one link"
             )));
         }
         if no_host {
@@ -99,15 +101,16 @@ impl<A: Ip> Address<A> {
         Prefix::new(self.address, self.len)
     }
 
-    /// The address that all routers of the connected network have (RFC 4291 section 2.6.1): of an IPv6 network, the first one.
-    /// Networks of two (RFC 6164) and of one have none.
+    /// The anycast address of all routers of the connected network (RFC 4291 section 2.6.1): the first
+    /// address of an IPv6 network. Networks of two addresses (RFC 6164) or one address have none.
     pub fn anycast(self) -> Option<A> {
         (!A::HAS_BROADCAST && self.len < A::Bits::BITS - 1).then(|| self.prefix().address())
     }
 
-    /// Whether `other` is the first or last address of the connected network, and so no host's: the network itself and its
-    /// directed broadcast (RFC 1812 section 4.2.2.11), or the anycast address of the network's routers (RFC 4291 section
-    /// 2.6.1), which networks of two and of one have not (RFC 3021, RFC 6164).
+    /// True if `other` is the first or last address of the connected network, which hosts do not use. These
+    /// are the network itself and its directed broadcast (RFC 1812 section 4.2.2.11), or the subnet-router
+    /// anycast address (RFC 4291 section 2.6.1). Networks of two addresses or one have neither (RFC 3021, RFC
+    /// 6164).
     pub fn is_end(self, other: A) -> bool {
         let network = self.prefix();
         self.len < A::Bits::BITS - 1
@@ -149,7 +152,8 @@ mod tests {
         {
             assert_eq!(address(good).check(), Ok(()), "{good}");
         }
-        // The last address of an IPv6 network is a host's; the first is all its routers'.
+        // The last address of an IPv6 network is a host address; the first one is its routers' anycast
+        // address.
         assert_eq!(address("2001:db8::ffff:ffff:ffff:ffff/64").check(), Ok(()));
         for (bad, why) in [
             ("10.0.0.0/24", "10.0.0.0 is the first or last address of 10.0.0.0/24"),

@@ -1,43 +1,46 @@
-//! Interfaces change: the lists of paths that depend on them are asked again what they mean, some at a time.
+//! After a change of interfaces: resolves the lists of paths that depend on them again, some at a time.
 //!
-//! A list that waits to be asked means what it meant: it keeps its adjacencies, and its packets go to them. Those of an interface that
-//! went down are dropped where they would leave by it.
+//! A waiting list keeps its adjacencies and its packets use them. If the interface went down, the packets are
+//! dropped on transmission.
 
 use super::family::Ip;
 use super::path::{Affected, Place};
 use super::recursion::{self, has_recursive};
 use super::table::{Resolver, Routes};
 
-/// A change of interfaces, and how many of the lists that depend on it have been asked.
+/// A change of interfaces, and the progress through the lists that depend on it.
 pub(super) struct Asking {
     what: Affected,
-    /// The how-manieth change it is.
+    /// Sequence number of the change.
     number: u64,
     place: Place,
-    /// Those that are not recursive have been asked. The others look at what they mean now.
+    /// True once all lists without recursive paths have been resolved again. The recursive lists follow.
     recursive: bool,
 }
 
 impl<A: Ip> Routes<A> {
-    /// Interfaces or networks came, went, or changed: the paths that depend on them are asked again what they mean, and routes of those
-    /// that became resolved, or ceased to be, come and go ([`settle`](Self::settle)).
+    /// Schedules the paths that depend on changed interfaces or networks to be resolved again.
+    /// [`settle`](Self::settle) does the work: it also installs and withdraws the routes of paths that became
+    /// resolved or unresolved.
     pub fn resolve_again(&mut self, what: Affected) {
         self.changes += 1;
         let number = self.changes;
         self.asking.push_back(Asking { what, number, place: Place::default(), recursive: false });
     }
 
-    /// Whether lists are to be asked again. Until they were, they may hold adjacencies to interfaces that are gone.
+    /// True if lists have yet to be resolved again. Until then they may hold adjacencies of removed
+    /// interfaces.
     pub fn asks(&self) -> bool {
         !self.asking.is_empty()
     }
 
-    /// Asks the next list; what that costs in visits of a route, or `None` when all are asked.
+    /// Resolves the next list again. Returns the cost in route visits, or `None` when no list is left.
     pub(crate) fn ask_next(&mut self, by: &mut impl Resolver) -> Option<usize> {
         if self.asking.is_empty() {
             return None;
         }
-        // What a path still holds may be behind an interface that has gone. Nothing else is held until all are asked.
+        // A held adjacency may belong to a removed interface. Nothing else is held until all lists are
+        // resolved again.
         if let Some(id) = self.holding.first().copied() {
             self.let_go(id, by);
             self.holding.remove(&id);
@@ -60,7 +63,8 @@ impl<A: Ip> Routes<A> {
         if recursive && !asking.recursive {
             return Some(1);
         }
-        // What is not recursive means what interfaces say, and they are as the last change left them.
+        // A list without recursive paths depends on interfaces alone, and their last change is already
+        // visible.
         let asked = if recursive { asking.number } else { self.changes };
         self.rib.paths.states[id].asked = asked;
         self.ask(id, true, by);

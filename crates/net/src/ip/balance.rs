@@ -1,43 +1,45 @@
-//! Several ways for the packets of one route: flows are told apart by a hash, and each of [`BUCKETS`] values of it goes one way.
+//! Multipath: the packets of one route share several paths. A flow hash selects one of [`BUCKETS`] buckets,
+//! and each bucket belongs to one path.
 //!
-//! A [`Layout`] says which, as evenly as the weights of the ways allow. When ways come or go, as few buckets as possible change:
-//! those of a way that goes are dealt out among the others, and a way that comes takes its part from each. All other flows stay
-//! where they are. Seats in a parliament are shared out by the same rule (Webster's, with one seat for each to begin with), and for
-//! the same reason: whoever stays loses nothing because somebody else goes.
+//! A [`Layout`] assigns buckets in proportion to the paths' weights. When paths are added or removed, as few
+//! buckets as possible change: the buckets of a removed path are spread over the others, and a new path takes
+//! its share from each. All other flows stay on their paths. The rule is Webster's method for the seats of a
+//! parliament, with one seat for each path to begin with.
 
 use super::object::Object;
 use super::path::Path;
 
-/// Values of a hash that ways are told apart by.
+/// Number of hash buckets.
 pub const BUCKETS: usize = 256;
-/// Ways that one route's packets may go, at most.
+/// Maximum number of paths of one route.
 pub const MAX_WAYS: usize = 64;
 
-/// What each bucket says, as workers read it.
+/// The buckets of one route, as workers read them.
 pub struct Buckets {
-    /// Words of forwarding objects.
+    /// The forwarding object's word for each bucket.
     words: [u64; BUCKETS],
-    /// The same, each once.
+    /// The same words without repetitions.
     ways: Box<[u64]>,
 }
 
 impl Buckets {
-    /// The word for the flow with this hash, of which the upper bits count: the lower ones choose the worker.
+    /// Returns the word for the flow with this hash. Only the upper bits count; the lower ones select the
+    /// worker.
     #[inline(always)]
     pub fn word(&self, hash: u32) -> u64 {
         self.words[(hash >> 24) as usize]
     }
 
-    /// The words that some bucket has.
+    /// The words that occur in the buckets.
     pub fn ways(&self) -> &[u64] {
         &self.ways
     }
 }
 
-/// A way, and how much it is to have in comparison to others: its weight, 1 or more.
+/// A path and its relative weight, 1 or more.
 pub type Way = (Path, u64);
 
-/// Which bucket goes which way.
+/// Assignment of buckets to paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     ways: Vec<Way>,
@@ -45,16 +47,17 @@ pub struct Layout {
     of: [u8; BUCKETS],
 }
 
-/// Of no way.
+/// Marks a bucket without a path.
 const NOBODY: u8 = u8::MAX;
 
 impl Layout {
-    /// That of these ways, 1 to [`MAX_WAYS`] different ones (those beyond do not count), which have no history.
+    /// Returns the layout for these paths, without a history: 1 to [`MAX_WAYS`] different paths. More are
+    /// ignored.
     pub fn new(ways: &[Way]) -> Layout {
         Layout { ways: Vec::new(), of: [NOBODY; BUCKETS] }.changed(ways)
     }
 
-    /// The layout of other ways that differs from this one as little as possible.
+    /// Returns the layout for other paths that differs least from this one.
     pub fn changed(&self, ways: &[Way]) -> Layout {
         let ways = &ways[..ways.len().min(MAX_WAYS)];
         let now_at =
@@ -85,32 +88,32 @@ impl Layout {
         Layout { ways: ways.to_vec(), of }
     }
 
-    /// The ways, each with how many buckets go it.
+    /// The paths, each with its number of buckets.
     pub fn shares(&self) -> impl Iterator<Item = (Path, usize)> {
         let has = |at| self.of.iter().filter(|way| usize::from(**way) == at).count();
         self.ways.iter().enumerate().map(move |(at, way)| (way.0, has(at)))
     }
 
-    /// What workers read, if the ways mean this now, in their order.
+    /// Returns the buckets for workers, from the current forwarding object of each path in order.
     pub(super) fn buckets(&self, means: &[Object]) -> Buckets {
         let word = |way: u8| means.get(usize::from(way)).unwrap_or(&Object::Unresolved).to_word();
         Buckets { words: self.of.map(word), ways: means.iter().map(|object| object.to_word()).collect() }
     }
 }
 
-/// Twice the number of buckets that a way with `has` of them divides its weight by when it asks for the next; the one that has
-/// none divides by nothing, and comes first.
+/// Webster's divisor for a path's next bucket, times two. A path without a bucket has the divisor 0, so it is
+/// served first.
 fn divisor(has: u64) -> u128 {
     if has == 0 { 0 } else { 2 * u128::from(has) + 1 }
 }
 
-/// Which of two ways has the better claim to another bucket.
+/// Orders two paths by their claim to another bucket.
 fn claims(ways: &[Way], has: &[u64], a: usize, b: usize) -> std::cmp::Ordering {
     let one = |way: usize, other: usize| u128::from(ways[way].1) * divisor(has[other]);
     one(a, b).cmp(&one(b, a)).then_with(|| has[b].cmp(&has[a]))
 }
 
-/// A way that has a bucket to which another one has the better claim, and that one.
+/// Returns a path with a bucket to which another path has the better claim, and that other path.
 fn unfair(ways: &[Way], has: &[u64]) -> Option<(usize, usize)> {
     let to = (0..ways.len()).rev().max_by(|a, b| claims(ways, has, *a, *b))?;
     let less: Vec<u64> = has.iter().map(|has| has.saturating_sub(1)).collect();
@@ -148,7 +151,7 @@ mod tests {
         for ((_, weight), has) in layout.ways.iter().zip(&has) {
             prop_assert!(*has > 0);
             let share = (BUCKETS as u64 * weight) as f64 / total as f64;
-            // Those with too little for one bucket have one, at the cost of the others.
+            // A path whose share is less than one bucket has one, at the expense of the others.
             let small = layout.ways.iter().filter(|way| BUCKETS as u64 * way.1 < 2 * total).count() as f64;
             prop_assert!((*has as f64 - share).abs() <= 1.5 + small, "{has} of {share}: {layout:?}");
         }

@@ -1,9 +1,10 @@
-//! Extension headers that have done their work, and are taken out of a packet.
+//! Removal of extension headers from a packet.
 
 use buf::{Flags, Packet};
 
-/// Takes `len` bytes out of a packet, `at` bytes behind its IPv6 header's start: what is in front of them, the link header too,
-/// moves up. `false` if that is not to be done. Lengths, and what names the headers behind, are left to the caller.
+/// Removes `len` bytes from a packet, `at` bytes after the start of its IPv6 header. The bytes in front,
+/// including the link header, move up. Returns `false` if the bytes cannot be removed. The caller adjusts
+/// lengths and next-header fields.
 #[cold]
 pub fn take_out(p: &mut Packet<'_>, at: usize, len: usize) -> bool {
     let whole = p.len();

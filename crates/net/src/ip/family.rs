@@ -1,4 +1,5 @@
-//! What IPv4 and IPv6 differ in, for code that serves both: addresses and tables here, packets in `packet.rs`.
+//! Differences between IPv4 and IPv6 for code that serves both families: addresses and tables. Packets are in
+//! `packet.rs`.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
@@ -12,68 +13,69 @@ use infra::quiesce::Domain;
 
 use super::path::Path;
 
-/// /24s that have longer prefixes in them, at most, in one VRF.
+/// Maximum number of /24s with longer prefixes in them, for one VRF.
 const GROUPS: u32 = 1 << 20;
 
-/// Something for each family.
+/// A value for each family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerFamily<T> {
-    /// That of IPv4.
+    /// The IPv4 value.
     pub ip4: T,
-    /// That of IPv6.
+    /// The IPv6 value.
     pub ip6: T,
 }
 
 impl<T> PerFamily<T> {
-    /// That of a family.
+    /// Returns a family's value.
     pub fn of<A: Ip>(&self) -> &T {
         A::choose(&self.ip4, &self.ip6)
     }
 
-    /// That of a family, to be changed.
+    /// Returns a family's value, mutable.
     pub fn of_mut<A: Ip>(&mut self) -> &mut T {
         A::choose(&mut self.ip4, &mut self.ip6)
     }
 
-    /// Both, that of IPv4 first.
+    /// Both values, IPv4 first.
     pub fn each(self) -> [T; 2] {
         [self.ip4, self.ip6]
     }
 }
 
-/// An address, by which its family is told.
+/// An address type; it identifies the family.
 pub trait Ip: Copy + Ord + Hash + Debug + Display + FromStr + Into<IpAddr> + Send + Sync + 'static {
     /// The address as a number in host byte order.
     type Bits: Address;
-    /// The lookup table of a VRF as its writer has it.
+    /// The writer's side of a VRF's lookup table.
     type Lookup: Lpm<Addr = Self::Bits>;
-    /// And as workers have it.
+    /// The workers' side.
     type Reader: LpmLookup<Addr = Self::Bits> + Clone + Send + Sync + 'static;
 
     /// "IPv4" or "IPv6".
     const NAME: &'static str;
-    /// Whether the last address of a network means all its hosts.
+    /// True if the last address of a network is its broadcast address.
     const HAS_BROADCAST: bool;
-    /// A prefix, for whoever typed something else.
+    /// An example prefix for error messages.
     const EXAMPLE: &'static str;
-    /// Destinations that no packet may be forwarded to, whatever longer or shorter routes there are, unless somebody says so.
+    /// Destinations that are never forwarded unless a route says so: they are installed as routes of the
+    /// least preferred source.
     const SPECIAL: &'static [(Self, u8, Path)];
 
-    /// As a number in host byte order.
+    /// Returns the address as a number in host byte order.
     fn to_bits(self) -> Self::Bits;
-    /// From a number in host byte order.
+    /// Returns the address of a number in host byte order.
     fn from_bits(bits: Self::Bits) -> Self;
-    /// The address, if it is of this family.
+    /// Returns the address if it is of this family.
     fn of(address: IpAddr) -> Option<Self>;
-    /// What is this family's of the two.
+    /// Returns this family's value of the two.
     fn choose<T>(ip4: T, ip6: T) -> T;
 
-    /// Makes an empty lookup table; `large` if it is to have memory for many routes at once.
+    /// Returns an empty lookup table. `large` allocates memory for many routes at once.
     ///
     /// # Errors
-    /// When memory is not to be had.
+    /// If memory for the table cannot be allocated.
     fn table(domain: &Domain, large: bool) -> io::Result<(Self::Lookup, Self::Reader)>;
-    /// What it costs to write a prefix of this length into the table, in entries of it.
+    /// Cost of writing a prefix of this length, in entries of the table.
     fn cost(len: u8) -> usize;
 }
 
@@ -85,8 +87,9 @@ impl Ip for Ipv4Addr {
     const NAME: &'static str = "IPv4";
     const HAS_BROADCAST: bool = true;
     const EXAMPLE: &'static str = "192.0.2.0/24";
-    /// RFC 1812 sections 5.3.5.1 and 5.3.7: "this network", loopback, reserved; and the limited broadcast, which is for
-    /// whoever hears it. RFC 3927 section 7: link-local addresses, which no default route covers.
+    /// RFC 1812 sections 5.3.5.1 and 5.3.7: "this network", loopback, reserved; and the limited broadcast,
+    /// which is for this router too. RFC 3927 section 7: link-local addresses, which the default route must
+    /// not cover.
     const SPECIAL: &'static [(Ipv4Addr, u8, Path)] = &[
         (Ipv4Addr::new(0, 0, 0, 0), 8, Path::Drop),
         (Ipv4Addr::new(127, 0, 0, 0), 8, Path::Drop),
@@ -129,8 +132,8 @@ impl Ip for Ipv6Addr {
     const NAME: &'static str = "IPv6";
     const HAS_BROADCAST: bool = false;
     const EXAMPLE: &'static str = "2001:db8::/32";
-    /// RFC 6890 section 2.2.3: the unspecified address, loopback, and IPv4 addresses in the form of IPv6 are on no wire; link-local
-    /// ones (RFC 4291 section 2.5.6) are on one link only.
+    /// RFC 6890 section 2.2.3: the unspecified address, loopback, and IPv4-mapped addresses never occur on
+    /// the wire. Link-local addresses (RFC 4291 section 2.5.6) are valid on one link only.
     const SPECIAL: &'static [(Ipv6Addr, u8, Path)] = &[
         (Ipv6Addr::UNSPECIFIED, 128, Path::Drop),
         (Ipv6Addr::LOCALHOST, 128, Path::Drop),
@@ -159,7 +162,7 @@ impl Ip for Ipv6Addr {
         trie(domain)
     }
 
-    /// A change reaches a node's entries, or some of the first table's, and never what lies below.
+    /// A change writes the entries of one node or some entries of the first table, and nothing below.
     fn cost(_: u8) -> usize {
         512
     }

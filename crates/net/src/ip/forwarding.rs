@@ -1,4 +1,4 @@
-//! What forwards the packets of one family: the tables that its nodes read, and the main thread's side of them.
+//! The forwarding tables of one family: the workers' side and the main thread's side.
 
 use std::io;
 
@@ -15,9 +15,9 @@ use super::packet::Packets;
 use crate::neighbor::{Budget, Queues};
 use crate::registry::Registry;
 
-/// Forwarding objects at most.
+/// Maximum number of forwarding objects.
 const MAX_OBJECTS: u32 = 1 << 22;
-/// Lists of several paths at most.
+/// Maximum number of lists with several paths.
 const MAX_BALANCES: u32 = 1 << 20;
 
 /// The workers' side. Cheap to clone.
@@ -25,23 +25,23 @@ const MAX_BALANCES: u32 = 1 << 20;
 pub struct Forwarding<A: Packets> {
     /// Lookup tables by VRF.
     pub fibs: Reader<Fibs<A>>,
-    /// Forwarding objects by index: what a lookup's leaf means.
+    /// Forwarding objects by index. The leaf of a lookup is such an index.
     pub objects: WordReader,
-    /// Which of several ways the flows of a route go, by index.
+    /// Buckets of routes with several paths, by index.
     pub balances: SlotReader<Buckets>,
     /// The router's own addresses.
     pub own: Reader<OwnAddresses<A>>,
-    /// Packets that wait for their next hop's Ethernet address.
+    /// Packets that wait for the next hop's Ethernet address.
     pub(crate) unresolved: Queues<A>,
-    /// Who takes packets for this router, by IP protocol.
+    /// Nodes for packets to this router, by IP protocol.
     pub protocols: Registry,
-    /// Who takes fragments for this router. It registers for the number 0, the only one.
+    /// Node for fragments to this router. It is registered for number 0, the only one.
     pub fragments: Registry,
-    /// Who takes datagrams for this router, by UDP port.
+    /// Nodes for datagrams to this router, by UDP port.
     pub udp_ports: Registry,
-    /// Who forwards packets of a feature's kind.
+    /// Nodes for packets of a feature's forwarding kind.
     pub(crate) kinds: Registry,
-    /// Who looks at packets with a router alert (RFC 2113, RFC 2711), by IP protocol.
+    /// Nodes for packets with a router alert (RFC 2113, RFC 2711), by IP protocol.
     pub router_alerts: Registry,
 }
 
@@ -58,10 +58,10 @@ pub struct ForwardingWriters<A: Packets> {
 }
 
 impl<A: Packets> Forwarding<A> {
-    /// Makes the tables, all empty. Packets that wait for next hops take of the budget `waiting`.
+    /// Creates the tables, all empty. Packets that wait for next hops are charged to the budget `waiting`.
     ///
     /// # Errors
-    /// When the address space for them is not to be had.
+    /// If address space for the tables cannot be reserved.
     pub(crate) fn new(
         domain: &Domain,
         waiting: &Budget,

@@ -1,7 +1,8 @@
-//! Cuts packets that are larger than the MTU into fragments (RFC 791 section 3.2, RFC 1812 section 4.2.2.7; RFC 8200 section 4.5).
+//! Fragments packets that are larger than the MTU (RFC 791 section 3.2, RFC 1812 section 4.2.2.7; RFC 8200
+//! section 4.5).
 //!
-//! The packets begin with their IP header, and have their TTL counted down. Each fragment has a buffer to itself, so it is
-//! at most as long as the data of one buffer, whatever the MTU.
+//! The packets begin with their IP header, and their TTL is already decremented. Each fragment has its own
+//! buffer, so it is at most as long as a buffer's data area, whatever the MTU.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -19,28 +20,29 @@ use super::rewrite::Reason;
 use crate::checksum;
 use crate::pieces::{Payload, inherit};
 
-/// Bytes that a fragment offset counts by.
+/// Unit of a fragment offset in bytes.
 const UNIT: usize = 8;
-/// Bytes of headers that a fragment can have. Of IPv4 these are 60, and no packet of this router's own has so many of IPv6.
+/// Maximum length of a fragment's headers in bytes. IPv4 needs 60; this router's own IPv6 packets never have
+/// more than this.
 const MAX_HEADER: usize = 128;
-/// The flag "more fragments" beside the fragment offset of IPv4.
+/// The "more fragments" flag next to the IPv4 fragment offset.
 const MORE: u16 = 0x2000;
 
-/// The headers of a fragment, and how long they are.
+/// The headers of a fragment, and their length.
 type Headers = ([u8; MAX_HEADER], usize);
 
-/// What is to be cut.
+/// How to fragment a packet.
 pub struct Fragments {
-    /// Bytes of the packet that are headers of each fragment.
+    /// Bytes of the packet that belong to every fragment's headers.
     front: usize,
     /// The headers of the first fragment.
     first: Headers,
-    /// Those of all others.
+    /// The headers of all other fragments.
     later: Headers,
 }
 
-/// Identifications of IPv6 fragments. Whoever has seen some of them cannot tell the next (RFC 7739 section 3): they are hashes of a
-/// counter, with a secret key.
+/// Identifications of IPv6 fragments: hashes of a counter with a secret key. Earlier values do not reveal the
+/// next one (RFC 7739 section 3).
 #[derive(Default)]
 pub struct Ids {
     key: RandomState,
@@ -54,23 +56,24 @@ impl Ids {
     }
 }
 
-/// A family whose packets are cut.
+/// A family whose packets can be fragmented.
 pub trait Cut: Packets {
-    /// Bytes of the longest fragment that is sent, whatever the link can carry.
+    /// Maximum length of a fragment in bytes, whatever the link can carry.
     const LONGEST: usize;
 
-    /// What the headers of fragments are, of a packet that begins with `headers` and has `total` bytes; those of IPv6 get an
-    /// identification.
+    /// Returns the headers for the fragments of a packet that begins with `headers` and has `total` bytes.
+    /// IPv6 fragments get an identification.
     ///
     /// # Errors
-    /// Why the packet is not to be cut.
+    /// The reason why the packet cannot be fragmented.
     fn headers(headers: &[u8], total: usize, ids: &mut Ids) -> Result<Fragments, Reason>;
-    /// Completes the headers of a fragment, `header` bytes long: its data begins `at` bytes behind that of the packet, and is the end of
-    /// it if it `is_last`. `false` when the headers are cut off.
+    /// Completes the headers of a fragment, `header` bytes long. Its data begins `at` bytes into the packet's
+    /// payload and ends the payload if `is_last`. Returns `false` if the headers are truncated.
     fn complete(fragment: &mut [u8], header: usize, at: usize, is_last: bool) -> bool;
 }
 
-/// Cuts a packet into fragments of at most `mtu` bytes. After an error `fragments` holds some that are to be freed.
+/// Cuts a packet into fragments of at most `mtu` bytes. After an error, the caller frees the packets in
+/// `fragments`.
 pub fn cut<A: Cut>(
     p: &mut Packet<'_>,
     mtu: usize,
@@ -82,7 +85,7 @@ pub fn cut<A: Cut>(
     if total > p.total_len() {
         return Err(Reason::Header);
     }
-    // Padding is no part of the packet, and in no checksum.
+    // Padding belongs neither to the packet nor to a checksum.
     p.truncate(total, bufs);
     if p.flags().any(Flags::CSUM_PARTIAL) && !checksum::complete(p, 0) {
         return Err(Reason::Checksum);
@@ -139,7 +142,7 @@ impl Cut for Ipv4Addr {
         let len = fragment.len() as u16;
         let Some((h, _)) = Ipv4Header::split_mut(fragment) else { return false };
         h.set_total_len(len);
-        // Within the 13 bits: where the packet ends was checked. It may have been a fragment itself.
+        // This fits into 13 bits: the end of the packet was checked. The packet may be a fragment itself.
         let place = h.flags_fragment() + (at / UNIT) as u16;
         h.set_flags_fragment(if is_last { place } else { place | MORE });
         ipv4::write_checksum(fragment)
@@ -147,10 +150,12 @@ impl Cut for Ipv4Addr {
 }
 
 impl Cut for Ipv6Addr {
-    /// Nobody here learns of a narrower link on the way, so all must be able to carry it (RFC 8200 section 5).
+    /// There is no path MTU discovery here, so every link must be able to carry the fragments (RFC 8200
+    /// section 5).
     const LONGEST: usize = ipv6::MIN_MTU as usize;
 
-    /// In front of the fragment header are those that routers on the way look at (RFC 8200 section 4.5).
+    /// The headers that routers on the path process stay in front of the fragment header (RFC 8200 section
+    /// 4.5).
     fn headers(headers: &[u8], _: usize, ids: &mut Ids) -> Result<Fragments, Reason> {
         let mut chain = Extensions::of(headers);
         let (mut front, mut named_at, mut protocol) = (chain.at(), chain.named_at(), chain.protocol());
@@ -181,16 +186,17 @@ impl Cut for Ipv6Addr {
     }
 }
 
-/// A part of the payload.
+/// A piece of the payload.
 struct Piece {
-    /// Where it begins, in bytes.
+    /// Offset of its first byte.
     at: usize,
     /// Its length in bytes.
     len: usize,
 }
 
-/// How a payload is shared out among fragments with room for so many bytes (at least 8) behind the header: the first
-/// one, and each later one. There is at least one. Each but the last is a multiple of 8 bytes long.
+/// Divides a payload among fragments with room for this many bytes (at least 8) after the header: in the
+/// first one, and in each later one. There is at least one piece. Every piece except the last is a multiple
+/// of 8 bytes long.
 fn pieces(payload: usize, [first, later]: [usize; 2]) -> impl Iterator<Item = Piece> {
     let piece = move |at: usize| {
         let (left, room) = (payload - at, if at == 0 { first } else { later });
@@ -202,8 +208,9 @@ fn pieces(payload: usize, [first, later]: [usize; 2]) -> impl Iterator<Item = Pi
     })
 }
 
-/// The header of all fragments of an IPv4 packet but the first: of the options those that every fragment has, filled up
-/// with zeros. The list ends at an option whose length is impossible. `None` when the header is cut off.
+/// Returns the header of all IPv4 fragments except the first. It has only the options to be copied into every
+/// fragment, padded with zeros. The list ends at an option with an invalid length. `None` if the header is
+/// truncated.
 fn later_header(first: &[u8]) -> Option<Headers> {
     let mut header = [0; MAX_HEADER];
     let (fixed, options) = first.split_at_checked(Ipv4Header::LEN)?;

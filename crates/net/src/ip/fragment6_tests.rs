@@ -1,4 +1,4 @@
-//! The fragments that `ip6-rewrite` makes of the router's own packets, against a plain reassembly.
+//! The fragments made by `ip6-rewrite` for the router's own packets, compared with a plain reassembly.
 
 use std::net::Ipv6Addr;
 
@@ -18,7 +18,7 @@ const DST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 9);
 /// The only adjacency.
 const ADJACENCY: u32 = 0;
 
-/// The node alone, with an adjacency of this MTU, which lasts as long as the bench.
+/// The node alone, with an adjacency of this MTU that lasts as long as the bench.
 fn harness(mtu: u16) -> (Bench, Harness) {
     let mut bench = Bench::new();
     let rewrite = LinkHeader::new(&[&[4; 6][..], &[2; 6], &[0x86, 0xdd]].concat());
@@ -43,7 +43,7 @@ fn send(h: &mut Harness, packet: &[u8], flags: Flags) -> Vec<Out> {
     })
 }
 
-/// The fragments without their link headers, if that is what came.
+/// Returns the fragments without their link headers. Panics on any other output.
 fn fragments(out: Vec<Out>) -> Vec<Vec<u8>> {
     for o in &out {
         assert_eq!((o.node.as_str(), o.reason, o.from), ("ip6-output", None, Some(0)));
@@ -57,8 +57,8 @@ fn be16(b: &[u8], at: usize) -> usize {
     usize::from(b[at]) << 8 | usize::from(b[at + 1])
 }
 
-/// RFC 8200 section 4.5, by hand: the packet of which these are the fragments, all of them and in order; `front` bytes of headers
-/// are in each, and the byte at `named_at` says that a fragment header follows.
+/// Reassembles all fragments of a packet, in order, by RFC 8200 section 4.5. Each fragment has `front` bytes
+/// of headers, and its byte at `named_at` names the fragment header.
 fn reassemble(fragments: &[Vec<u8>], front: usize, named_at: usize) -> Vec<u8> {
     let first = &fragments[0];
     let mut whole = first[..front].to_vec();
@@ -100,13 +100,13 @@ proptest! {
         let (front, named_at) = if hops { (48, 40) } else { (40, 6) };
         let fragments = fragments(out);
         prop_assert_eq!(reassemble(&fragments, front, named_at), packet);
-        // All links carry 1,280 bytes, and there is no word of those on the way.
+        // Every link carries 1,280 bytes; the path MTU is unknown.
         let (last, others) = fragments.split_last().unwrap();
         prop_assert!(last.len() <= 1280);
         prop_assert!(others.iter().all(|f| (1273..=1280).contains(&f.len()) && (f.len() - front).is_multiple_of(8)));
     }
 
-    /// No bytes whatever bring the node to anything but fragments or a reason.
+    /// For any bytes the node returns fragments or a drop reason.
     #[test]
     fn any_bytes_are_taken(next in prop::sample::select(vec![0u8, 17, 43, 44, 51, 60]), rest in prop::collection::vec(any::<u8>(), 0..400), mtu in 0u16..300) {
         let packet = udp(0).protocol(next).payload(&rest).build();

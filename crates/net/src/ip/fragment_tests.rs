@@ -1,4 +1,4 @@
-//! The fragments that `ip4-rewrite` makes, against a plain reassembly.
+//! The fragments made by `ip4-rewrite`, compared with a plain reassembly.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,7 @@ const DST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 /// The only adjacency.
 const ADJACENCY: u32 = 0;
 
-/// The node alone, with an adjacency of this MTU, which lasts as long as the bench.
+/// The node alone, with an adjacency of this MTU that lasts as long as the bench.
 fn harness(mtu: u16) -> (Bench, Harness) {
     let mut bench = Bench::new();
     let rewrite = LinkHeader::new(&[&[4; 6][..], &[2; 6], &[8, 0]].concat());
@@ -37,13 +37,13 @@ fn udp(payload: usize) -> PacketBuilder {
     PacketBuilder::ipv4(SRC, DST).udp(1, 2).payload(&bytes(payload))
 }
 
-/// Bytes that tell by themselves where they belong.
+/// Bytes that show their own position.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect()
 }
 
-/// Sends one packet that has `lead` bytes of link header in front, which moves all places where segments meet. It is the
-/// router's own, so that its TTL stays as it is.
+/// Sends one packet with `lead` bytes of link header in front, which moves all segment boundaries. It is the
+/// router's own packet, so its TTL does not change.
 fn send(h: &mut Harness, lead: usize, packet: &[u8], mut set: impl FnMut(&mut Packet<'_>)) -> Vec<Out> {
     h.send("ip4-rewrite", &[[&vec![0xee; lead], packet].concat()], |_, p| {
         p.set_flags(Flags::LOCAL_ORIGIN);
@@ -54,7 +54,7 @@ fn send(h: &mut Harness, lead: usize, packet: &[u8], mut set: impl FnMut(&mut Pa
     })
 }
 
-/// The fragments, if that is what came.
+/// Returns the fragments. Panics on any other output.
 fn fragments(out: Vec<Out>) -> Vec<Vec<u8>> {
     for o in &out {
         assert_eq!((o.node.as_str(), o.reason, o.from), ("ip4-output", None, Some(0)));
@@ -72,7 +72,7 @@ fn header_len(packet: &[u8]) -> usize {
     usize::from(packet[0] & 15) * 4
 }
 
-/// RFC 791 section 3.2, by hand: the packet of which these are the fragments, all of them and in order.
+/// Reassembles all fragments of a packet, in order, by RFC 791 section 3.2.
 fn reassemble(fragments: &[Vec<u8>]) -> Vec<u8> {
     let first = &fragments[0];
     let mut whole = first[..header_len(first)].to_vec();
@@ -101,7 +101,7 @@ fn reassemble(fragments: &[Vec<u8>]) -> Vec<u8> {
     whole
 }
 
-/// Options, and what of them is in later fragments.
+/// Options, and the part of them for later fragments.
 #[derive(Clone, Debug)]
 struct Options {
     all: Vec<u8>,
@@ -117,7 +117,7 @@ fn options() -> impl Strategy<Value = Options> {
         ]
         .concat()),
     ];
-    // What follows the end of the list is nothing, whatever it looks like.
+    // Bytes after the end of the list are ignored, whatever they look like.
     let end = prop_oneof![Just(vec![]), Just(vec![0, 0x94, 4, 0, 0])];
     (prop::collection::vec(one, 0..8), end).prop_map(|(list, end)| {
         let mut options = Options { all: Vec::new(), copied: Vec::new() };
@@ -135,7 +135,7 @@ fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// An MTU, and the length of a payload that makes no more than 256 fragments.
+/// An MTU, and a payload length that needs at most 256 fragments.
 fn sizes() -> impl Strategy<Value = (u16, usize)> {
     prop_oneof![(68u16..600, 0usize..2000), (600u16..9200, 0usize..65_000)]
 }
@@ -187,7 +187,7 @@ proptest! {
         prop_assert_eq!(reassemble(&fragments(out)), b.build());
     }
 
-    /// No bytes whatever bring the node to anything but fragments or a reason.
+    /// For any bytes the node returns fragments or a drop reason.
     #[test]
     fn any_bytes_are_taken(
         bytes in prop::collection::vec(any::<u8>(), 0..200), plain: bool, partial: bool, words: (u16, u16), mtu in 0u16..300,
@@ -249,7 +249,7 @@ fn fragments_inherit_what_is_known_of_the_packet() {
     }
 }
 
-/// Sends one packet, which must be dropped whole; gives the reason.
+/// Sends one packet, which must be dropped unchanged. Returns the reason.
 fn refused(h: &mut Harness, packet: &[u8], set: impl FnMut(&mut Packet<'_>)) -> &'static str {
     let out = send(h, 0, packet, set);
     assert_eq!((out.len(), out[0].node.as_str(), &out[0].bytes[..]), (1, "ip4-rewrite", packet));
@@ -264,7 +264,7 @@ fn what_cannot_be_cut_is_dropped_whole() {
     for len in [1001, good.len() - 1] {
         assert_eq!(refused(h, &good[..len], |_| ()), "bad-header", "{len}");
     }
-    // Where the flags are there, but not the whole header.
+    // The flags are present, but not the whole header.
     for len in 8..20 {
         assert_eq!(refused(&mut harness(7).1, &good[..len], |_| ()), "bad-header", "{len}");
     }
@@ -274,7 +274,7 @@ fn what_cannot_be_cut_is_dropped_whole() {
         packet
     };
     assert_eq!(refused(h, &with(0, 0x44), |_| ()), "bad-header");
-    // A payload of 1,508 bytes: the largest offset at which it ends by 65,535, and the next one.
+    // A payload of 1,508 bytes: the largest offset at which it ends within 65,535 bytes, and the next one.
     assert_eq!(fragments(send(h, 0, &udp(1500).fragment(8003, true).build(), |_| ())).len(), 2);
     assert_eq!(refused(h, &udp(1500).fragment(8004, true).build(), |_| ()), "bad-offset");
     for (start, offset) in [(20, 2000), (u16::MAX, u16::MAX), (1527, 0)] {
@@ -291,7 +291,7 @@ fn what_cannot_be_cut_is_dropped_whole() {
     assert_eq!(refused(&mut harness(68).1, &many, |p| large(p, GsoKind::UdpL4, 41)), "too-many-fragments");
 }
 
-/// The packet is still to be cut into segments with so many bytes of payload.
+/// Marks a packet for segmentation with this payload size.
 fn large(p: &mut Packet<'_>, kind: GsoKind, size: u16) {
     p.set_flags(p.flags() | Flags::GSO | Flags::CSUM_PARTIAL);
     p.cold_mut().set_gso(Gso { kind, ecn: false, size, header_len: 28 });
@@ -303,7 +303,7 @@ fn large_packets_are_cut_into_segments_first() {
     let out = send(&mut harness(1000).1, 18, &whole.clone().partial_checksum().build(), |p| {
         large(p, GsoKind::UdpL4, 1400);
     });
-    // Two datagrams of 1,400 bytes in two fragments each, and the rest in one.
+    // Two datagrams of 1,400 bytes in two fragments each, and a shorter one in one.
     let fragments = fragments(out);
     assert_eq!(fragments.iter().map(|f| f.len() <= 1000).collect::<Vec<_>>(), [true; 5]);
     let payload = bytes(3000);
@@ -333,7 +333,7 @@ fn more_fragments_than_a_frame_are_not_made() {
 fn without_buffers_for_all_fragments_none_is_sent() {
     let (_bench, mut h) = harness(300);
     let packet = udp(60_000).build();
-    // The buffers that the packet takes are in the harness's cache afterwards.
+    // The packet's buffers are in the harness's cache afterwards.
     let held = h.held(&packet);
     let mut cache = h.pool().cache();
     let mut taken: Vec<Held> = std::iter::from_fn(|| Held::alloc(&mut cache)).collect();
@@ -347,7 +347,7 @@ fn without_buffers_for_all_fragments_none_is_sent() {
     assert_eq!(fragments(send(&mut h, 0, &packet, |_| ())).len(), 215);
 }
 
-/// A whole router between two links: what leaves by the one with an MTU of 1,000 bytes.
+/// A whole router between two links: the packets sent on the link with an MTU of 1,000 bytes.
 #[test]
 fn rfc1812_4_2_2_7_a_router_fragments_what_is_too_large_for_the_next_link() {
     let (mut router, mut worker) = testing::router();

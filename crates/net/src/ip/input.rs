@@ -1,4 +1,4 @@
-//! `ip4-input`: is this an IPv4 packet that may be forwarded? (RFC 1812 sections 4.2.2 and 5.2.2)
+//! `ip4-input`: header and source address checks of IPv4 packets (RFC 1812 sections 4.2.2 and 5.2.2).
 
 use std::net::Ipv4Addr;
 
@@ -11,7 +11,7 @@ use super::lookup::{Fibs, through_tables};
 use super::{Object, OwnAddresses};
 use crate::Tables;
 
-/// Version 4, and a header without options.
+/// Version 4 and a header without options.
 const PLAIN: u8 = 0x45;
 
 edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast", Options = "ip4-options" } }
@@ -19,10 +19,10 @@ reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the packet is shorter than an IPv4 header";
         Version = "bad-version", Error, "the version is not 4, or the header length is less than 20 bytes";
-        Length = "bad-length", Error, "the total length is less than the header's or more than what came";
+        Length = "bad-length", Error, "the total length is less than the header length, or more than was received";
         Checksum = "bad-checksum", Error, "the header checksum is wrong";
-        Martian = "martian-source", Warn, "no packet may come from this source address (127/8, multicast, broadcast), or only one for this router (0/8)";
-        LinkLocal = "link-local-source", Info, "the source address (169.254/16) means something on its own link only, and no route of the operator leads there";
+        Martian = "martian-source", Warn, "invalid source address: 127/8, multicast, broadcast, or 0/8 in a packet that is not for this router";
+        LinkLocal = "link-local-source", Info, "the source address is link-local (169.254/16), and no configured route leads to it";
         OwnSource = "own-source", Warn, "the source address is this router's own, or the broadcast address of one of its networks";
     }
 }
@@ -66,8 +66,8 @@ impl FrameNode for Ip4Input {
     }
 }
 
-/// Whether there is nothing to say about a packet, which is the answer for nearly all: of one buffer, a good header
-/// without options, from one host to another. What is not plain [`check`] looks at.
+/// True for nearly all packets: one buffer, a valid header without options, from one host to another. All
+/// other packets are left to [`check`].
 #[inline(always)]
 fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>) -> bool {
     let (len, fib, chained) = (p.len(), p.fib(), p.flags().any(Flags::CHAINED));
@@ -83,15 +83,15 @@ fn is_plain(own: &OwnAddresses<Ipv4Addr>, p: &mut Packet<'_>) -> bool {
         && !own.forbids_source(fib, src)
 }
 
-/// Below are addresses of hosts that do not know theirs, 0/8.
+/// Addresses below this are in 0/8, the source of hosts without an address.
 const HOSTS: u32 = 0x0100_0000;
-/// One bit for each first byte of an address: whether some source that begins so needs a closer look. They are in 0/8, 127/8, 169/8
-/// (of which 169.254/16 is link-local), and from [`GROUPS`] on.
+/// One bit for each first byte of an address: set if a source with this first byte needs a closer look. These
+/// are 0/8, 127/8, 169/8 (it contains the link-local 169.254/16), and all from [`GROUPS`] on.
 const SUSPECT: [u32; 8] = [1, 0, 0, 1 << 31, 0, 1 << 9, 0, u32::MAX];
-/// From here on addresses are groups, reserved, or broadcast.
+/// Addresses from here on are multicast, reserved or broadcast.
 const GROUPS: u32 = 0xe000_0000;
 
-/// All checks, of any packet. `leads` says whether a route of a VRF leads to an address.
+/// Makes all checks, for any packet. `leads` is true if a route of the VRF leads to the address.
 #[inline(never)]
 fn check(
     own: &OwnAddresses<Ipv4Addr>,
@@ -121,7 +121,7 @@ fn check(
         return Verdict::Drop(Reason::OwnSource);
     }
     if said < total {
-        // What lies behind the packet (Ethernet padding) goes no further.
+        // Bytes after the packet (Ethernet padding) are removed.
         if total == len { p.set_len(said) } else { p.truncate(said, bufs) }
     }
     if !plain {
@@ -130,14 +130,15 @@ fn check(
     if ipv4::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
 }
 
-/// Whether a packet to `dst` is certainly for this router or its link: all that a host without an address (RFC 1812 section
-/// 5.3.7) or with a link-local one (RFC 3927 section 7) may send. To groups nothing is forwarded.
+/// True if a packet to `dst` is certainly for this router or for its link. A host without an address (RFC
+/// 1812 section 5.3.7) or with a link-local one (RFC 3927 section 7) may send nothing else. Multicast packets
+/// are never forwarded.
 #[cold]
 fn stays_here(own: &OwnAddresses<Ipv4Addr>, fib: u16, dst: u32) -> bool {
     ipv4::is_broadcast(dst) || ipv4::is_multicast(dst) || own.contains(fib, dst)
 }
 
-/// The checks of a header that is not a good one of 20 bytes.
+/// Checks a header that is not a valid one of 20 bytes.
 #[cold]
 #[inline(never)]
 fn unusual(bytes: &[u8], said: usize) -> Option<Reason> {

@@ -1,4 +1,4 @@
-//! `ip6-input`: is this an IPv6 packet that may be forwarded? (RFC 8200 section 3, RFC 4291 section 2)
+//! `ip6-input`: header and address checks of IPv6 packets (RFC 8200 section 3, RFC 4291 section 2).
 
 use std::net::Ipv6Addr;
 
@@ -19,9 +19,9 @@ reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the packet is shorter than an IPv6 header";
         Version = "bad-version", Error, "the version is not 6";
-        Length = "bad-length", Error, "the payload length is more than what came, or the packet is a jumbogram";
-        Source = "martian-source", Warn, "no packet may come from this source address (a group, ::1, ::ffff:0:0/96, not of fe80::/64), or none to this destination (::)";
-        Destination = "martian-destination", Warn, "no packet may be for this destination address (::, ::1, ::ffff:0:0/96, not of fe80::/64, a group within a node)";
+        Length = "bad-length", Error, "the payload length is more than was received, or the packet is a jumbogram";
+        Source = "martian-source", Warn, "invalid source address: multicast, ::1, ::ffff:0:0/96, link-local outside fe80::/64, or :: to anything but a link-scope group";
+        Destination = "martian-destination", Warn, "invalid destination address: ::, ::1, ::ffff:0:0/96, link-local outside fe80::/64, or interface-local multicast";
         OwnSource = "own-source", Warn, "the source address is this router's own";
     }
 }
@@ -59,8 +59,8 @@ impl FrameNode for Ip6Input {
     }
 }
 
-/// Whether there is nothing to say about a packet, which is the answer for nearly all: of one buffer, from one host to
-/// another beyond its link, nothing in it for routers. What is not plain [`check`] looks at.
+/// True for nearly all packets: one buffer, from one host to another beyond the link, without options for
+/// routers. All other packets are left to [`check`].
 #[inline(always)]
 fn is_plain(own: &OwnAddresses<Ipv6Addr>, p: &mut Packet<'_>) -> bool {
     let (len, fib, chained) = (p.len(), p.fib(), p.flags().any(Flags::CHAINED));
@@ -76,15 +76,15 @@ fn is_plain(own: &OwnAddresses<Ipv6Addr>, p: &mut Packet<'_>) -> bool {
         && !own.forbids_source(fib, src)
 }
 
-/// Whether an address is below all link-local ones and groups, and above those that begin with 64 zeros, all martians among
-/// them.
+/// True if the address is below all link-local and multicast addresses, and above the addresses that begin
+/// with 64 zeros. All martians are outside this range.
 #[inline(always)]
 fn is_plain_host(address: u128) -> bool {
     const END: u64 = (ipv6::LINK_LOCAL_NETWORK >> 64) as u64;
     ((address >> 64) as u64).wrapping_sub(1) < END - 1
 }
 
-/// All checks, of any packet.
+/// Makes all checks, for any packet.
 #[inline(never)]
 fn check(own: &OwnAddresses<Ipv6Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> Verdict<Next, Reason> {
     let (len, total) = (p.len(), p.total_len());
@@ -95,14 +95,14 @@ fn check(own: &OwnAddresses<Ipv6Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> 
     if h.version() != 6 {
         return Verdict::Drop(Reason::Version);
     }
-    // A jumbogram says that there is nothing, and then says how much in its options (RFC 2675).
+    // A jumbogram has the payload length 0; its real length is in an option (RFC 2675).
     if said > total || (for_routers && h.payload_len() == 0) {
         return Verdict::Drop(Reason::Length);
     }
     if is_martian_source(h.src_u128(), dst) {
         return Verdict::Drop(Reason::Source);
     }
-    // What scoped addresses have in these bits, in tables, must not be made by strangers.
+    // These bits tell links apart in the tables (scoped addresses). Received packets must not set them.
     if ipv6::is_martian_destination(dst) || ipv6::is_bad_link_local(dst) {
         return Verdict::Drop(Reason::Destination);
     }
@@ -110,7 +110,7 @@ fn check(own: &OwnAddresses<Ipv6Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> 
         return Verdict::Drop(Reason::OwnSource);
     }
     if said < total {
-        // What lies behind the packet (Ethernet padding) goes no further.
+        // Bytes after the packet (Ethernet padding) are removed.
         if total == len { p.set_len(said) } else { p.truncate(said, bufs) }
     }
     if for_routers {
@@ -119,15 +119,15 @@ fn check(own: &OwnAddresses<Ipv6Addr>, bufs: &mut Cache, p: &mut Packet<'_>) -> 
     if ipv6::is_multicast(dst) { Verdict::Next(Next::Multicast) } else { Verdict::Next(Next::Lookup) }
 }
 
-/// Whether no packet may come from `src` to `dst`. A host without an address (`::`) speaks to the groups of its link only: it
-/// asks whether somebody has the address that it wants, and for routers.
+/// True if no packet from `src` to `dst` is valid. A host without an address (`::`) only sends to multicast
+/// groups of its link: for duplicate address detection, and to find routers.
 fn is_martian_source(src: u128, dst: u128) -> bool {
     let to_link = ipv6::is_multicast(dst) && ipv6::multicast_scope(dst) == scope::LINK;
     ipv6::is_martian_source(src) || ipv6::is_bad_link_local(src) || (ipv6::is_unspecified(src) && !to_link)
 }
 
-/// Whether somebody else on the link says by this packet that an address of the router's is his own: that the main thread
-/// must hear of. It is for the router itself, or for its link, and is not forwarded.
+/// True if another node on the link claims one of the router's addresses by this packet. The main thread has
+/// to see it. The packet is for the router itself or for its link, and is not forwarded.
 #[cold]
 fn is_claim(own: &OwnAddresses<Ipv6Addr>, h: &Ipv6Header, p: &Packet<'_>) -> bool {
     let dst = h.dst_u128();

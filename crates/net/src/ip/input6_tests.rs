@@ -12,7 +12,7 @@ use wire::{Ipv6Header, protocol};
 use super::{input6::Ip6Input, multicast6::Ip6Multicast};
 use crate::testing::Bench;
 
-/// The interface that packets come in by.
+/// The receive interface.
 const RX: u32 = 3;
 const HOST: &str = "2001:db8::9";
 const FAR: &str = "2001:db8:1::1";
@@ -23,7 +23,7 @@ fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// The nodes, in a router that has the address `OWN` in VRF 2, and `OWN_LINK` on the link.
+/// The nodes of a router with the address `OWN` in VRF 2, and `OWN_LINK` on the link.
 fn bench() -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.own6(&[(2, ip(OWN), RX), (2, ip(OWN_LINK), RX)]);
@@ -53,14 +53,14 @@ fn send(h: &mut Harness, packet: &[u8]) -> Out {
     send_by(h, RX, 2, packet)
 }
 
-/// Where a packet goes, or why it does not.
+/// Returns the packet's next node or its drop reason.
 fn once(packet: &[u8]) -> String {
     let (_bench, mut h) = bench();
     let out = send(&mut h, packet);
     match out.reason {
         Some(reason) => {
             assert_eq!(h.dropped(&out.node, reason), 1, "counted");
-            assert_eq!(out.bytes, packet, "what is dropped stays as it was");
+            assert_eq!(out.bytes, packet, "a dropped packet is unchanged");
             reason.to_string()
         }
         None => out.node,
@@ -71,7 +71,7 @@ fn between(src: &str, dst: &str) -> String {
     once(&packet(src, dst).build())
 }
 
-/// A good packet with some bytes replaced.
+/// Returns a valid packet with some bytes replaced.
 fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut p = packet(HOST, FAR).build();
     p[at..at + bytes.len()].copy_from_slice(bytes);
@@ -92,7 +92,7 @@ fn every_check_has_its_reason() {
     for said in [good.len() as u16 - 39, u16::MAX] {
         assert_eq!(once(&with(4, &said.to_be_bytes())), "bad-length", "{said}");
     }
-    // Nothing behind the header is fine, whatever it says that there would be.
+    // An empty payload is valid, whatever the next header is.
     assert_eq!(send(&mut bench().1, &with(4, &[0, 0])).bytes.len(), 40);
 }
 
@@ -148,7 +148,7 @@ fn own_addresses_are_no_sources_in_their_vrf_and_on_their_link() {
     assert_eq!(send(&mut h, &global).reason, Some("own-source"));
     assert_eq!(send_by(&mut h, RX, 0, &global).node, "ip6-lookup", "another VRF");
     assert_eq!(send_by(&mut h, RX + 1, 2, &global).reason, Some("own-source"), "whatever the link");
-    // The same bits of the filter, another address.
+    // Another address with the same bit in the filter.
     assert_eq!(send(&mut h, &packet("2001:db8:2::1", FAR).build()).node, "ip6-lookup");
     let link = packet(OWN_LINK, "ff02::1").build();
     assert_eq!(send(&mut h, &link).reason, Some("own-source"));
@@ -168,20 +168,20 @@ fn rfc4861_whoever_claims_an_own_address_is_heard() {
             assert_eq!(claim(own, "ff02::1:ff00:7", kind, 255), "ip6-local", "{own} {kind}");
             assert_eq!(claim(own, OWN, kind, 255), "ip6-lookup", "{own} {kind}");
             assert_eq!(claim(own, OWN_LINK, kind, 255), "ip6-lookup", "{own} {kind}");
-            // It goes no further than to the router, and comes from no further than the link.
+            // The claim must be for the router or its link, and from the link itself.
             assert_eq!(claim(own, FAR, kind, 255), "own-source", "{own} {kind}");
             assert_eq!(claim(own, "ff02::1", kind, 254), "own-source", "{own} {kind}");
         }
         for kind in [kind::ECHO_REQUEST, kind::ROUTER_ADVERTISEMENT, kind::REDIRECT] {
             assert_eq!(claim(own, "ff02::1", kind, 255), "own-source", "{own} {kind}");
         }
-        // Nor is it one when something else is behind the header, or nothing.
+        // Another message after the header, or none, is no claim.
         let mut udp = packet(own, "ff02::1").ttl(255).build();
         udp[40] = ns;
         assert_eq!(once(&udp), "own-source");
         let nothing = PacketBuilder::ipv6(ip(own), ip("ff02::1")).ttl(255).protocol(protocol::ICMPV6).build();
         assert_eq!(once(&nothing), "own-source");
-        assert_eq!(once(&[&nothing[..], &[ns]].concat()), "own-source", "behind its end");
+        assert_eq!(once(&[&nothing[..], &[ns]].concat()), "own-source", "after its end");
     }
 }
 
@@ -211,16 +211,16 @@ fn options_for_routers_come_first() {
         let p = packet(HOST, dst).extension(protocol::HOP_BY_HOP, &[]).build();
         assert_eq!(once(&p), "ip6-hop-by-hop", "{dst}");
     }
-    // Elsewhere in the packet they are none.
+    // Elsewhere in the packet these bytes are no claim.
     let p =
         packet(HOST, FAR).extension(protocol::DESTINATION_OPTIONS, &[]).extension(protocol::HOP_BY_HOP, &[]);
     assert_eq!(once(&p.build()), "ip6-lookup");
-    // What is wrong with the packet is wrong all the same.
+    // Other errors in the packet are still found.
     let p = packet(OWN, FAR).extension(protocol::HOP_BY_HOP, &[]).build();
     assert_eq!(once(&p), "own-source");
 }
 
-/// The checks, one after the other, on addresses as text.
+/// The checks one by one, on addresses as text.
 fn plain(p: &[u8]) -> &'static str {
     if p.len() < 40 {
         return "too-short";
@@ -299,7 +299,7 @@ fn address() -> impl Strategy<Value = Ipv6Addr> {
 }
 
 proptest! {
-    /// Whatever the header says, the plain checks agree.
+    /// The plain checks agree for every header.
     #[test]
     fn the_plain_checks_agree(
         src in address(),
@@ -319,7 +319,7 @@ proptest! {
         prop_assert_eq!(out.reason.unwrap_or(&out.node), plain(&p));
     }
 
-    /// Behind this node a packet is as long as it says, whatever padding came with it and in however many segments.
+    /// After this node a packet has the length in its header, whatever its padding and segments.
     #[test]
     fn padding_is_trimmed(len in 0usize..6000, padding in 0usize..3000) {
         let p = packet(HOST, FAR).payload(&vec![7; len]).build();

@@ -13,7 +13,7 @@ const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// The nodes, in a router that has the address `OWN` in VRF 2.
+/// The nodes of a router with the address `OWN` in VRF 2.
 fn bench() -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.own(&[(2, OWN)]);
@@ -37,13 +37,13 @@ fn send(h: &mut Harness, fib: u16, packet: &[u8]) -> Out {
     out.remove(0)
 }
 
-/// Where a packet goes, or why it does not.
+/// Returns the packet's next node or its drop reason.
 fn way(h: &mut Harness, packet: &[u8]) -> String {
     let out = send(h, 2, packet);
     match out.reason {
         Some(reason) => {
             assert_eq!(h.dropped(&out.node, reason), 1, "counted");
-            assert_eq!(out.bytes, packet, "what is dropped stays as it was");
+            assert_eq!(out.bytes, packet, "a dropped packet is unchanged");
             reason.to_string()
         }
         None => out.node,
@@ -54,7 +54,7 @@ fn once(packet: &[u8]) -> String {
     way(&mut bench().1, packet)
 }
 
-/// The packet with some bytes replaced and its checksum made right again.
+/// Returns the packet with some bytes replaced and its checksum corrected.
 fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut p = packet().build();
     p[at..at + bytes.len()].copy_from_slice(bytes);
@@ -85,7 +85,7 @@ fn rfc1812_5_2_2_every_check_has_its_reason() {
         wire::ipv4::write_checksum(&mut p);
         assert_eq!(once(&p), "bad-version", "{first:#x}");
     }
-    // Shorter than its header, longer than what came, and options that did not come.
+    // Shorter than the header, longer than the received packet, and with missing options.
     for said in [0u16, 19, good.len() as u16 + 1, u16::MAX] {
         assert_eq!(once(&with(2, &said.to_be_bytes())), "bad-length", "{said}");
     }
@@ -120,7 +120,7 @@ fn rfc1812_4_2_2_11_which_sources_are_martians() {
     }
 }
 
-/// A host that does not know its address speaks to this router, or to all on its link, and to nobody beyond.
+/// A host without an address may send to this router or to its link, and no further.
 #[test]
 fn rfc1812_5_3_7_what_comes_from_network_0_is_not_forwarded() {
     for from in [[0, 0, 0, 0], [0, 1, 2, 3], [0, 255, 255, 255]] {
@@ -140,7 +140,7 @@ fn rfc1812_5_3_7_what_comes_from_network_0_is_not_forwarded() {
     }
 }
 
-/// No route leads to the source here.
+/// There is no route to the source here.
 #[test]
 fn rfc3927_7_what_comes_from_a_link_local_address_is_not_forwarded() {
     for from in [[169, 254, 0, 0], [169, 254, 1, 1], [169, 254, 255, 255]] {
@@ -164,7 +164,7 @@ fn own_addresses_are_no_sources_in_their_vrf() {
     let p = with(12, &OWN.octets());
     assert_eq!(send(&mut h, 2, &p).reason, Some("own-source"));
     assert_eq!(send(&mut h, 0, &p).node, "ip4-lookup", "another VRF");
-    // The same bit of the filter, another address.
+    // Another address with the same bit in the filter.
     assert_eq!(send(&mut h, 2, &with(12, &[193, 0, 2, 1])).node, "ip4-lookup");
 }
 
@@ -201,7 +201,7 @@ fn a_feature_gets_packets_of_its_interface_only() {
     assert!(ends(false).iter().all(|out| out.node == "ip4-lookup"));
 }
 
-/// The checks of RFC 1812 section 5.2.2, one after the other.
+/// The checks of RFC 1812 section 5.2.2 one by one.
 fn plain(p: &[u8]) -> &'static str {
     if p.len() < 20 {
         return "too-short";
@@ -238,7 +238,7 @@ fn plain(p: &[u8]) -> &'static str {
 }
 
 proptest! {
-    /// One bit that is wrong is noticed, and whatever the header says, the plain checks agree.
+    /// Any single wrong bit is detected, and the plain checks agree for every header.
     #[test]
     fn the_plain_checks_agree(
         options in 0usize..11,
@@ -260,7 +260,7 @@ proptest! {
         prop_assert_eq!(out.reason.unwrap_or(&out.node), plain(&p));
     }
 
-    /// Behind this node a packet is as long as it says, whatever padding came with it and in however many segments.
+    /// After this node a packet has the length in its header, whatever its padding and segments.
     #[test]
     fn padding_is_trimmed(len in 0usize..6000, padding in 0usize..3000) {
         let p = packet().payload(&vec![7; len]).build();

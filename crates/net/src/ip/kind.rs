@@ -1,4 +1,4 @@
-//! Kinds of forwarding that features have: their packets go to a node of the feature.
+//! Forwarding kinds of features: their packets go to a node of the feature.
 
 use graph::{Builder, GraphError};
 
@@ -6,11 +6,12 @@ use super::packet::Packets;
 use crate::Tables;
 use crate::router::{Hooks, Router};
 
-/// A kind of forwarding that a feature has registered.
+/// A forwarding kind registered by a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForwardingKind(u8);
 
-/// Kinds at most: what the low byte of an [`Object`](super::Object)'s word has room for besides the router's own kinds.
+/// Maximum number of kinds: the values of the low byte of an [`Object`](super::Object)'s word besides the
+/// router's own kinds.
 pub(crate) const MOST: usize = 240;
 
 impl ForwardingKind {
@@ -18,7 +19,7 @@ impl ForwardingKind {
         self.0
     }
 
-    /// Whether it forwards packets of a family.
+    /// True if the kind forwards packets of family `A`.
     pub(crate) fn takes<A: Packets>(self, t: &Tables) -> bool {
         A::tables(t).kinds.get(self.0.into()).is_some()
     }
@@ -28,29 +29,30 @@ impl ForwardingKind {
     }
 }
 
-/// What a feature says of a kind of forwarding.
+/// Description of a forwarding kind.
 pub struct KindInfo {
-    /// Its name, which no other kind has.
+    /// Its name, unique among kinds.
     pub name: &'static str,
-    /// Where its IPv4 packets go, with the index of the entry as forwarding index; `None` if it has none.
+    /// The node for its IPv4 packets, with the entry's index as forwarding index; `None` without IPv4.
     pub ip4: Option<&'static str>,
-    /// Where its IPv6 packets go; `None` if it has none.
+    /// The node for its IPv6 packets; `None` without IPv6.
     pub ip6: Option<&'static str>,
-    /// What `show ip fib` says of an entry.
+    /// Returns the text for an entry in `show ip fib`.
     pub show: fn(&Router, u32) -> String,
 }
 
 impl Hooks {
-    /// What its feature says of a kind.
+    /// Returns the description of a kind.
     pub(crate) fn kind(&self, kind: ForwardingKind) -> Option<&KindInfo> {
         self.kinds.get(usize::from(kind.0))
     }
 
-    /// Declares a kind of forwarding. Routes lead to an entry of it by [`Path::Feature`](super::Path::Feature); what has an index in
-    /// the feature's table stays there until no route leads to it and workers have passed.
+    /// Declares a forwarding kind. Routes lead to one of its entries by
+    /// [`Path::Feature`](super::Path::Feature). An entry must stay in the feature's table until no route
+    /// leads to it and workers have passed.
     ///
     /// # Errors
-    /// When the name is taken, there are too many, or the lookup has no room for another edge.
+    /// If the name is taken, there are too many kinds, or the lookup node has no room for another edge.
     pub fn forwarding_kind(
         &mut self,
         b: &mut Builder,

@@ -1,7 +1,7 @@
-//! `ip4-local`: packets for this router (RFC 1812 section 5.2.3), to whoever takes their protocol.
+//! `ip4-local`: packets for this router (RFC 1812 section 5.2.3), delivered to the protocol's node.
 //!
-//! The nodes behind find the packet at its IPv4 header, exactly as long as the header says, with a whole IPv4 header in
-//! the first segment and the transport header `l4_offset` bytes on.
+//! The next nodes receive the packet at its IPv4 header, with exactly the length in the header. The first
+//! segment holds the whole IPv4 header, and the transport header begins after `l4_offset` bytes.
 
 use std::net::Ipv4Addr;
 
@@ -17,9 +17,9 @@ use crate::registry::Registry;
 edges! { pub enum Next { Report = "ip4-icmp-error" } }
 reasons! {
     pub enum Reason {
-        Length = "bad-length", Error, "the IPv4 header and the packet do not agree about lengths";
-        Fragment = "fragment", Warn, "a fragment, and no feature makes datagrams whole (plugins of startup.conf)";
-        Group = "group-protocol", Info, counted, "a packet to a group or to all stations, of a protocol that this router does not speak (IGMP)";
+        Length = "bad-length", Error, "the lengths in the IPv4 header do not match the packet";
+        Fragment = "fragment", Warn, "a fragment, and no feature reassembles datagrams (see plugins in startup.conf)";
+        Group = "group-protocol", Info, counted, "a multicast or broadcast packet of a protocol that this router does not support (IGMP)";
     }
 }
 

@@ -1,9 +1,10 @@
-//! `ip6-local`: packets for this router, to whoever takes their protocol (RFC 8200 section 4).
+//! `ip6-local`: packets for this router, delivered to the protocol's node (RFC 8200 section 4).
 //!
-//! The nodes behind find the packet at its IPv6 header, exactly as long as the header says, with a whole IPv6 header in the
-//! first segment and the upper layer `l4_offset` bytes on. Extension headers lie between, and have been checked.
+//! The next nodes receive the packet at its IPv6 header, with exactly the length in the header. The first
+//! segment holds the whole IPv6 header, and the upper layer begins after `l4_offset` bytes. The extension
+//! headers in between have been checked.
 //!
-//! Hop-by-hop options were looked at on the way in (`ip6-hop-by-hop`).
+//! Hop-by-hop options are processed earlier (`ip6-hop-by-hop`).
 
 use std::net::Ipv6Addr;
 
@@ -24,14 +25,14 @@ use crate::registry::Registry;
 edges! { pub enum Next { Report = "ip6-icmp-error" } }
 reasons! {
     pub enum Reason {
-        Length = "bad-length", Error, "the IPv6 header and the packet do not agree about lengths";
+        Length = "bad-length", Error, "the lengths in the IPv6 header do not match the packet";
         Truncated = "truncated-header", Error, "an extension header does not end within the packet, or within its first buffer";
         Long = "long-headers", Warn, "there are more than 8 extension headers, or more than 215 bytes of them";
-        Options = "bad-options", Info, "a header has too many options, or an unknown one that says that the packet is not to be reported";
-        Neighbor = "fragmented-neighbor-discovery", Warn, "a message of Neighbor Discovery with a fragment header (RFC 6980)";
-        Fragment = "fragment", Warn, "a fragment, and no feature makes datagrams whole (plugins of startup.conf)";
-        Group = "group-protocol", Info, counted, "a packet to a group, of a protocol that this router does not speak";
-        Nothing = "no-next-header", Info, "the packet says that nothing follows its headers";
+        Options = "bad-options", Info, "a header has too many options, or an unknown one that asks for a silent drop";
+        Neighbor = "fragmented-neighbor-discovery", Warn, "a Neighbor Discovery message with a fragment header (RFC 6980)";
+        Fragment = "fragment", Warn, "a fragment, and no feature reassembles datagrams (see plugins in startup.conf)";
+        Group = "group-protocol", Info, counted, "a multicast packet of a protocol that this router does not support";
+        Nothing = "no-next-header", Info, "the next header is 59: nothing follows the headers";
     }
 }
 
@@ -40,18 +41,18 @@ pub struct Ip6Local {
     fragments: Registry,
 }
 
-/// What becomes of a packet that nobody is given.
+/// Result for a packet that is not delivered.
 enum Fault {
     Drop(Reason),
     Report(Cause),
-    /// It is a piece of a datagram.
+    /// The packet is a fragment of a datagram.
     Piece,
 }
 
 impl From<ExtensionError> for Fault {
     fn from(error: ExtensionError) -> Fault {
         match error {
-            // To be treated as an unknown protocol (RFC 8200 section 4).
+            // Treated like an unknown protocol (RFC 8200 section 4).
             ExtensionError::HopByHop(_) => Fault::Report(Cause::ProtocolUnreachable),
             ExtensionError::Headers | ExtensionError::Length => Fault::Drop(Reason::Long),
             ExtensionError::Truncated | ExtensionError::FirstFragment => Fault::Drop(Reason::Truncated),
@@ -101,14 +102,14 @@ fn report(p: &mut Packet<'_>, cause: Cause) -> Verdict<Next, Reason> {
     Verdict::Next(Next::Report)
 }
 
-/// Whether this router goes through such headers of a packet that is for itself. Others are to it what an unknown upper layer
-/// is: it cannot do what they ask for.
+/// True if this router processes this extension header in packets for itself. It treats other headers like an
+/// unknown upper layer, since it cannot do what they require.
 const fn is_understood(protocol: u8) -> bool {
     use protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
     matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS)
 }
 
-/// The protocol behind the extension headers of a packet, and where it begins.
+/// Returns the protocol after a packet's extension headers, and its offset.
 #[cold]
 fn upper_layer(p: &mut Packet<'_>) -> Result<(u8, u8), Fault> {
     let to_group = ipv6::is_multicast(p.peek::<Ipv6Header>().dst_u128());
@@ -122,7 +123,7 @@ fn upper_layer(p: &mut Packet<'_>) -> Result<(u8, u8), Fault> {
     Ok((headers.protocol(), l4))
 }
 
-/// Does what a header asks for.
+/// Processes one header.
 fn check(p: &Packet<'_>, header: &Extension<'_>, to_group: bool) -> Result<(), Fault> {
     if header.kind == protocol::DESTINATION_OPTIONS
         && let Err(fault) = check_options(header.bytes, |_| false)
@@ -137,21 +138,22 @@ fn check(p: &Packet<'_>, header: &Extension<'_>, to_group: bool) -> Result<(), F
     if fragment.offset == 0 {
         check_first(p, &fragment)?;
     }
-    // One that is the whole datagram is as good as a packet without the header (RFC 6946).
+    // An atomic fragment is treated like a packet without the header (RFC 6946).
     if fragment.is_atomic() { Ok(()) } else { Err(Fault::Piece) }
 }
 
-/// Whether a first fragment has all headers in it (RFC 7112 section 5), and what may be fragmented behind them.
+/// Checks that a first fragment contains all headers (RFC 7112 section 5), and that its payload may be
+/// fragmented.
 fn check_first(p: &Packet<'_>, fragment: &Fragment) -> Result<(), Fault> {
     let chain = match Chain::of(p.bytes()) {
         Ok(chain) if chain.whole || !fragment.more => chain,
-        // What is missing may be in another buffer.
+        // The missing part may be in another buffer.
         Ok(_) | Err(ExtensionError::FirstFragment) if p.flags().any(Flags::CHAINED) => {
             return Err(Fault::Drop(Reason::Truncated));
         }
         Ok(_) | Err(ExtensionError::FirstFragment) => return Err(Fault::Report(Cause::IncompleteHeaders)),
         Err(error) if fragment.more => return Err(error.into()),
-        // Who goes on through the headers finds out.
+        // The walk through the headers reports this error.
         Err(_) => return Ok(()),
     };
     let neighbor_discovery = kind::ROUTER_SOLICITATION..=kind::REDIRECT;
@@ -160,7 +162,7 @@ fn check_first(p: &Packet<'_>, fragment: &Fragment) -> Result<(), Fault> {
     if forbidden { Err(Fault::Drop(Reason::Neighbor)) } else { Ok(()) }
 }
 
-/// Where the byte is that names what this router does not speak, in a packet for itself.
+/// Returns the offset of the byte that names the unsupported protocol, in a packet for this router.
 pub(crate) fn unknown_at(l3: &[u8]) -> usize {
     let mut headers = Extensions::of(l3);
     while is_understood(headers.protocol()) {

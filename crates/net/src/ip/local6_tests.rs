@@ -1,4 +1,4 @@
-//! `ip6-local`: which packets have their protocol looked at, and where it begins.
+//! `ip6-local`: the protocol that a packet is delivered to, and its offset.
 
 use std::net::Ipv6Addr;
 
@@ -20,7 +20,7 @@ const GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 graph::edges! { enum Next { Taken = "taken" } }
 
-/// Takes a protocol, and says by the flow hash which, by the forwarding index where it begins.
+/// Takes a protocol's packets. Reports the protocol as flow hash and its offset as forwarding index.
 struct Taker(u8);
 
 impl FrameNode for Taker {
@@ -37,7 +37,7 @@ impl FrameNode for Taker {
     }
 }
 
-/// The node, behind which somebody takes UDP and somebody ICMPv6.
+/// The node, followed by a node for UDP and one for ICMPv6.
 fn harness() -> Harness {
     Bench::new().harness(|b, t, _| {
         let tables = t.clone();
@@ -64,7 +64,7 @@ fn send(packet: &[u8]) -> Out {
     out.remove(0)
 }
 
-/// The upper layer that a packet is found to have: whose it is, and where it begins.
+/// Returns the protocol found in a packet, and its offset.
 fn found(packet: &PacketBuilder) -> (u8, u32) {
     let bytes = packet.build();
     let out = send(&bytes);
@@ -84,7 +84,7 @@ fn reported(packet: &PacketBuilder) -> Cause {
     Cause::from_raw(out.record.fwd)
 }
 
-/// An authentication header, whose length is in units of 4 bytes.
+/// An authentication header: its length is in units of 4 bytes.
 const AH_BODY: [u8; 22] = [0; 22];
 
 #[test]
@@ -145,13 +145,13 @@ fn the_upper_layer_begins_within_255_bytes() {
 
 #[test]
 fn rfc8200_4_headers_that_are_not_understood_are_reported_by_their_place() {
-    // As unknown as any protocol, and named by the header before them.
+    // Treated like an unknown protocol, named by the header before.
     for (headers, at) in [
         (&[(AH, &AH_BODY[..])][..], 6),
         (&[(DESTINATION_OPTIONS, &[][..]), (MOBILITY, &[])], 40),
         (&[(ROUTING, &[0, 0][..]), (DESTINATION_OPTIONS, &[]), (protocol::SHIM6, &[])], 48),
         (&[(protocol::HIP, &[][..])], 6),
-        // Only the first header may be one of hop-by-hop options.
+        // Only the first header may be a hop-by-hop options header.
         (&[(DESTINATION_OPTIONS, &[][..]), (HOP_BY_HOP, &[])], 40),
         (&[(HOP_BY_HOP, &[][..]), (HOP_BY_HOP, &[])], 40),
         (&[(HOP_BY_HOP, &[][..]), (ROUTING, &[0, 0]), (HOP_BY_HOP, &[])], 48),
@@ -171,7 +171,7 @@ fn rfc5095_3_no_routing_header_is_followed() {
         assert_eq!(reported(&left), Cause::ParameterProblem(50), "{kind}");
         assert_eq!(found(&with(&[(ROUTING, &[kind, 0])])), (UDP, 48), "{kind}");
     }
-    // One behind one that is done with.
+    // A bad header after a processed one.
     assert_eq!(reported(&with(&[(ROUTING, &[0, 0]), (ROUTING, &[0, 255])])), Cause::ParameterProblem(50));
 }
 
@@ -186,7 +186,7 @@ fn rfc8200_4_6_options_for_the_destination_are_looked_at() {
     assert_eq!(dropped(&options(OWN, &[0x5e, 0]).build()), "bad-options");
     assert_eq!(reported(&options(OWN, &[0x1e, 9])), Cause::ParameterProblem(42));
     assert_eq!(dropped(&options(OWN, &[0x1e, 0].repeat(MAX_OPTIONS + 1)).build()), "bad-options");
-    // In a second header, too.
+    // The same in a second header.
     let second = with(&[(DESTINATION_OPTIONS, &[]), (DESTINATION_OPTIONS, &[0x9e, 0])]);
     assert_eq!(reported(&second), Cause::UnknownOption(50));
 }
@@ -198,7 +198,7 @@ fn rfc6946_an_atomic_fragment_is_whole() {
     assert_eq!(found(&atomic.extension(DESTINATION_OPTIONS, &[])), (UDP, 56));
 }
 
-/// Where a packet goes that is neither dropped nor reported nor anybody's.
+/// True if a packet is handled as a fragment: neither dropped, reported nor delivered.
 fn is_piece(packet: &PacketBuilder) -> bool {
     let out = send(&packet.build());
     (out.node.as_str(), out.reason) == ("fragments", None)
@@ -209,9 +209,9 @@ fn fragments_are_put_together() {
     for (offset, more) in [(0, true), (1, true), (1, false), (0x1fff, false)] {
         assert!(is_piece(&packet(OWN).payload(&[1; 64]).fragment(offset, more)), "{offset} {more}");
     }
-    // Behind the header of a later one there is no header, whatever it says.
+    // A later fragment has no headers after its fragment header, whatever the bytes are.
     assert!(is_piece(&with(&[(FRAGMENT, &[0, 8, 0, 0, 0, 1]), (ROUTING, &[0, 1])])));
-    // Nor does an atomic fragment make a piece of one whole.
+    // A fragment after an atomic fragment header is still a fragment.
     assert!(is_piece(&with(&[(FRAGMENT, &[0; 6]), (FRAGMENT, &[0, 8, 0, 0, 0, 1])])));
 }
 
@@ -227,7 +227,7 @@ fn rfc7112_5_a_first_fragment_has_all_headers() {
         assert_eq!((out.node.as_str(), out.reason), (expected, None), "{len}");
         assert!(whole || Cause::from_raw(out.record.fwd) == Cause::IncompleteHeaders);
     }
-    // Nor may it have any that are out of place once it is whole, or more than this router passes over.
+    // A first fragment may not have misplaced headers either, or more than this router processes.
     assert_eq!(
         reported(&with(&[(FRAGMENT, &[0, 1, 0, 0, 0, 1]), (HOP_BY_HOP, &[])])),
         Cause::ProtocolUnreachable
@@ -269,8 +269,8 @@ fn headers_that_are_cut_off_are_dropped() {
     }
 }
 
-/// As what a piece of a datagram is reported: a first one may have no hop-by-hop options behind its fragment header, as far as
-/// headers are looked at.
+/// Returns the cause reported for a fragment. A first fragment may have no hop-by-hop options after its
+/// fragment header, within the limit of processed headers.
 fn misplaced(fragment: &[u8; 6], behind: &[(u8, [u8; 6])]) -> Option<Cause> {
     let is_first = |body: &[u8; 6]| body[0] == 0 && body[1] & !7 == 0;
     let read = behind.iter().scan(is_first(fragment), |go_on, (kind, body)| {
@@ -281,7 +281,7 @@ fn misplaced(fragment: &[u8; 6], behind: &[(u8, [u8; 6])]) -> Option<Cause> {
     read.into_iter().any(|kind| kind == HOP_BY_HOP).then_some(Cause::ProtocolUnreachable)
 }
 
-/// What becomes of a packet with these headers, each of 8 bytes and in front of UDP; one after the other.
+/// The expected result for a packet with these headers, each of 8 bytes and before UDP, one by one.
 fn plain(headers: &[(u8, [u8; 6])]) -> Result<u32, Option<Cause>> {
     for (i, (kind, body)) in headers.iter().enumerate() {
         let at = 40 + 8 * i as u16;
@@ -320,7 +320,7 @@ fn header() -> impl Strategy<Value = (u8, [u8; 6])> {
 }
 
 proptest! {
-    /// Chains of headers are what a plain walk finds them to be.
+    /// A plain walk through the headers finds the same.
     #[test]
     fn the_plain_walk_agrees(headers in prop::collection::vec(header(), 0..11)) {
         let chain: Vec<(u8, &[u8])> = headers.iter().map(|(kind, body)| (*kind, &body[..])).collect();
@@ -333,7 +333,7 @@ proptest! {
         prop_assert_eq!(found, plain(&headers));
     }
 
-    /// No bytes behind the header make the node do anything but what it may, in however many buffers they come.
+    /// For any bytes after the header, in any number of buffers, the node returns a valid result.
     #[test]
     fn any_bytes(next in prop::sample::select(vec![0u8, 17, 43, 44, 51, 58, 59, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..3000), chained: bool) {
         let mut bytes = packet(OWN).protocol(next).payload(&rest).build();

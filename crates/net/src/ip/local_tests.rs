@@ -1,4 +1,4 @@
-//! `ip4-local` and the registry behind it.
+//! `ip4-local` and its registry.
 
 use std::net::Ipv4Addr;
 
@@ -34,7 +34,7 @@ fn send(h: &mut Harness, packet: &[u8]) -> Out {
 }
 
 proptest! {
-    /// Whoever is behind finds the packet as long as its header says, whatever padding came with it.
+    /// The next node receives the packet with the length in its header, whatever its padding.
     #[test]
     fn padding_ends_here(len in 0usize..6000, padding in 0usize..3000, options in 0usize..10) {
         let mut h = harness();
@@ -44,7 +44,7 @@ proptest! {
         prop_assert_eq!(out.bytes, packet);
     }
 
-    /// No bytes whatever bring the node to anything but an edge or a reason.
+    /// For any bytes the node returns an edge or a drop reason.
     #[test]
     fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let out = send(&mut harness(), &bytes);
@@ -104,7 +104,7 @@ fn a_header_that_goes_on_in_the_next_segment_is_dropped() {
     let mut h = harness();
     for len in [20, 59, 60] {
         let out = h.send("ip4-local", &[&long], |_, p| {
-            // The header says how long the packet is then, so that nothing else is wrong with it.
+            // The header has the matching length, so that nothing else is wrong.
             let cut = p.len() - len;
             p.set_len(len);
             p.bytes_mut()[2..4].copy_from_slice(&((long.len() - cut) as u16).to_be_bytes());

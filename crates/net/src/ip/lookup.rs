@@ -1,9 +1,11 @@
-//! `ip4-lookup` and `ip6-lookup`: the longest prefix that covers the destination, and what it says.
+//! `ip4-lookup` and `ip6-lookup`: longest-prefix match on the destination, and the action of its forwarding
+//! object.
 //!
-//! Two stages over the vector: leaves first, then the objects behind them, so that the misses of a large table overlap.
+//! The lookup makes two passes over the vector, first for the leaves and then for their objects, so that
+//! cache misses in a large table overlap.
 //!
-//! A link-local destination is looked up as an address of the link that the packet came from; one of the router's own packets, of
-//! the link that it is to leave by.
+//! A link-local destination is looked up on the packet's receive link. For the router's own packets it is
+//! looked up on the transmit link.
 
 use buf::{FRAME_SIZE, Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
@@ -17,10 +19,10 @@ use super::{Buckets, Forwarding, Object};
 use crate::Tables;
 use crate::adjacency::GLEAN;
 
-/// Lookups through other VRFs that one packet may take.
+/// Maximum number of lookups in other VRFs for one packet.
 const MAX_HOPS: usize = 8;
 
-/// The lookup table of each VRF, by number.
+/// Lookup tables by VRF number.
 #[derive(Clone)]
 pub struct Fibs<A: Ip>(pub Vec<Option<A::Reader>>);
 
@@ -31,17 +33,18 @@ impl<A: Ip> Default for Fibs<A> {
 }
 
 impl<A: Ip> Fibs<A> {
-    /// The lookup table of a VRF.
+    /// Returns the lookup table of a VRF.
     #[inline(always)]
     pub fn get(&self, fib: u16) -> Option<&A::Reader> {
         self.0.get(usize::from(fib))?.as_ref()
     }
 
-    /// What has that which the lookup of an address reads first fetched, in the VRF that a frame is of; for packets of others a
-    /// line is fetched in vain.
+    /// Returns a closure that prefetches the first FIB line for an address in the VRF of the frame's first
+    /// packet. Wasted for packets of other VRFs.
     ///
-    /// A table of the whole Internet does not fit in the caches, so that each packet waits for memory once at least, and a core has
-    /// only so many of these waits at a time. Those that begin while a node still checks headers cost nothing there.
+    /// A full Internet table does not fit into the caches, so each packet waits for memory at least once. A
+    /// core has a limited number of outstanding misses. Misses that begin while a node still checks headers
+    /// cost nothing there.
     #[inline(always)]
     pub fn ahead<'f>(&'f self, frame: &mut Frame) -> impl Fn(A::Bits) + use<'f, A> {
         let table = frame.get(0).and_then(|first| self.get(first.fib()));
@@ -54,7 +57,7 @@ impl<A: Ip> Fibs<A> {
 }
 
 edges! {
-    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
     pub enum Next {
         Rewrite = "ip4-rewrite",
         Resolve = "ip4-arp",
@@ -64,15 +67,15 @@ edges! {
 }
 reasons! {
     pub enum Reason {
-        Blackhole = "blackhole", Info, "the route says to drop packets to this destination";
-        Unresolved = "unresolved", Info, "the next hop's interface has just gone, and a shorter route has yet to take over";
-        NoTable = "no-table", Error, "a route says to look in a VRF that is not there";
-        TableLoop = "table-loop", Error, "routes send the packet from VRF to VRF in a circle";
-        LinkLocal = "link-local-destination", Info, "the destination is a host on the link that the packet came from, and is not forwarded to";
+        Blackhole = "blackhole", Info, "the route drops packets to this destination";
+        Unresolved = "unresolved", Info, "the path has lost its interface, and the next best route is not installed yet";
+        NoTable = "no-table", Error, "a route leads to a VRF that does not exist";
+        TableLoop = "table-loop", Error, "routes form a loop between VRFs";
+        LinkLocal = "link-local-destination", Info, "the destination is a link-local address, which is never forwarded to";
     }
 }
 
-/// An address of each packet of a frame, and the leaf that it was looked up to.
+/// An address of each packet in a frame, and the leaf of its lookup.
 pub struct Leaves<A: Packets> {
     addresses: Box<[A::Bits; FRAME_SIZE]>,
     leaves: Box<[u32; FRAME_SIZE]>,
@@ -85,12 +88,13 @@ impl<A: Packets> Default for Leaves<A> {
 }
 
 impl<A: Packets> Leaves<A> {
-    /// For frames of any size.
+    /// Returns the arrays for a frame of any size.
     pub fn new() -> Leaves<A> {
         Leaves::default()
     }
 
-    /// Looks up what `of` says of each packet, in the packet's VRF. What is read first is better fetched before ([`Fibs::ahead`]).
+    /// Looks up the address that `of` returns for each packet, in the packet's VRF. Prefetch with
+    /// [`Fibs::ahead`] first.
     #[inline(always)]
     pub fn fill(&mut self, fibs: &Fibs<A>, frame: &mut Frame, of: impl Fn(&A::Header) -> A::Bits) {
         let n = frame.len();
@@ -110,7 +114,7 @@ impl<A: Packets> Leaves<A> {
         }
     }
 
-    /// The address of packet `i` of the frame, and its leaf.
+    /// Returns the address and the leaf of packet `i` of the frame.
     #[inline(always)]
     pub fn get(&self, i: usize) -> (A::Bits, u32) {
         let at = i & (FRAME_SIZE - 1);
@@ -129,14 +133,15 @@ impl<A: Packets> Lookup<A> {
     }
 }
 
-/// What forwarding objects mean, in one turn of a worker.
+/// Access to forwarding objects during one turn of a worker.
 struct Ways<'t, A: Packets> {
     tables: &'t Forwarding<A>,
     guard: &'t Guard,
 }
 
 impl<A: Packets> Ways<'_, A> {
-    /// Where the forwarding object at an index sends a packet to this address; `None`: over an adjacency, which it has now.
+    /// Returns the verdict for a packet to this address, by the forwarding object at an index. `None` if the
+    /// packet leaves over an adjacency, which is then its forwarding index.
     #[inline(always)]
     fn go(
         &self,
@@ -156,7 +161,7 @@ impl<A: Packets> Ways<'_, A> {
         Some(self.other(p, address, word))
     }
 
-    /// What becomes of a packet that does not go over an adjacency.
+    /// Returns the verdict for a packet that does not leave over a plain adjacency.
     #[cold]
     fn other(&self, p: &mut Packet<'_>, address: A::Bits, word: u64) -> Verdict<Next, Reason> {
         let Forwarding { fibs, objects, balances, .. } = self.tables;
@@ -199,7 +204,7 @@ impl<A: Packets> Ways<'_, A> {
                 p.set_fwd(index);
                 match self.tables.kinds.get(kind.to_raw().into()) {
                     Some(edge) => Verdict::Edge(edge),
-                    // No route is taken that leads there.
+                    // Routes to a kind without a node for this family are refused, so this does not happen.
                     None => Verdict::Drop(Reason::Unresolved),
                 }
             }
@@ -207,14 +212,14 @@ impl<A: Packets> Ways<'_, A> {
                 p.set_fwd(cause.to_raw());
                 Verdict::Next(Next::Report)
             }
-            // These were followed to their end, and a way is none of them.
+            // Tables, link-local routes and balances were resolved above, and no way is one of them.
             Object::Table(_) | Object::Balance(_) | Object::LinkLocal => Verdict::Drop(Reason::TableLoop),
         }
     }
 }
 
-/// The word for a packet whose route has several ways: that of the one which its flow goes. The two directions of a connection
-/// go their own ways, and all fragments of a datagram go the same.
+/// Returns the word of the path for the packet's flow, for a route with several paths. The two directions of
+/// a connection may use different paths. All fragments of a datagram use the same one.
 #[inline(never)]
 pub(super) fn share<A: Packets>(
     balances: &SlotReader<Buckets>,
@@ -226,10 +231,11 @@ pub(super) fn share<A: Packets>(
     balances.get(guard, buckets).map_or(Object::Unresolved.to_word(), |b| b.word(hash))
 }
 
-/// Looks `address` up in VRF `next`, and follows objects that name another VRF; `fib` becomes the last one.
+/// Looks `address` up in VRF `next`, and follows objects that lead to another VRF. `fib` becomes the last
+/// VRF.
 ///
 /// # Errors
-/// When there is no end.
+/// If a VRF does not exist, or the objects form a loop.
 #[cold]
 pub fn through_tables<A: Ip>(
     fibs: &Fibs<A>,
@@ -267,7 +273,8 @@ impl<A: Packets> FrameNode for Lookup<A> {
     }
 }
 
-/// Where packets with a [track](super::Track)'s object as their forwarding index go on: as if their destination had been looked up.
+/// The node for packets with a [track](super::Track)'s object as their forwarding index. It continues as if
+/// their destination had been looked up.
 pub struct Follow<A: Packets>(Forwarding<A>);
 
 impl<A: Packets> Follow<A> {

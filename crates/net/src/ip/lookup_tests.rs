@@ -1,4 +1,4 @@
-//! `ip4-lookup` against the plain search of a list of prefixes.
+//! `ip4-lookup`, compared with a plain search in a list of prefixes.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,10 +16,10 @@ use crate::adjacency::GLEAN;
 use crate::icmp::Cause;
 use crate::testing::Bench;
 
-/// Routes by VRF. The VRFs between have no table.
+/// Routes by VRF. VRFs that are not listed have no table.
 type Tables = BTreeMap<u16, Vec<(Prefix4, Object)>>;
 
-/// The node, with tables of these routes.
+/// The node with tables of these routes.
 fn harness(tables: &Tables) -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.writers.ip4.objects.set(0, 0).unwrap();
@@ -46,14 +46,14 @@ fn harness(tables: &Tables) -> (Bench, Harness) {
     (bench, h)
 }
 
-/// Kinds of forwarding that features have, and their nodes.
+/// Forwarding kinds of features, and their nodes.
 const KINDS: [(u8, &str); 2] = [(0, "tunnel"), (239, "translation")];
 
-/// What the ways of the one route with several mean.
+/// The objects of the paths, for the one route with several paths.
 const WAYS: [Object; 4] =
     [Object::Adjacency(9), Object::Glean(8), Object::Drop, Object::Report(Cause::Prohibited)];
 
-/// How its flows are shared out.
+/// The assignment of its flows to paths.
 fn layout() -> Layout {
     let way = |interface| (Path::Attached(interface), 1 + u64::from(interface));
     Layout::new(&[0, 1, 2, 3].map(way))
@@ -71,7 +71,8 @@ fn send(h: &mut Harness, to: &[(u16, Ipv4Addr)]) -> Vec<Out> {
     out
 }
 
-/// What is to become of a packet: the node or reason, and the forwarding index and transmit interface if they matter.
+/// Expected result of a packet: the node or reason, and the forwarding index and transmit interface where
+/// they matter.
 type Fate = (String, Option<u32>, Option<u32>);
 
 fn fate(out: &Out) -> Fate {
@@ -84,13 +85,13 @@ fn fate(out: &Out) -> Fate {
     }
 }
 
-/// The same, told plainly.
+/// The expected result by plain search.
 fn plain(naive: &BTreeMap<u16, (NaiveLpm<u32>, Vec<Object>)>, fib: u16, dst: Ipv4Addr) -> Fate {
     let drop = |reason: &str| (reason.to_string(), None, None);
     let mut table = fib;
     for hop in 0..9 {
         let Some((lpm, objects)) = naive.get(&table) else {
-            // The packet's own VRF has no routes; one that a route names has to exist.
+            // The packet's own VRF may have no table. A VRF named by a route must exist.
             let raw = Cause::NoRoute.to_raw();
             return if hop == 0 { ("ip4-icmp-error".into(), Some(raw), None) } else { drop("no-table") };
         };
@@ -131,7 +132,7 @@ fn plain(naive: &BTreeMap<u16, (NaiveLpm<u32>, Vec<Object>)>, fib: u16, dst: Ipv
 
 fn address() -> impl Strategy<Value = Ipv4Addr> {
     prop_oneof![
-        // Close together, so that prefixes cover one another.
+        // Close to each other, so that prefixes overlap.
         (0u8..3, 0u8..3, 0u8..4, 0u8..4).prop_map(|(a, b, c, d)| Ipv4Addr::new(10 + a, b, c, d << 6)),
         any::<u32>().prop_map(Ipv4Addr::from_bits),
     ]
@@ -171,7 +172,7 @@ proptest! {
             lpm.insert(prefix.bits(), prefix.len(), objects.len() as u32).unwrap();
         }
         let (_bench, mut h) = harness(&tables);
-        // Destinations of all VRFs in one vector, and then each VRF's in one of its own.
+        // Destinations of all VRFs in one vector, then the destinations of each VRF in a separate vector.
         let by_fib: BTreeMap<u16, Vec<(u16, Ipv4Addr)>> =
             to.iter().fold(BTreeMap::new(), |mut m, t| { m.entry(t.0).or_insert_with(Vec::new).push(*t); m });
         for to in [to].iter().chain(by_fib.values()) {

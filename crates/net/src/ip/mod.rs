@@ -9,12 +9,12 @@
 //!                                              └ ip4-icmp-error
 //! ```
 //!
-//! IPv6 goes the same way by nodes with a 6 in their names, `ip6-hop-by-hop` in the place of `ip4-options` and
-//! `ip6-discover-neighbor` in that of `ip4-arp`. Lookup, rewrite and reverse path check are the same types; `packet.rs` says what
-//! differs.
+//! IPv6 uses nodes with a 6 in their names, `ip6-hop-by-hop` in place of `ip4-options` and
+//! `ip6-discover-neighbor` in place of `ip4-arp`. Lookup, rewrite and reverse-path check are the same types;
+//! `packet.rs` has the differences.
 //!
-//! A lookup finds the index of a **forwarding object** ([`Object`]); the object's word says what to do. All prefixes
-//! with the same path share one object.
+//! A lookup returns the index of a **forwarding object** ([`Object`]); the object's word holds the action.
+//! All prefixes with the same paths share one object.
 
 mod address;
 mod asking;
@@ -80,7 +80,7 @@ use crate::router::Hooks;
 /// Adds the nodes and arcs of this feature.
 ///
 /// # Errors
-/// When the main thread can reach no more nodes.
+/// If the main thread cannot reach more nodes.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(input::Ip4Input::new(&tables)));
@@ -102,7 +102,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     install_family::<Ipv6Addr>(b, t, hooks)
 }
 
-/// Adds the nodes and arcs that both families have.
+/// Adds the nodes and arcs of one family, which both families have.
 fn install_family<A: fragment::Cut>(
     b: &mut Builder,
     t: &Tables,

@@ -1,5 +1,5 @@
-//! `ip4-multicast`: packets to groups. Those of the link's own control protocols (224.0.0/24) are for this router; a
-//! router without multicast routes forwards no others.
+//! `ip4-multicast`: multicast packets. The link's control protocols (224.0.0/24) are for this router. All
+//! others are dropped, because there are no multicast routes.
 
 use buf::Packet;
 use graph::{Cx, PacketNode, Verdict, edges, reasons};

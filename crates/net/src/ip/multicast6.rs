@@ -1,7 +1,7 @@
-//! `ip6-multicast`: packets to groups. Those of the link that this router has joined are for itself; a router without
-//! multicast routes forwards no others.
+//! `ip6-multicast`: multicast packets. Link-scope groups that this router has joined are for itself. All
+//! others are dropped, because there are no multicast routes.
 //!
-//! Of the groups of solicited nodes it takes all: whose address is asked for, a message says by itself.
+//! All solicited-node groups are accepted; the message itself names the address.
 
 use buf::Packet;
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
@@ -11,7 +11,7 @@ use wire::ipv6::{self, scope};
 edges! { pub enum Next { Local = "ip6-local" } }
 reasons! {
     pub enum Reason {
-        NotJoined = "group-not-joined", Info, counted, "the group is one of the link's, and not of this router";
+        NotJoined = "group-not-joined", Info, counted, "a link-scope group that this router has not joined";
         NoRoute = "no-multicast-route", Info, "there is no route for this multicast group";
     }
 }

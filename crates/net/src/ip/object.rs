@@ -1,30 +1,31 @@
-//! Forwarding objects: what the leaf of a lookup stands for.
+//! Forwarding objects: the actions behind the leaves of a lookup.
 
 use super::kind::{ForwardingKind, MOST};
 use crate::icmp::Cause;
 
-/// What to do with packets to a destination. One word in the table of objects, so that it is replaced in one store.
+/// The action for packets to a destination. It is one word in the table of objects, so one store replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Object {
     /// Send over this adjacency.
     Adjacency(u32),
-    /// The destination is on the link of this interface: resolve it.
+    /// The destination is on the link of this interface (glean): resolve it.
     Glean(u32),
     /// The destination is this router.
     Local,
-    /// Drop without a word (blackhole).
+    /// Drop silently (blackhole).
     Drop,
-    /// Drop, and report it to the source.
+    /// Drop and report to the source.
     Report(Cause),
-    /// The destination means a host of one link only: look up again as an address of the packet's.
+    /// The destination is link-local: look it up again as an address of the packet's link.
     LinkLocal,
     /// Look up again in another VRF.
     Table(u16),
-    /// Send by whichever of several ways these [`Buckets`](super::balance::Buckets) have for the packet's flow.
+    /// Send on one of several paths, selected by the packet's flow in these
+    /// [`Buckets`](super::balance::Buckets).
     Balance(u32),
-    /// As a feature forwards: the entry at this index of its table.
+    /// Forward to a feature: to the entry at this index of its table.
     Feature(ForwardingKind, u32),
-    /// Drop: the path has just lost its interface, and its routes are about to give way to others.
+    /// Drop: the path has just lost its interface, and its routes will be withdrawn soon.
     Unresolved,
 }
 
@@ -37,12 +38,12 @@ const TABLE: u64 = 6;
 const UNRESOLVED: u64 = 7;
 const BALANCE: u64 = 8;
 const LINK_LOCAL: u64 = 9;
-/// The first of the features' kinds.
+/// First of the features' kinds.
 const FEATURE: u64 = 16;
 const _: () = assert!(FEATURE + MOST as u64 <= 1 << 8);
 
 impl Object {
-    /// The word: kind in the low byte, value in the high half.
+    /// Returns the word: the kind in the low byte, the value in the high half.
     #[inline(always)]
     pub fn to_word(self) -> u64 {
         let (kind, value) = match self {
@@ -60,19 +61,19 @@ impl Object {
         kind | u64::from(value) << 32
     }
 
-    /// The adjacency behind a word, if that is what it means: nearly always, so that it is asked first.
+    /// Returns the adjacency of a word if it is one. That is the common case, so it is checked first.
     #[inline(always)]
     pub fn adjacency(word: u64) -> Option<u32> {
         (word as u8 == ADJACENCY as u8).then_some((word >> 32) as u32)
     }
 
-    /// The buckets behind a word, if the ways to go are several.
+    /// Returns the buckets of a word if there are several paths.
     #[inline(always)]
     pub fn balance(word: u64) -> Option<u32> {
         (word as u8 == BALANCE as u8).then_some((word >> 32) as u32)
     }
 
-    /// The object behind a word; a word that nobody wrote (0: no route) is reported as no route.
+    /// Returns the object of a word. A word never written (0: no route) reports "no route".
     #[inline(always)]
     pub fn from_word(word: u64) -> Object {
         let value = (word >> 32) as u32;

@@ -1,9 +1,10 @@
-//! `ip4-options`: packets whose IPv4 header has options (RFC 1812 sections 4.2.2.1 and 5.3.13).
+//! `ip4-options`: packets with IPv4 options (RFC 1812 sections 4.2.2.1 and 5.3.13).
 //!
-//! A route is recorded and a time stamped with the address of the interface that the packet will leave by, as far as the
-//! routes tell here, before features of the arcs; or with the router's own address that the packet is for. Packets with a
-//! source route are dropped and reported: RFC 7126 sections 4.3 and 4.4 has that as the default, against RFC 1812. Router
-//! alerts go to who registered for the packet's protocol. All other options pass as they are.
+//! Record route and timestamp take the address of the transmit interface. It follows from the routes at this
+//! point, before the features of the arcs; a packet for the router itself gets its destination address.
+//! Packets with a source route are dropped and reported: that is the default of RFC 7126 sections 4.3 and
+//! 4.4, against RFC 1812. Router alerts go to the node registered for the packet's protocol. All other
+//! options pass unchanged.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -24,30 +25,31 @@ use crate::adjacency::Adjacency;
 use crate::icmp::Cause;
 use crate::interface::Interface;
 
-/// Nanoseconds of a millisecond, and milliseconds of a day.
+/// Nanoseconds per millisecond, and milliseconds per day.
 const MS: u64 = 1_000_000;
 const DAY: u64 = 24 * 3600 * 1000;
 
 edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast", Report = "ip4-icmp-error" } }
 
-/// What universal time is beyond the monotonic clock, so that nodes need not read it. The main thread keeps it right.
+/// Difference between UTC and the monotonic clock, so that nodes need not read UTC. The main thread updates
+/// it.
 #[derive(Clone, Default)]
 pub struct UtcClock(Arc<AtomicU64>);
 
 impl UtcClock {
-    /// Compares with the system's clock, at `now` of the monotonic clock (nanoseconds).
+    /// Updates the difference from the system's clock, at `now` of the monotonic clock (nanoseconds).
     pub fn adjust(&self, now: u64) {
         let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.0.store((utc.as_nanos() as u64).saturating_sub(now), Ordering::Relaxed);
     }
 
-    /// Milliseconds since midnight.
+    /// Returns the UTC milliseconds since midnight.
     pub fn of_day(&self, now: u64) -> u32 {
         (now.saturating_add(self.0.load(Ordering::Relaxed)) / MS % DAY) as u32
     }
 }
 
-/// What there is among a packet's options: where some of them are in the list, and whether others are there at all.
+/// The relevant options of a packet: the places of some in the list, and the presence of others.
 #[derive(Default)]
 struct Found {
     record: Option<(usize, usize)>,
@@ -57,10 +59,10 @@ struct Found {
 }
 
 impl Found {
-    /// Goes through a list.
+    /// Searches a list of options.
     ///
     /// # Errors
-    /// The byte of the list that is wrong: an impossible length, or a second option of which there is one at most.
+    /// The offset of the faulty byte: an invalid length, or a second option of a kind that may occur once.
     fn among(list: &[u8]) -> Result<Found, usize> {
         let mut found = Found::default();
         for option in Options::of(list) {
@@ -121,10 +123,10 @@ impl Ip4Options {
         Verdict::Next(if ipv4::is_multicast(dst) { Next::Multicast } else { Next::Lookup })
     }
 
-    /// Writes address and time.
+    /// Writes the address and the time.
     ///
     /// # Errors
-    /// The byte of the list that is wrong.
+    /// The offset of the faulty byte in the list.
     fn write(&self, cx: &Cx<'_>, p: &mut Packet<'_>, found: &Found) -> Result<(), usize> {
         let (own, fib) = (self.tables.own.get(cx.guard), p.fib());
         let Some(address) = self.address(cx.guard, p) else { return Ok(()) };
@@ -145,8 +147,8 @@ impl Ip4Options {
         Ok(())
     }
 
-    /// The address that this router has where a packet goes on to: its destination if that is the router's own, else that of
-    /// the interface that it leaves by, else any. `None` when it goes nowhere.
+    /// Returns this router's address for a packet: its destination if that is the router's own, else the
+    /// transmit interface's address, else any. `None` if the packet is not forwarded.
     fn address(&self, guard: &Guard, p: &mut Packet<'_>) -> Option<Ipv4Addr> {
         let (own, fib, dst) = (self.tables.own.get(guard), p.fib(), p.peek::<Ipv4Header>().dst_u32());
         if own.contains(fib, dst) {
@@ -174,7 +176,7 @@ fn report(p: &mut Packet<'_>, cause: Cause) -> Verdict<Next, NoReason> {
     Verdict::Next(Next::Report)
 }
 
-/// Reports that the list of options is wrong at this byte.
+/// Reports an error at this byte of the options.
 fn wrong(p: &mut Packet<'_>, at: usize) -> Verdict<Next, NoReason> {
     report(p, Cause::ParameterProblem((Ipv4Header::LEN + at) as u16))
 }

@@ -1,7 +1,8 @@
-//! `ip6-hop-by-hop`: packets with options for every router on their way (RFC 8200 section 4.3).
+//! `ip6-hop-by-hop`: packets with options for every router on the path (RFC 8200 section 4.3).
 //!
-//! Router alerts go to who registered for the packet's protocol. No other option is known here: what becomes of a packet
-//! that has one, the option's type says. The options of a header are looked at up to a limit (RFC 8504 section 5.3).
+//! Router alerts go to the node registered for the packet's protocol. No other option is supported; the
+//! option's type decides the packet's fate. The options of a header are processed up to a limit (RFC 8504
+//! section 5.3).
 
 use buf::Packet;
 use graph::{Cx, PacketNode, Verdict, edges, reasons};
@@ -16,8 +17,8 @@ edges! { pub enum Next { Lookup = "ip6-unicast", Multicast = "ip6-multicast", Re
 reasons! {
     pub enum Reason {
         Truncated = "truncated-header", Error, "the hop-by-hop options do not end within the packet, or within its first buffer";
-        Long = "long-header", Warn, "the hop-by-hop options are longer than this router looks at (1,240 bytes)";
-        Options = "bad-options", Info, "there are too many options, or an unknown one that says that the packet is not to be reported";
+        Long = "long-header", Warn, "the hop-by-hop options are longer than this router processes (1,240 bytes)";
+        Options = "bad-options", Info, "there are too many options, or an unknown one that asks for a silent drop";
     }
 }
 
@@ -65,10 +66,10 @@ impl PacketNode for Ip6HopByHop {
     }
 }
 
-/// As what a packet is reported with this fault in the options of the header that begins at `at`; `None`: it is dropped without
+/// Returns the cause to report for a fault in the options of the header at offset `at`. `None`: drop without
 /// a report (RFC 8200 section 4.2).
 pub(super) fn cause(fault: OptionFault, at: usize, to_group: bool) -> Option<Cause> {
-    // Headers end within the bounds of `wire::extension`.
+    // The bounds in `wire::extension` keep this within 16 bits.
     let place = |in_header: usize| (at + in_header) as u16;
     match fault {
         OptionFault::Malformed(option) => Some(Cause::ParameterProblem(place(option))),

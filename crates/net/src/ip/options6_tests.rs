@@ -1,4 +1,4 @@
-//! `ip6-hop-by-hop` behind `ip6-input`.
+//! `ip6-hop-by-hop` after `ip6-input`.
 
 use std::net::Ipv6Addr;
 
@@ -16,7 +16,7 @@ use crate::testing::Bench;
 const HOST: &str = "2001:db8::9";
 const FAR: &str = "2001:db8:1::1";
 const GROUP: &str = "ff02::16";
-/// Whose packets with a router alert are taken by a node of this test.
+/// The protocol whose packets with a router alert go to a node of this test.
 const TAKEN: u8 = 46;
 
 fn harness() -> (Bench, Harness) {
@@ -46,7 +46,7 @@ fn send(packet: &[u8]) -> Out {
     out.remove(0)
 }
 
-/// Where a packet goes, why it does not, or as what it is reported.
+/// Returns the packet's next node or drop reason, and the cause of its report.
 fn fate(packet: &PacketBuilder) -> (String, Option<Cause>) {
     let out = send(&packet.build());
     let cause = (out.node == "ip6-icmp-error").then(|| Cause::from_raw(out.record.fwd));
@@ -85,7 +85,7 @@ fn rfc2711_alerts_go_to_who_asked_for_them() {
     assert_eq!(fate(&taken).0, "rsvp");
     assert_eq!(fate(&taken.clone().protocol(TAKEN + 1)).0, "ip6-unicast");
     assert_eq!(fate(&packet(FAR, &[]).protocol(TAKEN)).0, "ip6-unicast", "without an alert");
-    // Behind other headers, too; a packet whose headers lead nowhere is nobody's.
+    // The same after other headers. A packet whose headers are invalid is not delivered.
     assert_eq!(fate(&taken.clone().extension(protocol::DESTINATION_OPTIONS, &[])).0, "rsvp");
     let twice = taken.extension(protocol::HOP_BY_HOP, &[]);
     assert_eq!(fate(&twice).0, "ip6-unicast");
@@ -108,7 +108,7 @@ fn rfc8200_4_2_unknown_options_say_what_becomes_of_the_packet() {
             assert_eq!(fate(&packet(dst, &options)), expected, "{kind:#x} to {dst}");
         }
     }
-    // The first that is not to be passed over decides.
+    // The first unsupported option decides.
     assert_eq!(way(FAR, &[0x1e, 0, 0x5e, 0, 0x9e, 0]), "bad-options");
     assert_eq!(reported(FAR, &[0x1e, 0, 0x9e, 0, 0x5e, 0]), Cause::UnknownOption(44));
 }
@@ -131,7 +131,7 @@ fn what_is_too_much_is_not_looked_at() {
     let many = |n: usize| [0x1e, 0].repeat(n);
     assert_eq!(way(FAR, &many(MAX_OPTIONS - 1)), "ip6-unicast");
     assert_eq!(way(FAR, &many(MAX_OPTIONS + 1)), "bad-options");
-    // Headers of so many bytes, all padding but for the first two.
+    // Headers of this length, all padding except the first two bytes.
     let long = |len: usize| -> Vec<u8> {
         let full = [&[option::PADN, 250][..], &[0; 250]].concat();
         let mut options = full.repeat((len - 2) / full.len());
@@ -156,7 +156,7 @@ fn headers_that_are_cut_off_are_dropped() {
 }
 
 proptest! {
-    /// No options at all make the node do anything but what it may.
+    /// For any options the node returns a valid result.
     #[test]
     fn any_options(options in prop::collection::vec(any::<u8>(), 0..400), next: u8, units: Option<u8>, group: bool) {
         let dst = if group { GROUP } else { FAR };

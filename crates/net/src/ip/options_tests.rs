@@ -1,4 +1,4 @@
-//! `ip4-options` behind `ip4-input`.
+//! `ip4-options` after `ip4-input`.
 
 use std::net::Ipv4Addr;
 
@@ -18,18 +18,18 @@ use crate::icmp::Cause;
 use crate::testing::{Bench, checksum};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
-/// The router's address on the side that packets come from.
+/// The router's address on the receive side.
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-/// The router's address on the side that packets leave by.
+/// The router's address on the transmit side.
 const OUT: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 1);
-/// Over an adjacency, on the link itself, and nowhere.
+/// Destinations over an adjacency, on the link itself, and without a route.
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const LINK: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 77);
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
-/// Whose packets with a router alert are taken by a node of this test.
+/// The protocol whose packets with a router alert go to a node of this test.
 const TAKEN: u8 = 46;
 
-/// The nodes, and the tables that they read, which last as long as the first two.
+/// The nodes and their tables, which last as long as the first two values.
 fn harness() -> (Bench, Dir24Writer, Harness) {
     let mut bench = Bench::new();
     bench.interface(0, Some(NEAR));
@@ -71,14 +71,14 @@ fn send(packet: &PacketBuilder) -> Out {
     out.remove(0)
 }
 
-/// Where a packet with these options goes, and the options that it has then.
+/// Returns the next node of a packet with these options, and its options afterwards.
 fn through(dst: Ipv4Addr, options: &[u8]) -> (String, Vec<u8>) {
     let out = send(&packet(dst, options));
     let end = usize::from(out.bytes[0] & 15) * 4;
     (out.node, out.bytes[20..end].to_vec())
 }
 
-/// As what a packet with these options is reported.
+/// Returns the cause reported for a packet with these options.
 fn reported(options: &[u8]) -> Cause {
     let out = send(&packet(FAR, options));
     assert_eq!(out.node, "ip4-icmp-error");
@@ -102,7 +102,7 @@ fn rfc1812_5_3_13_5_the_route_is_recorded_as_the_packet_leaves() {
     assert_eq!(
         (node.as_str(), &options[..]),
         ("ip4-unicast", &EMPTY[..]),
-        "what goes nowhere is left as it is"
+        "a packet without a route is unchanged"
     );
     let full = [7, 7, 8, 1, 2, 3, 4, 0];
     assert_eq!(through(FAR, &full).1, full);
@@ -110,7 +110,7 @@ fn rfc1812_5_3_13_5_the_route_is_recorded_as_the_packet_leaves() {
 
 #[test]
 fn rfc1812_5_3_13_6_the_time_is_stamped() {
-    // Virtual time began an hour ago, at midnight.
+    // Virtual time began at midnight, one hour ago.
     let hour = 3_600_000u32.to_be_bytes();
     let (node, options) = through(FAR, &[68, 12, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(
@@ -125,7 +125,7 @@ fn rfc1812_5_3_13_6_the_time_is_stamped() {
         assert_eq!((options[2], options[8..] == hour), (pointer, pointer == 13), "{chosen}");
     }
     let (_, options) = through(FAR, &[68, 8, 9, 0x20, 1, 2, 3, 4]);
-    assert_eq!(options, [68, 8, 9, 0x30, 1, 2, 3, 4], "no room, which is counted");
+    assert_eq!(options, [68, 8, 9, 0x30, 1, 2, 3, 4], "the overflow is counted");
 }
 
 #[test]
@@ -142,10 +142,10 @@ fn rfc7126_4_3_source_routes_are_not_followed() {
         assert_eq!(reported(&[option, 7, 4, 10, 0, 0, 1]), Cause::SourceRouteFailed);
         assert_eq!(reported(&[1, option, 3, 4]), Cause::SourceRouteFailed);
         assert_eq!(reported(&[148, 4, 0, 0, option, 3, 4]), Cause::SourceRouteFailed);
-        // Nor when this router is where the route ends.
+        // Also if this router is the end of the source route.
         let out = send(&packet(NEAR, &[option, 7, 8, 10, 0, 0, 1]));
         assert_eq!(Cause::from_raw(out.record.fwd), Cause::SourceRouteFailed);
-        // The same byte as another option's data, and behind the end.
+        // The same byte in another option's data, and after the end of the list.
         assert_eq!(through(FAR, &[148, 4, option, 3]).0, "ip4-unicast");
         assert_eq!(through(FAR, &[0, option, 3, 4]).0, "ip4-unicast");
     }
@@ -178,7 +178,8 @@ fn rfc2113_alerts_go_to_who_asked_for_them() {
 }
 
 proptest! {
-    /// Whatever the options, a packet goes on as long as it was, or is reported; only records and stamps change.
+    /// With any options a packet is forwarded with its length unchanged, or reported. Only records and
+    /// timestamps change.
     #[test]
     fn any_options_are_taken(options in prop::collection::vec(any::<u8>(), 4..41), kind in 0usize..5) {
         let mut options = options;

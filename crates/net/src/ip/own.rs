@@ -8,17 +8,19 @@ use super::address::Address;
 use super::family::Ip;
 use super::packet::Packets;
 
-/// The router's own addresses of a family by VRF. A packet that claims to come from one of them is a martian.
+/// The router's own addresses of one family by VRF. A received packet with such a source address is a
+/// martian.
 #[derive(Clone)]
 pub struct OwnAddresses<A: Ip> {
     exact: HashSet<(u16, A::Bits)>,
     /// The lowest address by VRF.
     first: HashMap<u16, A>,
-    /// Addresses that all routers of a connected network have, by VRF. Others may send from them, and this router does not.
+    /// Anycast addresses of the routers of connected networks, by VRF. Other routers may send from them; this
+    /// router does not.
     anycast: HashSet<(u16, A::Bits)>,
-    /// Broadcast addresses of connected networks: nobody's source either.
+    /// Broadcast addresses of connected networks, which are invalid sources too.
     broadcasts: HashSet<(u16, A::Bits)>,
-    /// One bit by the low bits of an address, for both sets: most packets need no more than this.
+    /// A one-hash Bloom filter over the low bits, for `exact` and `broadcasts`: enough for most packets.
     filter: [u64; 8],
 }
 
@@ -36,8 +38,8 @@ fn bit(address: u32) -> (usize, u64) {
 }
 
 impl<A: Packets> OwnAddresses<A> {
-    /// The set with one more address, that of an interface, and with the broadcast or anycast address of its network, if that has
-    /// one. Link-local ones are in it [scoped](Packets::scoped).
+    /// Returns the set with one more interface address, and with the broadcast or anycast address of its
+    /// network if there is one. Link-local addresses are [scoped](Packets::scoped).
     pub fn with(mut self, fib: u16, address: Address<A>, interface: u32) -> OwnAddresses<A> {
         let own = address.address;
         if A::scoped(own.to_bits(), interface) == own.to_bits() {
@@ -53,7 +55,7 @@ impl<A: Packets> OwnAddresses<A> {
         self.with_tentative(fib, own, interface)
     }
 
-    /// The set with an address that is not used yet: nothing is sent from it.
+    /// Returns the set with a tentative address, which is not used as a source yet.
     pub fn with_tentative(mut self, fib: u16, address: A, interface: u32) -> OwnAddresses<A> {
         let scoped = A::scoped(address.to_bits(), interface);
         self.exact.insert((fib, scoped));
@@ -66,7 +68,8 @@ impl<A: Packets> OwnAddresses<A> {
         self.filter[word] |= mask;
     }
 
-    /// Whether no packet may come from `address` in VRF `fib`: the router's own, or a broadcast address.
+    /// True if no packet may have the source `address` in VRF `fib`: it is the router's own or a broadcast
+    /// address.
     #[inline(always)]
     pub fn forbids_source(&self, fib: u16, address: A::Bits) -> bool {
         let (word, mask) = bit(address.low());
@@ -79,17 +82,18 @@ impl<A: Packets> OwnAddresses<A> {
         self.exact.contains(&(fib, address)) || self.broadcasts.contains(&(fib, address))
     }
 
-    /// Whether `address` is that of all routers of a network that this one is connected to in VRF `fib`.
+    /// True if `address` is the routers' anycast address of a network connected to this router in VRF `fib`.
     pub fn is_anycast(&self, fib: u16, address: A::Bits) -> bool {
         self.anycast.contains(&(fib, address))
     }
 
-    /// The router's lowest address in VRF `fib` that is no link-local one, for whoever needs one and has no better.
+    /// The router's lowest address in VRF `fib` that is not link-local: the source address when there is no
+    /// better one.
     pub fn first(&self, fib: u16) -> Option<A> {
         self.first.get(&fib).copied()
     }
 
-    /// Whether `address` is the router's own in VRF `fib`.
+    /// True if `address` is the router's own in VRF `fib`.
     #[inline(always)]
     pub fn contains(&self, fib: u16, address: A::Bits) -> bool {
         let (word, mask) = bit(address.low());

@@ -1,4 +1,4 @@
-//! What the packets of IPv4 and IPv6 differ in, for nodes that serve both.
+//! Differences between IPv4 and IPv6 packets, for nodes that serve both families.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,19 +12,19 @@ use super::forwarding::Forwarding;
 use crate::Tables;
 use crate::icmp::Cause;
 
-/// The names of a family's nodes and arcs.
+/// Names of a family's nodes and arcs.
 pub struct Nodes {
-    /// The arc of packets to hosts.
+    /// The arc of unicast packets.
     pub unicast: &'static str,
-    /// The arc of packets to groups.
+    /// The arc of multicast packets.
     pub multicast: &'static str,
-    /// The node that looks destinations up.
+    /// The node that looks up destinations.
     pub lookup: &'static str,
-    /// The node where packets with a [track](super::Track)'s object go on.
+    /// The node that takes packets with a [track](super::Track)'s object.
     pub follow: &'static str,
     /// The node that writes link headers.
     pub rewrite: &'static str,
-    /// The arc behind it.
+    /// The arc after it.
     pub output: &'static str,
     /// The node that sorts packets for this router, and the arc that leads there.
     pub local: &'static str,
@@ -34,27 +34,28 @@ pub struct Nodes {
     pub report: &'static str,
     /// The node that holds packets for unresolved next hops.
     pub resolve: &'static str,
-    /// Why it punts.
+    /// Its punt reason.
     pub ask: &'static str,
-    /// The node that lets them go on.
+    /// The node that releases the held packets.
     pub release: &'static str,
-    /// The node that looks at options or extension headers which concern every router on the way.
+    /// The node that processes options or extension headers for every router on the path.
     pub options: &'static str,
 }
 
-/// Whether a packet is to many stations: whoever of them has no use for it is not to blame its sender.
+/// True if a packet is sent to many stations. A station that cannot use it must not report an error to the
+/// sender.
 pub(crate) fn is_to_many<A: Packets>(p: &mut Packet<'_>) -> bool {
     p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) || A::is_group(A::dst(p.peek()))
 }
 
-/// A family as the nodes see it.
+/// A family, as the nodes use it.
 pub trait Packets: Ip {
     /// The fixed part of the header.
     type Header: buf::Header + PseudoHeader;
 
-    /// The names of its nodes.
+    /// Names of its nodes and arcs.
     const NODES: Nodes;
-    /// Describes a packet that begins with its header.
+    /// Describes a packet at its header, for a trace.
     const TRACE: TraceFn;
 
     /// The tables of this family.
@@ -63,23 +64,26 @@ pub trait Packets: Ip {
     fn src(h: &Self::Header) -> Self::Bits;
     /// The destination address.
     fn dst(h: &Self::Header) -> Self::Bits;
-    /// Whether this is a group, which is in no lookup table.
+    /// True if the address is multicast, which is in no lookup table.
     fn is_group(address: Self::Bits) -> bool;
-    /// What a packet says its length is, in bytes.
+    /// Length of the packet in its header, in bytes.
     fn said(h: &Self::Header) -> usize;
-    /// The hash of the flow that a packet is of.
+    /// Hash of the packet's flow.
     fn flow_hash(l3: &[u8]) -> Option<u32>;
-    /// The address that stands for one which means something on the link of `interface` only, in tables that have all links.
+    /// Returns the form of an address for tables that hold all links: an address valid on one link only
+    /// includes the number of `interface`.
     fn scoped(address: Self::Bits, interface: u32) -> Self::Bits;
-    /// The inverse of [`scoped`](Self::scoped): the address, and the interface if it is of one link only.
+    /// The inverse of [`scoped`](Self::scoped): the address, and its interface if it is valid on one link
+    /// only.
     fn unscoped(address: Self::Bits) -> (Self::Bits, Option<u32>);
-    /// Whether a packet is for its link only, whatever its destination: from a host that has no address to be routed to.
+    /// True if a packet never leaves its link, whatever its destination: its source is no routable address.
     fn stays_on_link(h: &Self::Header) -> bool;
-    /// One hop less; `false`, and the cause noted, when the packet is not to be forwarded.
+    /// Decrements the TTL or hop limit. Returns `false`, with the cause as forwarding index, if the packet
+    /// must not be forwarded.
     fn count_down(p: &mut Packet<'_>) -> bool;
-    /// Whether a router may cut the packet into fragments.
+    /// True if a router may fragment the packet.
     fn may_fragment(p: &mut Packet<'_>) -> bool;
-    /// The kind of segmentation whose segments may be made smaller than their sender had them.
+    /// The kind of segmentation that may be redone with smaller segments.
     const TCP: GsoKind;
 }
 
@@ -206,8 +210,8 @@ impl Packets for Ipv6Addr {
         five_tuple6(l3).map(FiveTuple6::hash)
     }
 
-    /// Of fe80::/64, whose 54 bits in the middle are 0 on every link (RFC 4291 section 2.5.6), the last 32 of these say which link:
-    /// never 0, so that the address on the wire is none of any link's.
+    /// The 54 bits after fe80::/10 are 0 on every link (RFC 4291 section 2.5.6). The last 32 of them hold the
+    /// interface number plus one: never 0, so the address on the wire belongs to no link.
     #[inline(always)]
     fn scoped(address: u128, interface: u32) -> u128 {
         if ipv6::is_link_local(address) { address | (u128::from(interface) + 1) << 64 } else { address }
@@ -230,7 +234,7 @@ impl Packets for Ipv6Addr {
     #[inline(always)]
     fn count_down(p: &mut Packet<'_>) -> bool {
         let h = p.peek::<Ipv6Header>();
-        // RFC 4291 section 2.5.6: such a source means nothing on another link.
+        // RFC 4291 section 2.5.6: a link-local source is not valid on another link.
         let beyond = ipv6::is_link_local(h.src_u128());
         if h.hop_limit() <= 1 || beyond {
             p.set_fwd(if beyond { Cause::BeyondScope } else { Cause::TtlExpired }.to_raw());
@@ -240,7 +244,7 @@ impl Packets for Ipv6Addr {
         true
     }
 
-    /// Only whoever sends a packet may (RFC 8200 section 5).
+    /// Only the source of a packet may fragment it (RFC 8200 section 5).
     fn may_fragment(p: &mut Packet<'_>) -> bool {
         p.flags().any(Flags::LOCAL_ORIGIN)
     }

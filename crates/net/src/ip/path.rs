@@ -1,4 +1,4 @@
-//! Paths: where packets go, what that means now, and which routes say so.
+//! Paths: where packets go, what a path currently resolves to, and which routes use it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,37 +14,37 @@ use super::recursion::Trail;
 use super::slab::{NONE, Slab};
 use crate::icmp::Cause;
 
-/// Where packets go.
+/// The path of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Path {
-    /// To a neighbour; without an interface, to whichever connected network it is on, or else wherever the route to it
-    /// leads.
+    /// To a neighbor. Without an interface: over the connected network that contains the next hop, or else
+    /// recursively, by the route to it.
     Via {
-        /// The neighbour, or a router behind one.
+        /// The neighbor, or a router that is reached through another route.
         next_hop: IpAddr,
-        /// By this interface only.
+        /// Only by this interface.
         interface: Option<u32>,
     },
     /// To the destination itself, on the link of this interface.
     Attached(u32),
     /// To this router.
     Local,
-    /// Nowhere, without a word.
+    /// Drop silently.
     Drop,
-    /// Nowhere, with an ICMP error.
+    /// Drop with the ICMP error "host unreachable".
     Unreachable,
-    /// Nowhere, with an ICMP error that says so.
+    /// Drop with the ICMP error "administratively prohibited".
     Prohibit,
-    /// To a host that means something on the packet's link only, as that link's routes say.
+    /// To a link-local host, by the routes of the packet's link.
     LinkLocal,
-    /// To wherever another VRF says.
+    /// By a lookup in another VRF.
     Table(u16),
     /// To the entry at this index of a feature's table.
     Feature(ForwardingKind, u32),
 }
 
 impl Path {
-    /// What it means if that depends on nothing.
+    /// Returns the path's object if it does not depend on interfaces or routes.
     pub(super) fn constant(self) -> Option<Object> {
         match self {
             Path::Local => Some(Object::Local),
@@ -58,7 +58,7 @@ impl Path {
         }
     }
 
-    /// The next hop that it names.
+    /// Returns the path's next hop.
     pub(super) fn next_hop(self) -> Option<IpAddr> {
         match self {
             Path::Via { next_hop, .. } => Some(next_hop),
@@ -66,7 +66,7 @@ impl Path {
         }
     }
 
-    /// The interface that it names.
+    /// Returns the path's interface.
     pub(super) fn interface(self) -> Option<u32> {
         match self {
             Path::Attached(interface) => Some(interface),
@@ -76,37 +76,37 @@ impl Path {
     }
 }
 
-/// The paths of some routes, and what depends on them.
+/// The paths of some routes, and their current resolution.
 #[derive(Debug)]
 pub struct PathState {
-    /// Index of their forwarding object, which is the leaf in the lookup tables.
+    /// Index of their forwarding object: the leaf in the lookup tables.
     pub object: u32,
-    /// What they mean now; `None` while none is resolved.
+    /// The current forwarding object; `None` while no path is resolved.
     pub resolved: Option<Object>,
-    /// How next hops were looked for among the routes, if some path is recursive.
+    /// The trail of next hops through the routes, if some path is recursive.
     pub trail: Option<Box<Trail>>,
-    /// If there are several ways: how flows are shared out among those that are resolved.
+    /// With several paths: how flows are shared among the resolved ones.
     pub layout: Option<Box<Layout>>,
-    /// Index of what workers read of that, once there have been several ways.
+    /// Index of the workers' buckets, once there have been several paths.
     pub(super) buckets: Option<u32>,
-    /// What `resolved` consists of: itself, or what each of several ways means, in the layout's order.
+    /// The parts of `resolved`: itself, or the object of each path in the layout's order.
     pub(super) ways: Vec<Object>,
-    /// The same of what the object still says of paths that ceased to be resolved, until their routes have given way; else
-    /// nothing.
+    /// Parts that the installed object still uses after the paths became unresolved, until their routes are
+    /// withdrawn. Else empty.
     pub(super) held: Vec<Object>,
     /// The VRF of the routes.
     pub(super) fib: u16,
     /// The paths.
     pub list: PathList,
-    /// How many follow it without a route.
+    /// Number of tracks, which use this state without a route.
     pub(super) tracks: u32,
-    /// Its routes: the one that was added last, from which the list goes on.
+    /// Its most recently added route, the head of the list of routes.
     pub(super) first: u32,
-    /// While routes are being installed anew: the next of them.
+    /// The next route to visit, while its routes are being reinstalled.
     pub(super) next: u32,
-    /// Whether it is among those whose routes are being installed anew.
+    /// True while its routes wait to be reinstalled.
     pub(super) waits: bool,
-    /// The last change of interfaces that it was asked after.
+    /// The last change of interfaces after which it was resolved again.
     pub(super) asked: u64,
 }
 
@@ -130,14 +130,14 @@ impl PathState {
         }
     }
 
-    /// Where flows go that several ways share, of 256 equal parts of them how many, and what that means now.
+    /// Returns each path with its share of the flows in 256ths, and its current object.
     pub fn shares(&self) -> impl Iterator<Item = (Path, usize, Object)> {
         let shares = self.layout.iter().flat_map(|layout| layout.shares());
         shares.zip(&self.ways).map(|((path, parts), means)| (path, parts, *means))
     }
 
-    /// How flows are shared out here, for routes that go over to another list that has some of these paths; `None` where all flows
-    /// go somewhere else.
+    /// Returns how flows are shared here, for routes that move to another list with some of these paths.
+    /// `None` if no flow can stay.
     pub(super) fn layout_like(&self, other: &PathList) -> Option<Layout> {
         let one = || match self.list {
             PathList::One(path) => other.paths().any(|p| p == path).then(|| Layout::new(&[(path, 1)])),
@@ -146,15 +146,15 @@ impl PathState {
         self.layout.as_deref().cloned().or_else(one)
     }
 
-    /// Whether recursive paths may follow its routes. Another recursive path counts whether it is resolved or not: else
-    /// circles would come and go for ever.
+    /// True if recursive paths may follow its routes. A recursive path counts whether it is resolved or not;
+    /// otherwise loops would flap for ever.
     pub(super) fn counts(&self) -> bool {
         self.trail.is_some() || self.resolved.is_some()
     }
 }
 
-/// What changed, so that paths may mean something else: those that name one of these interfaces, or have a next hop on
-/// one of these networks.
+/// A change that may alter what paths resolve to: paths over these interfaces, or with a next hop in these
+/// networks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
     /// Interfaces by index.
@@ -172,38 +172,39 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of this prefix.
+    /// Returns the network of this prefix.
     pub fn new(fib: u16, prefix: impl Into<IpPrefix>) -> Network {
         let prefix = prefix.into();
         Network { fib, first: prefix.address(), last: prefix.last() }
     }
 
-    /// The places of its next hops.
+    /// The range of its next hops in an order of lists.
     fn hops(self) -> RangeInclusive<Hop> {
         (self.fib, self.first, 0)..=(self.fib, self.last, u32::MAX)
     }
 }
 
-/// All lists of paths, by VRF and by what they depend on.
+/// All lists of paths, by VRF and by their dependencies.
 pub(super) struct Paths {
     pub states: Slab<PathState>,
     by_list: BTreeMap<(u16, PathList), Vec<u32>>,
-    /// By next hop, so that those on one network are next to each other.
+    /// By next hop, so that the next hops of one network are adjacent.
     by_next_hop: BTreeSet<Hop>,
     by_interface: BTreeSet<(u32, u32)>,
-    /// Recursive ones by VRF and each next hop on their trail, and by the interfaces that the trail ends at.
+    /// Recursive lists: by VRF and each next hop on their trail, and by the interfaces at the trail's ends.
     by_hop: BTreeSet<Hop>,
     by_end: BTreeSet<(u32, u32)>,
-    /// Paths of all lists.
+    /// Number of paths in all lists.
     ways: usize,
 }
 
-/// What a list takes beside its state, in bytes, and what each of its paths takes: in the list, in the orders by what it depends on, and
-/// among the ways that workers read. As the memory of the process grew by 50,000 lists of eight paths, and by 60,000 of one.
+/// Memory of a list besides its state, and of each of its paths, in bytes: in the list, in the orders by
+/// dependency, and in the workers' buckets. Measured as the growth of the process with 50,000 lists of eight
+/// paths and 60,000 lists of one.
 const LIST: usize = 256;
 const WAY: usize = 460;
 
-/// A place in an order of lists: VRF, a next hop, the list.
+/// A key in an order of lists: VRF, next hop, list.
 pub(super) type Hop = (u16, IpAddr, u32);
 
 impl Paths {
@@ -219,17 +220,18 @@ impl Paths {
         }
     }
 
-    /// The states with this list: several where their routes once had other paths, so that their flows are shared out differently.
+    /// Returns the states with this list. There are several if their routes had other paths before, so that
+    /// their flows are shared differently.
     pub fn find(&self, fib: u16, list: &PathList) -> &[u32] {
         self.by_list.get(&(fib, list.clone())).map_or(&[], Vec::as_slice)
     }
 
-    /// Memory of all lists, in bytes.
+    /// Memory of all lists in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.states.memory_bytes() + self.by_list.len() * LIST + self.ways * WAY
     }
 
-    /// Adds a state; `None` when there is no memory for it.
+    /// Adds a state. Returns `None` if there is no memory for it.
     pub fn insert(&mut self, state: PathState) -> Option<u32> {
         let (fib, list) = (state.fib, state.list.clone());
         let id = self.states.insert(state)?;
@@ -259,7 +261,7 @@ impl Paths {
         Some(state)
     }
 
-    /// Notes how next hops were looked for; `None` where no path is recursive.
+    /// Records the trail of next hops; `None` if no path is recursive.
     pub fn set_trail(&mut self, id: u32, trail: Option<Trail>) {
         let state = &mut self.states[id];
         if state.trail.as_deref() == trail.as_ref() {
@@ -281,29 +283,29 @@ impl Paths {
         state.trail = trail.map(Box::new);
     }
 
-    /// The first recursive one behind `after` with a next hop in this network on its trail.
+    /// Returns the first recursive list after `after` with a next hop of this network on its trail.
     pub fn next_through(&self, network: Network, after: Option<Hop>) -> Option<Hop> {
         next_in(&self.by_hop, network, after)
     }
 
-    /// The first of these VRFs with a list of this path alone.
+    /// Returns the first of these VRFs with a list of this path alone.
     pub fn vrf_with(&self, path: Path, mut vrfs: impl Iterator<Item = u16>) -> Option<u16> {
         vrfs.find(|fib| !self.find(*fib, &path.into()).is_empty())
     }
 
-    /// A list in a VRF that somebody follows without a route: one that leads to a next hop.
+    /// Returns a tracked list of a VRF. Tracked lists have a next hop.
     pub fn tracked_in(&self, fib: u16) -> Option<&PathState> {
         let least = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let of_vrf = self.by_next_hop.range((fib, least, 0)..).take_while(|(of, ..)| *of == fib);
         of_vrf.map(|(.., id)| &self.states[*id]).find(|state| state.tracks > 0)
     }
 
-    /// Those with a path that names an interface.
+    /// Returns the lists with a path over this interface.
     pub fn naming(&self, interface: u32) -> impl Iterator<Item = u32> {
         of_interface(&self.by_interface, interface)
     }
 
-    /// The next one that depends on what changed; some of them are met with more than once.
+    /// Returns the next list that depends on the change. Some lists are returned more than once.
     pub fn next_affected(&self, what: &Affected, place: &mut Place) -> Option<u32> {
         loop {
             let (n, indirect) = (place.of / 2, place.of % 2 == 1);
@@ -329,16 +331,17 @@ impl Paths {
     }
 }
 
-/// A place among the lists that depend on what changed.
+/// Position among the lists that depend on a change.
 #[derive(Debug, Default)]
 pub(super) struct Place {
-    /// Which of the interfaces, and behind them of the networks: twice its number, and one more for the recursive lists that end there.
+    /// Position in the change, interfaces before networks: twice the index, plus one for the recursive lists
+    /// that end there.
     of: usize,
-    /// The last list of it; of an interface only its number counts.
+    /// The last list returned. For an interface, only the list number counts.
     after: Option<Hop>,
 }
 
-/// The first place behind `after` in a network.
+/// Returns the first key after `after` in a network.
 fn next_in(of: &BTreeSet<Hop>, network: Network, after: Option<Hop>) -> Option<Hop> {
     let hops = network.hops();
     let from = after.map_or(Bound::Included(*hops.start()), Bound::Excluded);

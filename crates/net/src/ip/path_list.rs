@@ -9,24 +9,25 @@ use super::path::Path;
 /// One of several paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weighted {
-    /// Where its packets go: to a neighbour, a link, or an entry of a feature's.
+    /// Its path: to a neighbor, a link, or an entry of a feature.
     pub path: Path,
-    /// How many of the flows it has in comparison to the others, 1 to 255.
+    /// Its share of the flows relative to the other paths, 1 to 255.
     pub weight: u8,
 }
 
-/// Why there is no such list of paths.
+/// Why a list of paths is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPaths {
-    /// There is none.
+    /// It is empty.
     None,
-    /// There are more than [`MAX_WAYS`].
+    /// It has more than [`MAX_WAYS`] paths.
     TooMany,
-    /// One has no weight.
+    /// A weight is 0.
     NoWeight,
-    /// A path is there twice.
+    /// A path occurs twice.
     Twice,
-    /// One leads neither to a neighbour, a link, nor an entry of a feature's, so that it shares its flows with no other.
+    /// A path that cannot share flows with others: it leads neither to a neighbor, nor a link, nor an entry
+    /// of a feature.
     Alone,
 }
 
@@ -34,9 +35,9 @@ impl fmt::Display for BadPaths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadPaths::None => f.write_str("a route needs a path"),
-            BadPaths::TooMany => write!(f, "a route has {MAX_WAYS} paths at most"),
-            BadPaths::NoWeight => f.write_str("the weight of a path is 1 to 255"),
-            BadPaths::Twice => f.write_str("a path is there twice"),
+            BadPaths::TooMany => write!(f, "a route can have at most {MAX_WAYS} paths"),
+            BadPaths::NoWeight => f.write_str("the weight of a path must be 1 to 255"),
+            BadPaths::Twice => f.write_str("the same path is given twice"),
             BadPaths::Alone => f.write_str("only next hops and interfaces can share the flows of a route"),
         }
     }
@@ -59,10 +60,10 @@ impl From<Path> for PathList {
 }
 
 impl PathList {
-    /// A list of paths, in any order.
+    /// Returns a list of paths, given in any order.
     ///
     /// # Errors
-    /// When these paths make no list.
+    /// If the paths make no valid list.
     pub fn new(mut paths: Vec<Weighted>) -> Result<PathList, BadPaths> {
         if paths.iter().any(|p| p.weight == 0) {
             return Err(BadPaths::NoWeight);
@@ -83,7 +84,7 @@ impl PathList {
         }
     }
 
-    /// How many paths there are.
+    /// Number of paths.
     pub fn ways(&self) -> usize {
         match self {
             PathList::One(_) => 1,
@@ -105,7 +106,7 @@ impl PathList {
         self.weighted().map(|w| w.path)
     }
 
-    /// The list of what `f` makes of each path.
+    /// Returns the list with `f` applied to each path.
     pub(crate) fn map(self, f: impl Fn(Path) -> Path) -> PathList {
         match self {
             PathList::One(path) => PathList::One(f(path)),
@@ -116,7 +117,7 @@ impl PathList {
         }
     }
 
-    /// What is left without the paths that name this interface; `None` when nothing is.
+    /// Returns the list without the paths over this interface; `None` if none is left.
     pub fn without(&self, interface: u32) -> Option<PathList> {
         let left = self.weighted().filter(|w| w.path.interface() != Some(interface)).collect();
         PathList::new(left).ok()

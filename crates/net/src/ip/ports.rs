@@ -1,15 +1,15 @@
-//! The ports of fragments, which a feature tells those behind it.
+//! The ports of fragments, which a feature attaches to packets for later nodes.
 
 use std::fmt::Write;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The feature that knows the [`Ports`] of every fragment of IPv4, and the name of the field of packets by which it tells them
-/// ([`graph::Builder::field_of`]).
+/// Name of the feature that finds the [`Ports`] of every IPv4 fragment, and of the packet field that carries
+/// them ([`graph::Builder::field_of`]).
 pub const PORTS: &str = "ip4-sv-reassembly";
 
-/// The ports of a datagram: of TCP and its like the first two words of the header, of an ICMP echo its identifier twice, of
-/// anything else 0.
+/// The ports of a datagram. For TCP and similar protocols, the first two words of the header; for an ICMP
+/// echo, its identifier twice; for anything else, 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Ports {
@@ -20,7 +20,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// As a line of a trace.
+    /// Writes a line of a trace.
     pub fn trace(&self, text: &mut String) {
         let _ = write!(text, "ports {} -> {}", self.src, self.dst);
     }

@@ -8,7 +8,7 @@ use infra::lpm::Address;
 
 use super::family::Ip;
 
-/// A prefix; bits beyond its length are 0.
+/// A prefix; the host bits are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix<A: Ip> {
     bits: A::Bits,
@@ -21,29 +21,31 @@ pub type Prefix4 = Prefix<Ipv4Addr>;
 pub type Prefix6 = Prefix<Ipv6Addr>;
 
 impl<A: Ip> Prefix<A> {
-    /// All addresses: the default route's.
+    /// The default route's prefix, which covers all addresses.
     pub const DEFAULT: Prefix<A> = Prefix { bits: A::Bits::ZERO, len: 0 };
 
-    /// The prefix of `len` bits (more than an address has count as all) that `address` lies in.
+    /// Returns the prefix of `len` bits that contains `address`. A `len` beyond the address length counts as
+    /// the address length.
     pub fn new(address: A, len: u8) -> Prefix<A> {
         let (bits, len) = address.to_bits().canonical(len);
         Prefix { bits, len }
     }
 
-    /// The prefix of one address.
+    /// Returns the host prefix of one address.
     pub fn host(address: A) -> Prefix<A> {
         Prefix::new(address, A::Bits::BITS)
     }
 
-    /// The prefix that a text names, with zeros behind its length: what is meant by others is not clear.
+    /// Parses a prefix without host bits. A prefix with host bits is ambiguous: either the address or the
+    /// length may be wrong.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// A message that describes the error in the text.
     pub fn exact(text: &str) -> Result<Prefix<A>, String> {
         let prefix: Prefix<A> = text.parse()?;
         match text.split('/').next().and_then(|address| address.parse::<A>().ok()) {
             Some(address) if prefix.address() == address => Ok(prefix),
-            _ => Err(format!("{text} has bits behind its length: {prefix} is meant, or another length")),
+            _ => Err(format!("{text} has host bits set: did you mean {prefix}?")),
         }
     }
 
@@ -63,22 +65,22 @@ impl<A: Ip> Prefix<A> {
         self.len
     }
 
-    /// Whether `address` lies in it.
+    /// True if the prefix contains `address`.
     pub fn contains(self, address: A) -> bool {
         self.bits.covers(self.len, address.to_bits())
     }
 
-    /// Whether `other` is this prefix or lies in it.
+    /// True if the prefix contains `other` or is equal to it.
     pub fn covers(self, other: Prefix<A>) -> bool {
         other.len >= self.len && self.contains(other.address())
     }
 
-    /// Its last address: of an IPv4 link, the directed broadcast address.
+    /// Its last address: the directed broadcast address of an IPv4 link.
     pub fn last(self) -> A {
         A::from_bits(self.bits.last(self.len))
     }
 
-    /// The next prefix of the same length; `None` behind the last one.
+    /// Returns the next prefix of the same length; `None` after the last one.
     pub fn next(self) -> Option<Prefix<A>> {
         let bits = self.bits.last(self.len).next()?;
         Some(Prefix { bits, len: self.len })
@@ -109,14 +111,15 @@ impl<A: Ip> FromStr for Prefix<A> {
 /// A prefix of either family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IpPrefix {
-    /// Of IPv4.
+    /// An IPv4 prefix.
     V4(Prefix4),
-    /// Of IPv6.
+    /// An IPv6 prefix.
     V6(Prefix6),
 }
 
 impl IpPrefix {
-    /// The prefix of `len` bits (more than an address has count as all) that `address` lies in.
+    /// Returns the prefix of `len` bits that contains `address`. A `len` beyond the address length counts as
+    /// the address length.
     pub fn new(address: IpAddr, len: u8) -> IpPrefix {
         match address {
             IpAddr::V4(address) => IpPrefix::V4(Prefix::new(address, len)),
@@ -124,20 +127,20 @@ impl IpPrefix {
         }
     }
 
-    /// The prefix of one address.
+    /// Returns the host prefix of one address.
     pub fn host(address: IpAddr) -> IpPrefix {
         IpPrefix::new(address, u8::MAX)
     }
 
-    /// All addresses of the same family.
+    /// Returns the default route's prefix of the same family.
     pub fn whole(self) -> IpPrefix {
         IpPrefix::new(self.address(), 0)
     }
 
-    /// The prefix that a text names, with zeros behind its length.
+    /// Parses a prefix without host bits.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// A message that describes the error in the text.
     pub fn exact(text: &str) -> Result<IpPrefix, String> {
         if text.contains(':') {
             Prefix::exact(text).map(IpPrefix::V6)
@@ -146,7 +149,7 @@ impl IpPrefix {
         }
     }
 
-    /// The same as a prefix of this family, if it is one.
+    /// Returns the prefix as one of family `A`, or `None` if it is of the other family.
     pub fn of<A: Ip>(self) -> Option<Prefix<A>> {
         A::of(self.address()).map(|address| Prefix::new(address, self.len()))
     }
@@ -176,12 +179,12 @@ impl IpPrefix {
         }
     }
 
-    /// Whether `address` lies in it.
+    /// True if the prefix contains `address`.
     pub fn contains(self, address: IpAddr) -> bool {
         self.covers(IpPrefix::host(address))
     }
 
-    /// Whether `other` is this prefix or lies in it.
+    /// True if the prefix contains `other` or is equal to it.
     pub fn covers(self, other: IpPrefix) -> bool {
         match (self, other) {
             (IpPrefix::V4(mine), IpPrefix::V4(other)) => mine.covers(other),
@@ -190,7 +193,7 @@ impl IpPrefix {
         }
     }
 
-    /// The `n`th prefix of the same length behind this one; `None` behind the last one.
+    /// Returns the `n`th prefix of the same length after this one; `None` after the last one.
     pub fn nth(self, n: u32) -> Option<IpPrefix> {
         let bits = match self {
             IpPrefix::V4(p) => u128::from(p.bits()) << 96,
@@ -204,7 +207,7 @@ impl IpPrefix {
         })
     }
 
-    /// How many prefixes of the same length there are from this one to the last.
+    /// Number of prefixes of the same length from this one to the last.
     pub fn from_here_on(self) -> u128 {
         let (bits, most) = match self {
             IpPrefix::V4(p) => (u128::from(p.bits()) << 96, 1u128.checked_shl(p.len().into())),

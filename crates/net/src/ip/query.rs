@@ -1,4 +1,4 @@
-//! What can be asked of the routes: for shows, for whoever follows them, for the tests.
+//! Queries on the routes: for show commands, tracks and tests.
 
 use infra::lpm::{Address, Lpm};
 
@@ -10,7 +10,7 @@ use super::slab::NONE;
 use super::source::Source;
 use super::table::{Routes, Vrf};
 
-/// What the sources say of one prefix, the best first.
+/// The routes of all sources for one prefix, the best first.
 #[derive(Clone)]
 pub struct Sources<'r, A: Ip> {
     rib: &'r Rib<A>,
@@ -27,7 +27,7 @@ impl<'r, A: Ip> Iterator for Sources<'r, A> {
 }
 
 impl<A: Ip> Routes<A> {
-    /// Every route of a VRF in order of prefix: sources with their paths, the best first.
+    /// Returns every route of a VRF in order of prefix: sources with their paths, the best first.
     pub fn iter(&self, fib: u16) -> impl Iterator<Item = (Prefix<A>, Sources<'_, A>)> {
         let all = self.vrfs.get(&fib).into_iter().flat_map(|v| v.prefixes.iter());
         let mut all: Vec<(Prefix<A>, u32)> =
@@ -36,24 +36,25 @@ impl<A: Ip> Routes<A> {
         all.into_iter().map(|(prefix, first)| (prefix, self.sources(first)))
     }
 
-    /// The prefixes of a VRF of which `n`, below [`PARTS`](Self::PARTS), is the part: in no order. A prefix is always in
-    /// the same part, so whoever looks at one after the other finds each that stays once, whatever comes and goes.
+    /// Returns part `n` (below [`PARTS`](Self::PARTS)) of a VRF's prefixes, in no order. A prefix is always
+    /// in the same part, so iterating over all parts finds each permanent prefix exactly once, whatever is
+    /// added and removed meanwhile.
     pub fn part(&self, fib: u16, n: usize) -> impl Iterator<Item = Prefix<A>> {
         let part = self.vrfs.get(&fib).into_iter().flat_map(move |v| v.prefixes.part(n));
         part.map(|(bits, len, _)| Prefix::new(A::from_bits(bits), len))
     }
 
-    /// How many prefixes of a VRF have each length.
+    /// Number of prefixes of each length in a VRF.
     pub fn lengths(&self, fib: u16) -> &[usize] {
         self.vrfs.get(&fib).map_or(&[], |v| v.prefixes.lengths())
     }
 
-    /// How many prefixes of a VRF have routes.
+    /// Number of prefixes with routes in a VRF.
     pub fn count(&self, fib: u16) -> usize {
         self.vrfs.get(&fib).map_or(0, |v| v.prefixes.len())
     }
 
-    /// What the sources say of this very prefix.
+    /// Returns the routes of all sources for exactly this prefix.
     pub fn exact(&self, fib: u16, prefix: Prefix<A>) -> Sources<'_, A> {
         let first = self.vrfs.get(&fib).and_then(|v| v.prefixes.get(prefix.bits(), prefix.len()));
         self.sources(first.unwrap_or(NONE))
@@ -63,18 +64,18 @@ impl<A: Ip> Routes<A> {
         Sources { rib: &self.rib, routes: self.rib.of_prefix(first) }
     }
 
-    /// The route that packets to `address` take: the longest prefix with a resolved path.
+    /// Returns the route for packets to `address`: the longest prefix with a resolved path.
     pub fn lookup(&self, fib: u16, address: A) -> Option<(Prefix<A>, Source, &PathState)> {
         self.longest(fib, address, A::Bits::BITS, |path| path.resolved.is_some())
     }
 
-    /// The route with the longest prefix shorter than a host's that packets to `address` would take.
+    /// Returns the longest resolved route for `address` that is shorter than a host route.
     pub fn covering(&self, fib: u16, address: A) -> Option<(Prefix<A>, &PathState)> {
         let found = self.longest(fib, address, A::Bits::BITS - 1, |path| path.resolved.is_some());
         found.map(|(prefix, _, state)| (prefix, state))
     }
 
-    /// The longest prefix of at most `most` bits with a path like this.
+    /// Returns the route with the longest prefix of at most `most` bits and a path that satisfies `like`.
     pub(super) fn longest(
         &self,
         fib: u16,
@@ -91,7 +92,7 @@ impl<A: Ip> Routes<A> {
         })
     }
 
-    /// Memory of all routes and tables, in bytes.
+    /// Memory of all routes and tables in bytes.
     pub fn memory_total(&self) -> usize {
         let of_vrf = |v: &Vrf<A>| v.lookup.memory_bytes() + v.prefixes.memory_bytes();
         self.vrfs.values().map(of_vrf).sum::<usize>()
@@ -99,12 +100,12 @@ impl<A: Ip> Routes<A> {
             + self.rib.paths.memory_bytes()
     }
 
-    /// Paths of all routes, each counted for each route that has it.
+    /// Number of paths of all routes; a path counts once for each of its routes.
     pub fn ways_total(&self) -> usize {
         self.rib.ways
     }
 
-    /// How many prefixes of all VRFs have routes.
+    /// Number of prefixes with routes in all VRFs.
     pub fn count_total(&self) -> usize {
         self.vrfs.values().map(|v| v.prefixes.len()).sum()
     }

@@ -1,16 +1,18 @@
-//! Recursive paths: next hops on no connected network, looked for among the routes.
+//! Recursive paths: next hops that are on no connected network, resolved through the routes.
 //!
-//! A recursive path leads where the longest route to its next hop leads, whatever its length, the default route included.
-//! That route may have a next hop of the same kind, so there is a [`Trail`] of next hops, up to [`MAX_HOPS`] of them one behind
-//! the other; and it may have several paths, so that the trail forks. At each end is a neighbour, a link that the next hop is
-//! on, or a route that drops or reports: then the path does so, too. A next hop on a network of one of the VRF's interfaces,
-//! up or down, is looked for there and nowhere else.
+//! A recursive path follows the longest route to its next hop, whatever its length, the default route
+//! included. That route may have a recursive next hop too, so there is a [`Trail`] of up to [`MAX_HOPS`] next
+//! hops. It may have several paths, so the trail can fork. Each end of the trail is a neighbor, a link that
+//! contains the next hop, or a route that drops or reports; then the path drops or reports as well. A next
+//! hop on a connected network of the VRF, whether its interface is up or down, is resolved there and nowhere
+//! else.
 //!
-//! Which routes there are to be followed depends on interfaces only, not on what other recursive paths mean now. So what a
-//! path means does not depend on what happened before, and circles settle.
+//! The set of routes to follow depends on interfaces only, not on the current resolution of other recursive
+//! paths. So the result does not depend on history, and loops settle.
 //!
-//! Each path is noted under every next hop of its trail. When what is said of a prefix changes, the paths with a next hop
-//! in it look again, some at a time ([`Routes::settle`]). Until then they lead where they led, and keep what that needs.
+//! Each path is recorded under every next hop of its trail. When the routes of a prefix change, the paths
+//! with a next hop in it are resolved again, some at a time ([`Routes::settle`]). Until then they keep their
+//! old resolution and everything it needs.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -25,44 +27,45 @@ use super::path_list::PathList;
 use super::prefix::Prefix;
 use super::table::{AT_ONCE, Resolver, Routes, word};
 
-/// Next hops that are looked for one behind the other, at most.
+/// Maximum length of a chain of recursive next hops.
 pub(super) const MAX_HOPS: usize = 8;
-/// Next hops that are looked for in all, where the routes to them fork: the same ones may be met with again and again.
+/// Maximum number of next hops visited in total, where routes fork: the same next hops may occur again and
+/// again.
 const MAX_STEPS: usize = 16 * MAX_WAYS;
-/// What it costs to look for a next hop anew, in visits of a route.
+/// Cost of resolving a list again, in route visits.
 pub(super) const COST: usize = 4;
 
-/// How the next hops of a list with recursive paths were looked for among the routes.
+/// The next hops found on the way through the routes, for a list with recursive paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Next hops as they were met with, the list's own first. The last one may be on a connected network, and was not looked
-    /// for then.
+    /// Next hops in order of discovery, the list's own first. The last one may be on a connected network,
+    /// where it needs no route.
     pub hops: Vec<IpAddr>,
-    /// Where they lead: paths that are not recursive, each once.
+    /// The ends: paths that are not recursive, each once.
     pub ends: Vec<Way>,
-    /// Why some lead nowhere.
+    /// Why some branches have no end.
     pub lost: Vec<Lost>,
 }
 
 impl Trail {
-    /// The interfaces that its ends name.
+    /// The interfaces of its ends.
     pub(super) fn interfaces(&self) -> impl Iterator<Item = u32> {
         self.ends.iter().filter_map(|end| end.0.interface())
     }
 }
 
-/// Why a recursive path leads nowhere.
+/// Why a recursive path is not resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// No route leads to this next hop.
+    /// There is no route to this next hop.
     NoRoute(IpAddr),
-    /// This route to a next hop leads to the router itself, or into another VRF.
+    /// This route to a next hop leads to the router itself, or to another VRF.
     NoNeighbor(IpAddr, u8),
-    /// This next hop would be looked for again.
+    /// The routes lead back to this next hop.
     Circle(IpAddr),
-    /// There are more than [`MAX_HOPS`] next hops one behind the other.
+    /// The chain has more than [`MAX_HOPS`] next hops.
     TooFar,
-    /// There are more than [`MAX_WAYS`] ways, or the routes to them fork too often.
+    /// There are more than [`MAX_WAYS`] paths, or the routes fork too often.
     TooMany,
 }
 
@@ -70,23 +73,23 @@ impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Lost::NoRoute(hop) => write!(f, "no route leads to {hop}"),
-            Lost::NoNeighbor(to, len) => write!(f, "the route {to}/{len} leads to no neighbour"),
+            Lost::NoNeighbor(to, len) => write!(f, "the route {to}/{len} does not lead to a neighbor"),
             Lost::Circle(hop) => write!(f, "the routes lead in a circle, back to {hop}"),
-            Lost::TooFar => write!(f, "more than {MAX_HOPS} next hops, one behind the other"),
-            Lost::TooMany => write!(f, "more than {MAX_WAYS} ways, or routes that fork too often"),
+            Lost::TooFar => write!(f, "more than {MAX_HOPS} next hops in a row"),
+            Lost::TooMany => write!(f, "more than {MAX_WAYS} paths, or the routes fork too often"),
         }
     }
 }
 
-/// A prefix whose routes changed, and how many of the paths that lead through it have looked again.
+/// A prefix whose routes changed, and the progress through the paths that depend on it.
 pub(super) struct Following<A: Ip> {
     pub fib: u16,
     pub prefix: Prefix<A>,
-    /// The last one that has.
+    /// The last list that was resolved again.
     pub after: Option<Hop>,
 }
 
-/// Whether the next hop of a path is to be looked for among the routes.
+/// True if the path's next hop has to be resolved through the routes.
 fn is_recursive(fib: u16, path: Path, by: &impl Resolver) -> bool {
     matches!(path, Path::Via { next_hop, interface: None } if !by.is_connected(fib, next_hop))
 }
@@ -95,20 +98,20 @@ pub(super) fn has_recursive(fib: u16, list: &PathList, by: &impl Resolver) -> bo
     list.paths().any(|path| is_recursive(fib, path, by))
 }
 
-/// The way from a recursive path to its ends.
+/// The walk from a recursive path to its ends.
 struct Walk<'r, A: Ip, R> {
     routes: &'r Routes<A>,
     fib: u16,
     by: &'r R,
-    /// The next hops that led here.
+    /// The next hops that lead to the current one.
     behind: Vec<IpAddr>,
-    /// How many more may be looked for.
+    /// Number of next hops that may still be visited.
     steps: usize,
     trail: Trail,
 }
 
 impl<A: Ip, R: Resolver> Walk<'_, A, R> {
-    /// Goes on by a path that is to have so much of the whole.
+    /// Follows a path with this share of the whole.
     fn follow(&mut self, path: Path, weight: u64) {
         let Path::Via { next_hop, interface: None } = path else { return self.end(path, weight) };
         if self.behind.contains(&next_hop) {
@@ -125,8 +128,8 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
         if self.behind.len() >= MAX_HOPS {
             return self.lose(Lost::TooFar);
         }
-        // As of when it was last asked: whoever looked at it then is told when that changes. A neighbour of the other family has to
-        // be on a connected network.
+        // A list's state is that of its last resolution: when it changes, its dependents are notified. A
+        // neighbor of the other family must be on a connected network.
         let found =
             A::of(next_hop).and_then(|a| self.routes.longest(self.fib, a, A::Bits::BITS, PathState::counts));
         let Some((prefix, _, found)) = found else {
@@ -164,17 +167,17 @@ impl<A: Ip, R: Resolver> Walk<'_, A, R> {
     }
 }
 
-/// The weight of one of several paths, in parts that it may fork into.
+/// The weight of one path, in the smallest shares that it can fork into.
 const WHOLE: u64 = 1 << 40;
 
-/// What each of some ways means now, of those that are resolved.
+/// Returns the resolved ones of these paths, and their current objects.
 fn resolve(fib: u16, ways: &[Way], by: &mut impl Resolver) -> (Vec<Way>, Vec<Object>) {
     let mean = |way: &Way| Some((*way, way.0.constant().or_else(|| by.resolve(fib, way.0))?));
     ways.iter().filter_map(mean).unzip()
 }
 
 impl<A: Ip> Routes<A> {
-    /// Looks for the next hops of a list, if some path is recursive.
+    /// Returns the trail of a list, if it has a recursive path.
     pub(super) fn trail(&self, fib: u16, list: &PathList, by: &impl Resolver) -> Option<Trail> {
         if !has_recursive(fib, list, by) {
             return None;
@@ -185,13 +188,13 @@ impl<A: Ip> Routes<A> {
         Some(walk.trail)
     }
 
-    /// The ways of a list: where it leads, whether that is resolved or not.
+    /// Returns the ways of a list, resolved or not: its own paths or the ends of its trail.
     fn ways(list: &PathList, trail: Option<&Trail>) -> Vec<Way> {
         let direct = || list.weighted().map(|w| (w.path, u64::from(w.weight))).collect();
         trail.map_or_else(direct, |trail| trail.ends.clone())
     }
 
-    /// How the flows of a list would be shared out if its routes had their paths from a list of this layout.
+    /// Returns how the flows of a list would be shared if its routes came from a list with this layout.
     pub(super) fn layout_after(
         &self,
         layout: &Layout,
@@ -208,8 +211,8 @@ impl<A: Ip> Routes<A> {
         (!ways.is_empty()).then(|| layout.changed(&ways))
     }
 
-    /// Finds out what a list means now, and notes it; flows are shared out as in `like` if they have not been yet. Gives what it
-    /// meant before, and what that consisted of.
+    /// Resolves a list and records the result. Flows that have no layout yet are shared like `like`. Returns
+    /// the previous object and its parts.
     fn mean(
         &mut self,
         id: u32,
@@ -234,7 +237,7 @@ impl<A: Ip> Routes<A> {
             ([one], _) => Some(*one),
             (several, Some(layout)) => {
                 let buckets = layout.buckets(several);
-                // Whoever has an index that is in use always finds something there.
+                // An index in use always has a value for workers.
                 let put = match state.buckets {
                     Some(at) => self.balances.set(at, buckets).map(|()| at),
                     None => self.balances.insert(buckets),
@@ -256,23 +259,24 @@ impl<A: Ip> Routes<A> {
         (before, std::mem::replace(&mut state.ways, objects))
     }
 
-    /// The same for a list that is new: its object says what it means.
+    /// Resolves a new list and writes its object.
     pub(super) fn mean_first(&mut self, id: u32, like: Option<&Layout>, by: &mut impl Resolver) {
         self.mean(id, like, by);
         let state = &self.rib.paths.states[id];
-        // The index is in use, so it lies within the capacity.
+        // The index is in use, so it is within the capacity.
         let _ = self.objects.set(state.object, word(state.resolved));
     }
 
-    /// What is said of a prefix changed: recursive paths that lead through it are to look again.
+    /// Schedules the recursive paths that lead through a changed prefix to be resolved again.
     pub(super) fn follow(&mut self, fib: u16, prefix: Prefix<A>) {
         if self.rib.paths.next_through(Network::new(fib, prefix), None).is_some() {
             self.following.push_back(Following { fib, prefix, after: None });
         }
     }
 
-    /// Asks again what a list means. When it ceases to be resolved its packets are dropped `at_once`, or else go where they
-    /// went until each of its routes has given way to another, and no worker can have seen otherwise.
+    /// Resolves a list again. If it becomes unresolved, its packets are dropped immediately with `at_once`.
+    /// Otherwise they keep their old path until all of its routes have been withdrawn and no worker can still
+    /// use the old leaves.
     pub(super) fn ask(&mut self, id: u32, at_once: bool, by: &mut impl Resolver) {
         let counted = self.rib.paths.states[id].counts();
         let (before, ways) = self.mean(id, None, by);
@@ -292,22 +296,22 @@ impl<A: Ip> Routes<A> {
             return;
         }
         if now != before || !state.held.is_empty() {
-            // The index is in use, so it lies within the capacity.
+            // The index is in use, so it is within the capacity.
             let _ = self.objects.set(state.object, word(now));
         }
-        // Only now: what the object said until now had to be there as long as it said so.
+        // Release only now: the old parts had to exist while the object referred to them.
         let held = std::mem::take(&mut state.held);
         self.holding.remove(&id);
         ways.into_iter().chain(held).for_each(|object| by.release(object));
     }
 
-    /// Whether paths hold something until workers have passed.
+    /// True if lists hold parts until workers have passed.
     pub fn waits_for_workers(&self) -> bool {
         !self.given_way.is_empty()
     }
 
-    /// Lets go of what paths held whose routes have given way, when no worker can be between a leaf and its object. Returns whether
-    /// there may be more.
+    /// Releases what lists held after their routes were withdrawn, once no worker can be between a leaf and
+    /// its object. Returns true if there may be more.
     pub(super) fn let_go_passed(&mut self, by: &mut impl Resolver) -> bool {
         for _ in 0..AT_ONCE {
             let Some((_, id)) = self.given_way.pop_front_if(|(mark, _)| self.domain.passed(*mark)) else {
@@ -320,7 +324,7 @@ impl<A: Ip> Routes<A> {
         true
     }
 
-    /// The object of a path that is not resolved says so from now on.
+    /// Marks the object of an unresolved list as unresolved, and releases what it held.
     pub(super) fn let_go(&mut self, id: u32, by: &mut impl Resolver) {
         let state = &mut self.rib.paths.states[id];
         let held = std::mem::take(&mut state.held);

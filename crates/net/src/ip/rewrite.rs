@@ -1,9 +1,11 @@
-//! `ip4-rewrite` and `ip6-rewrite`: counts down the TTL, checks the MTU, writes the link header, counts the adjacency.
+//! `ip4-rewrite` and `ip6-rewrite`: decrement the TTL, check the MTU, write the link header, and count the
+//! adjacency.
 //!
-//! A packet that is larger than the MTU is cut into fragments here, which leave before the packets that came behind it; one
-//! that must not be fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). A TCP packet that is still
-//! to be cut into segments, and may be fragmented, gets smaller segments instead; a UDP packet is cut into its datagrams,
-//! and these into fragments. Of IPv6 only the router's own packets are cut, all others reported (RFC 8200 section 5).
+//! A packet larger than the MTU is fragmented here; its fragments leave before the packets received after it.
+//! A packet that must not be fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). If
+//! segmentation is still pending: a TCP packet that may be fragmented gets smaller segments instead; a UDP
+//! packet is cut into its datagrams, and these into fragments. For IPv6, only the router's own packets are
+//! fragmented and all others reported (RFC 8200 section 5).
 
 use std::io;
 use std::marker::PhantomData;
@@ -21,7 +23,7 @@ use infra::class_a::SlotReader;
 use infra::counters::Lane;
 
 edges! {
-    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
     pub enum Next {
         Output = "ip4-output",
         Resolve = "ip4-arp",
@@ -30,16 +32,16 @@ edges! {
 }
 reasons! {
     pub enum Reason {
-        LinkBroadcast = "link-broadcast", Warn, "the packet came in a broadcast or multicast frame: not to be forwarded";
-        Stale = "stale-adjacency", Info, "the neighbour went away while the packet was on its way";
+        LinkBroadcast = "link-broadcast", Warn, "the packet arrived in a broadcast or multicast frame, which must not be forwarded";
+        Stale = "stale-adjacency", Info, "the adjacency was removed while the packet was on its way";
         NoHeadroom = "no-headroom", Error, "there is no room for the link header in front of the packet";
-        Gso = "bad-segmentation", Error, "the packet is to be cut into segments first, but its headers do not allow it or a segment has no room in a buffer";
-        Header = "bad-header", Error, "the header is cut off, or its total length is not that of the packet";
-        Offset = "bad-offset", Error, "the packet is itself a fragment, and ends where no packet can (65,535 bytes)";
+        Gso = "bad-segmentation", Error, "the packet needs segmentation first, but its headers do not allow it or a segment does not fit into a buffer";
+        Header = "bad-header", Error, "the header is truncated, or its total length is larger than the packet";
+        Offset = "bad-offset", Error, "the packet is itself a fragment, and ends beyond 65,535 bytes";
         Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
-        Mtu = "mtu-too-small", Error, "the MTU has no room for the header and 8 bytes; IPv4 needs one of 68";
+        Mtu = "mtu-too-small", Error, "the MTU is too small for the header and 8 bytes; IPv4 needs at least 68";
         TooMany = "too-many-fragments", Warn, "the packet would be cut into more fragments or segments than fit in a frame";
-        NoBuffer = "no-buffer", Warn, "not enough buffers were free for the fragments";
+        NoBuffer = "no-buffer", Warn, "not enough free buffers for the fragments";
     }
 }
 
@@ -56,7 +58,7 @@ impl From<Fault> for Reason {
 pub struct Rewrite<A: Packets> {
     adjacencies: SlotReader<Adjacency>,
     counters: Lane<2>,
-    /// What a packet is cut into. Empty between two packets.
+    /// The segments and fragments of a packet. Empty between two packets.
     segments: Box<Frame>,
     fragments: Box<Frame>,
     ids: Ids,
@@ -110,7 +112,7 @@ impl<A: Cut> FrameNode for Rewrite<A> {
         }
     }
 
-    /// Cuts a packet into fragments, and into segments before that if it is still to be.
+    /// Cuts a packet into fragments, after segmentation if that is pending.
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
         let Rewrite { adjacencies, counters, segments, fragments, ids, .. } = self;
         let p = held.packet();
@@ -131,7 +133,7 @@ impl<A: Cut> FrameNode for Rewrite<A> {
     }
 }
 
-/// How the pieces of a packet go out.
+/// The output of one packet's pieces.
 struct Way<'a> {
     mtu: u16,
     rewrite: &'a LinkHeader,
@@ -141,7 +143,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// Sends a packet in fragments.
+    /// Sends a packet as fragments.
     fn send<A: Cut>(&mut self, mut held: Held, bufs: &mut Cache, out: &mut Out<'_, Next, Reason>) {
         let Way { mtu, rewrite, counted, fragments, ids } = self;
         if let Err(reason) = cut::<A>(&mut held.packet(), usize::from(*mtu), ids, fragments, bufs) {
@@ -160,7 +162,7 @@ impl Way<'_> {
     }
 }
 
-/// Flags of packets that need more than a new header.
+/// Flags of packets that need more than a new link header.
 const UNUSUAL: Flags = Flags::CHAINED
     .or(Flags::LOCAL_ORIGIN)
     .or(Flags::L2_BROADCAST)
@@ -168,10 +170,10 @@ const UNUSUAL: Flags = Flags::CHAINED
     .or(Flags::CSUM_PARTIAL)
     .or(Flags::GSO);
 
-/// Makes a packet ready for its link header that is large, the router's own, or has work left for the device.
+/// Prepares an unusual packet for its link header: it is large, the router's own, or has pending offloads.
 ///
 /// # Errors
-/// What becomes of a packet that cannot go out like this.
+/// The verdict for a packet that cannot be sent like this.
 #[inline(never)]
 fn unusual<A: Packets>(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<(), Verdict<Next, Reason>> {
     if !p.flags().any(Flags::LOCAL_ORIGIN) {
@@ -193,7 +195,7 @@ fn unusual<A: Packets>(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<
     Ok(())
 }
 
-/// What is still to be done to a packet counts from its Ethernet header, and the new one may be longer or shorter.
+/// Offload offsets count from the Ethernet header, and the new link header may be longer or shorter.
 #[cold]
 fn move_offload(p: &mut Packet<'_>, link_len: usize) {
     let old = u16::from(p.l2_len());
@@ -205,21 +207,21 @@ fn move_offload(p: &mut Packet<'_>, link_len: usize) {
     }
 }
 
-/// What becomes of a packet that is larger than the MTU; `None` when it will be cut to segments that fit.
+/// Returns the verdict for a packet larger than the MTU; `None` if its segments will fit.
 #[cold]
 fn too_big<A: Packets>(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
     let may_fragment = A::may_fragment(p);
     if p.flags().any(Flags::GSO)
         && let Some(gso) = p.cold().gso()
     {
-        // Header length counts from the Ethernet header, which came with the packet.
+        // The header length counts from the received Ethernet header.
         let headers = gso.header_len.saturating_sub(u16::from(p.l2_len()));
         let room = mtu.saturating_sub(headers);
         if gso.size <= room {
             return None;
         }
-        // Smaller segments instead of fragments of larger ones: TCP is a stream of bytes, and its receiver cannot tell
-        // the difference. A datagram has the length that its sender gave it.
+        // Smaller segments instead of fragments of larger ones: TCP is a byte stream, so its receiver sees no
+        // difference. A UDP datagram must keep its length.
         if may_fragment && gso.kind == A::TCP && room > 0 {
             p.cold_mut().set_gso(Gso { size: room, ..gso });
             return None;

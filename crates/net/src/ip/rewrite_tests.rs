@@ -16,7 +16,7 @@ use crate::testing::{Bench, checksum};
 
 const NEXT_HOP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const MTU: u16 = 1500;
-/// Adjacencies: complete, with one tag, with two, and incomplete; each over the interface of its number + 20.
+/// Adjacencies: complete, with one tag, with two, and incomplete. Each one's interface is its number + 20.
 const PLAIN: u32 = 0;
 const TAG: u32 = 1;
 const TWO_TAGS: u32 = 2;
@@ -54,7 +54,7 @@ fn packet(len: usize) -> PacketBuilder {
     PacketBuilder::ipv4([192, 0, 2, 9].into(), [198, 51, 100, 1].into()).udp(1, 2).frame_len(len)
 }
 
-/// Sends packets over adjacencies; they came with an Ethernet header of 14 bytes in front.
+/// Sends packets over adjacencies. They were received with an Ethernet header of 14 bytes.
 fn send_all(h: &mut Harness, packets: &[(u32, Vec<u8>)], flags: Flags) -> Vec<Out> {
     let whole: Vec<_> = packets.iter().map(|(_, packet)| [&[0; 14][..], packet].concat()).collect();
     h.send("ip4-rewrite", &whole, |i, p| {
@@ -65,14 +65,14 @@ fn send_all(h: &mut Harness, packets: &[(u32, Vec<u8>)], flags: Flags) -> Vec<Ou
     })
 }
 
-/// Sends a packet, of which one comes out.
+/// Sends a packet and expects one back.
 fn send(h: &mut Harness, adjacency: u32, packet: &[u8], flags: Flags) -> Out {
     let mut out = send_all(h, &[(adjacency, packet.to_vec())], flags);
     assert_eq!(out.len(), 1);
     out.remove(0)
 }
 
-/// What `packet` is on its next link.
+/// Returns `packet` as it appears on its next link.
 fn forwarded(packet: &[u8]) -> Vec<u8> {
     let mut p = packet.to_vec();
     p[8] -= 1;
@@ -101,12 +101,12 @@ fn rfc1812_5_3_1_the_time_to_live_is_counted_down() {
         let out = send(&mut h, PLAIN, &sent, Flags::NONE);
         if ttl <= 1 {
             assert_eq!((out.node.as_str(), out.record.fwd), ("ip4-icmp-error", Cause::TtlExpired.to_raw()));
-            assert_eq!(out.bytes, sent, "reported as it came");
+            assert_eq!(out.bytes, sent, "reported unchanged");
         } else {
             assert_eq!((out.node.as_str(), out.bytes[14 + 8]), ("ip4-output", ttl - 1));
             assert_eq!(checksum(&out.bytes[14..34]), 0);
         }
-        // The router's own packets keep theirs.
+        // The TTL of the router's own packets does not change.
         let out = send(&mut h, PLAIN, &sent, Flags::LOCAL_ORIGIN);
         assert_eq!((out.node.as_str(), &out.bytes[14..]), ("ip4-output", &sent[..]), "{ttl}");
     }
@@ -114,7 +114,7 @@ fn rfc1812_5_3_1_the_time_to_live_is_counted_down() {
 }
 
 proptest! {
-    /// The checksum that is adjusted is the checksum that is computed anew, options and all.
+    /// The adjusted checksum equals the computed one, with options too.
     #[test]
     fn checksums_stay_right(ttl in 2u8.., tos: u8, id: u16, words in 0usize..11, src: u32, dst: u32) {
         let packet = PacketBuilder::ipv4(src.into(), dst.into()).ttl(ttl).tos(tos).id(id).options(&vec![1; words * 4]);
@@ -130,7 +130,7 @@ fn rfc1191_4_what_is_larger_than_the_mtu_is_reported_or_cut() {
     let (bench, mut h) = bench();
     let mtu = usize::from(MTU);
     for index in [PLAIN, TAG, TWO_TAGS] {
-        // Tags do not count.
+        // VLAN tags do not count.
         let fits = packet(mtu).dont_fragment().build();
         assert_eq!(send(&mut h, index, &fits, Flags::NONE).node, "ip4-output");
     }
@@ -140,15 +140,15 @@ fn rfc1191_4_what_is_larger_than_the_mtu_is_reported_or_cut() {
         let cause = Cause::FragmentationNeeded(MTU).to_raw();
         assert_eq!((out.node.as_str(), out.record.fwd), ("ip4-icmp-error", cause), "{len}");
     }
-    assert_eq!(bench.tables.adjacency_counters.read(PLAIN), before, "what is not sent is not counted");
+    assert_eq!(bench.tables.adjacency_counters.read(PLAIN), before, "unsent packets are not counted");
     for (len, pieces) in [(mtu + 1, 2), (5000, 4)] {
         let out = send_all(&mut h, &[(PLAIN, packet(len).ttl(7).build())], Flags::NONE);
         assert_eq!(out.len(), pieces);
         assert!(out.iter().all(|o| (o.node.as_str(), o.bytes[14 + 8]) == ("ip4-output", 6)));
-        // One is reported, and none is cut.
+        // An expired packet is reported, not fragmented.
         assert_eq!(send(&mut h, PLAIN, &packet(len).ttl(1).build(), Flags::NONE).node, "ip4-icmp-error");
     }
-    // The headers of the fragments, and the Ethernet headers.
+    // Headers of the fragments, and Ethernet headers.
     let bytes = (mtu + 1 + 20) + (5000 + 3 * 20) + 6 * 14;
     let counted = bench.tables.adjacency_counters.read(PLAIN);
     assert_eq!([counted[0] - before[0], counted[1] - before[1]], [6, bytes as u64]);
@@ -156,7 +156,7 @@ fn rfc1191_4_what_is_larger_than_the_mtu_is_reported_or_cut() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever comes in a vector, packets over one adjacency leave in the order in which they came, whole or in pieces.
+    /// Packets over one adjacency leave in the order of arrival, whole or in pieces, for any vector.
     #[test]
     fn nothing_overtakes_what_is_cut(
         sent in prop::collection::vec((PLAIN..INCOMPLETE, prop_oneof![3 => 60usize..1500, 1 => 1501usize..5000], 1u8..5, any::<bool>()), 1..300),
@@ -185,8 +185,8 @@ proptest! {
     }
 }
 
-/// Sends a TCP packet of 5,000 bytes, to be cut into segments with `size` bytes of payload, over an adjacency; gives what comes
-/// of it.
+/// Sends a TCP packet of 5,000 bytes over an adjacency, to be cut into segments of `size` bytes of payload.
+/// Returns the output.
 fn pieces_of_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bool) -> Vec<Out> {
     let b = PacketBuilder::ipv4([192, 0, 2, 9].into(), [198, 51, 100, 1].into()).partial_checksum();
     let b = b.tcp(1, 2, 3, 4, wire::tcp::Flags::ACK).frame_len(5000);
@@ -201,7 +201,7 @@ fn pieces_of_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bo
     })
 }
 
-/// Sends such a packet, of which one comes out.
+/// Sends such a packet and expects one back.
 fn send_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bool) -> Out {
     let mut out = pieces_of_large(h, adjacency, size, dont_fragment);
     assert_eq!(out.len(), 1);
@@ -215,7 +215,7 @@ fn of_a_packet_to_be_cut_the_segments_must_fit() {
         let out = send_large(&mut h, PLAIN, size, true);
         let node = if fits { "ip4-output" } else { "ip4-icmp-error" };
         assert_eq!((out.node.as_str(), out.reason), (node, None), "{size}");
-        // One that may be fragmented gets segments that fit.
+        // A packet that may be fragmented gets segments that fit.
         let out = send_large(&mut h, PLAIN, size, false);
         let segment = out.cold.gso().map(|g| g.size);
         assert_eq!((out.node.as_str(), segment), ("ip4-output", Some(size.min(1460))), "{size}");
@@ -234,7 +234,7 @@ fn datagrams_are_not_made_smaller() {
             p.set_flags(p.flags() | Flags::GSO | Flags::CSUM_PARTIAL);
             p.cold_mut().set_gso(Gso { kind: GsoKind::UdpL4, ecn: false, size, header_len: 42 });
         });
-        // Three datagrams in two fragments each, and the rest in one.
+        // Three datagrams in two fragments each, and a shorter one in one.
         assert_eq!(out.len(), if fits { 1 } else { 7 }, "{size}");
         for o in out {
             assert_eq!((o.node.as_str(), o.record.flags.any(Flags::GSO)), ("ip4-output", fits), "{size}");
@@ -254,7 +254,8 @@ fn an_mtu_without_room_for_the_headers_leaves_the_segments_to_be_fragmented() {
         b.frame(move |s| Rewrite::<Ipv4Addr>::new(&tables, s.worker));
     });
     assert_eq!(send_large(&mut h, one, 1000, false).cold.gso().map(|g| g.size), Some(1));
-    // Four segments of 1,000 bytes and one of 960, each with a TCP header, by 16 bytes; the last fragment has up to 20.
+    // Four segments of 1,000 bytes and one of 960, each with a TCP header, in units of 16 bytes; the last
+    // fragment has up to 20.
     let out = pieces_of_large(&mut h, none, 1000, false);
     assert_eq!(out.len(), 4 * 64 + 61);
     assert!(out.iter().all(|o| o.node == "ip4-output" && o.bytes.len() <= 14 + 40));
@@ -291,7 +292,7 @@ fn without_a_link_address_it_is_asked_for() {
         let out = send(&mut h, INCOMPLETE, &sent, Flags::NONE);
         let r = out.record;
         assert_eq!((out.node.as_str(), r.tx_if, r.fwd), ("ip4-arp", 20 + INCOMPLETE, INCOMPLETE));
-        assert_eq!(out.bytes, sent, "its time to live is not counted down yet");
+        assert_eq!(out.bytes, sent, "its TTL is not decremented yet");
     }
     let sent = packet(60).build();
     let out = send(&mut h, NONE, &sent, Flags::NONE);
@@ -305,7 +306,7 @@ fn without_headroom_there_is_no_link_header() {
     let (bench, mut h) = bench();
     let sent = packet(60).build();
     let out = h.send("ip4-rewrite", &[&sent], |_, p| {
-        // As close to the start of the buffer as the pool allows, less than a header.
+        // As close to the start of the buffer as the pool allows: less than a header.
         while p.push(1) {}
         let n = p.len() - sent.len();
         p.bytes_mut().copy_within(n.., 0);

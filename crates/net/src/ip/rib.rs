@@ -1,4 +1,4 @@
-//! Routes as they were added, in two kinds of lists: those for one prefix, and those with the same paths.
+//! The routes as added, in two kinds of lists: routes for one prefix, and routes with the same paths.
 
 use infra::lpm::Lpm;
 
@@ -9,15 +9,15 @@ use super::slab::{NONE, Slab};
 use super::source::Source;
 use super::table::{RouteError, no_memory};
 
-/// A route: what one source says of a prefix.
+/// The route of one source for a prefix.
 pub(super) struct Route<A: Ip> {
     pub prefix: Prefix<A>,
     pub fib: u16,
     pub source: Source,
     pub path: u32,
-    /// The next source's route for the same prefix; the last one's is the first again.
+    /// The next source's route for the same prefix. The list is circular.
     pub next: u32,
-    /// The route with the same path that was added before this one, and the one after.
+    /// The previously added route with the same paths, and the next one.
     pub older: u32,
     newer: u32,
 }
@@ -26,7 +26,7 @@ pub(super) struct Route<A: Ip> {
 pub(super) struct Rib<A: Ip> {
     pub routes: Slab<Route<A>>,
     pub paths: Paths,
-    /// Paths of all routes, each counted for each route that has it.
+    /// Number of paths of all routes; a path counts once for each of its routes.
     pub ways: usize,
 }
 
@@ -57,23 +57,24 @@ impl<A: Ip> Rib<A> {
         Rib { routes: Slab::new(), paths: Paths::new(), ways: 0 }
     }
 
-    /// The routes for a prefix, from this one on; none for [`NONE`].
+    /// Returns the routes for a prefix, starting with this one; none for [`NONE`].
     pub fn of_prefix(&self, first: u32) -> OfPrefix<'_, A> {
         OfPrefix { routes: &self.routes, first, at: first }
     }
 
-    /// The best route for a prefix whose path is resolved; `any` is one of those for this prefix.
+    /// Returns the best resolved route for a prefix; `any` is one of the prefix's routes.
     pub fn best(&self, any: u32) -> Option<u32> {
         self.best_with(any, |path| path.resolved.is_some())
     }
 
-    /// The best route for a prefix with a path like this; `any` is one of those for this prefix.
+    /// Returns the best route for a prefix with a path that satisfies `like`; `any` is one of the prefix's
+    /// routes.
     pub fn best_with(&self, any: u32, like: impl Fn(&PathState) -> bool) -> Option<u32> {
         let with = |at: &u32| like(&self.paths.states[self.routes[*at].path]);
         self.of_prefix(any).filter(with).min_by_key(|at| self.routes[*at].source)
     }
 
-    /// Adds a route beside those for the same prefix, of which `first` is the best one; [`NONE`] when there is none.
+    /// Adds a route to those for the same prefix; `first` is the best of them, or [`NONE`].
     pub fn insert(
         &mut self,
         fib: u16,
@@ -84,7 +85,8 @@ impl<A: Ip> Rib<A> {
     ) -> Result<u32, RouteError> {
         let route = Route { prefix, fib, source, path, next: NONE, older: NONE, newer: NONE };
         let at = self.routes.insert(route).ok_or_else(no_memory)?;
-        // Behind the last better one, or behind the last of all: then it is the first.
+        // Insert after the last better one. Without a better one, insert after the last: then the new route
+        // is the first.
         let better = self.of_prefix(first).filter(|other| self.routes[*other].source < source).last();
         let before = better.or(self.of_prefix(first).last()).unwrap_or(at);
         self.routes[at].next = if before == at { at } else { self.routes[before].next };
@@ -101,7 +103,7 @@ impl<A: Ip> Rib<A> {
         self.routes.remove(at);
     }
 
-    /// Gives a route another path; returns the one that it had.
+    /// Moves a route to another list of paths. Returns the old list.
     pub fn repath(&mut self, at: u32, path: u32) -> u32 {
         self.unlink(at);
         let old = std::mem::replace(&mut self.routes[at].path, path);
@@ -136,7 +138,8 @@ impl<A: Ip> Rib<A> {
         }
     }
 
-    /// Puts into the lookup table what the sources say of a prefix; `any` is one of its routes, [`NONE`] when it has none.
+    /// Installs a prefix's best route in the lookup table, or removes the prefix. `any` is one of its routes,
+    /// or [`NONE`].
     pub fn install(&self, lookup: &mut A::Lookup, prefix: Prefix<A>, any: u32) -> Result<(), RouteError> {
         match self.best(any) {
             Some(best) => {
@@ -150,7 +153,8 @@ impl<A: Ip> Rib<A> {
         Ok(())
     }
 
-    /// The same where nobody is there to be told: a prefix for which the lookup table has no room is not in it.
+    /// Like `install`, without a caller to report to: if the lookup table has no room, the prefix is missing
+    /// there and the error is logged.
     pub fn install_or_log(&self, lookup: &mut A::Lookup, fib: u16, prefix: Prefix<A>, any: u32) {
         if let Err(e) = self.install(lookup, prefix, any) {
             tracing::error!("{prefix} in table {fib}: {e}");

@@ -7,10 +7,10 @@ const CHUNK: usize = 1024;
 /// No index.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Values by index; the index of one that was removed is used again.
+/// Values by index. Indices of removed values are reused.
 pub(super) struct Slab<T> {
     chunks: Vec<Vec<Slot<T>>>,
-    /// The first free slot, which names the next one; [`NONE`] when there is none.
+    /// The first free slot, which links to the next one; [`NONE`] if there is none.
     free: u32,
 }
 
@@ -24,7 +24,7 @@ impl<T> Slab<T> {
         Slab { chunks: Vec::new(), free: NONE }
     }
 
-    /// Puts a value at a free index; `None` when there is no memory for it.
+    /// Stores a value at a free index. Returns `None` if there is no memory for it.
     pub fn insert(&mut self, value: T) -> Option<u32> {
         if self.free == NONE {
             self.grow()?;
@@ -49,12 +49,12 @@ impl<T> Slab<T> {
         Some(())
     }
 
-    /// Memory of the chunks, in bytes.
+    /// Memory of the chunks in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.chunks.len() * CHUNK * size_of::<Slot<T>>()
     }
 
-    /// Takes the value at `at`, which must be one's.
+    /// Removes and returns the value at `at`; `None` if the slot is free.
     pub fn remove(&mut self, at: u32) -> Option<T> {
         let next = self.free;
         match std::mem::replace(self.slot_mut(at), Slot::Free(next)) {
@@ -69,7 +69,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The value at `at`, which may be nobody's.
+    /// Returns the value at `at`, if there is one.
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         match self.chunks.get_mut(at as usize / CHUNK)?.get_mut(at as usize % CHUNK)? {
             Slot::Used(value) => Some(value),
@@ -82,13 +82,13 @@ impl<T> Slab<T> {
     }
 }
 
-/// An index that is no value's is a defect of the owner.
+/// An index without a value is a bug in the owner.
 impl<T> Index<u32> for Slab<T> {
     type Output = T;
     fn index(&self, at: u32) -> &T {
         match &self.chunks[at as usize / CHUNK][at as usize % CHUNK] {
             Slot::Used(value) => value,
-            Slot::Free(_) => panic!("nothing is at index {at}"),
+            Slot::Free(_) => panic!("no value at index {at}"),
         }
     }
 }
@@ -97,7 +97,7 @@ impl<T> IndexMut<u32> for Slab<T> {
     fn index_mut(&mut self, at: u32) -> &mut T {
         match self.slot_mut(at) {
             Slot::Used(value) => value,
-            Slot::Free(_) => panic!("nothing is at index {at}"),
+            Slot::Free(_) => panic!("no value at index {at}"),
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Who routes are from, and whose is taken.
+//! Sources of routes and their preference.
 
 use graph::GraphError;
 
-/// Who a route is from. Of several routes for a prefix, that of the source with the least distance is taken; of two with the same
-/// distance, that of the one which was registered first.
+/// The source of a route. Of several routes for a prefix, the one with the lowest distance is used. With
+/// equal distances, the source that was registered first wins.
 ///
-/// A connected network has the distance 0, and what the operator says the distance 1, as in Linux, FRR and BIRD; features register
-/// theirs between these and 254 ([`Hooks::source`](crate::router::Hooks::source)).
+/// Connected networks have distance 0 and static routes distance 1, as in Linux, FRR and BIRD. Features
+/// register sources with distances in between and up to 253
+/// ([`Hooks::source`](crate::router::Hooks::source)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source {
     distance: u8,
@@ -14,50 +15,51 @@ pub struct Source {
 }
 
 impl Source {
-    /// Follows from an interface's address.
+    /// The route follows from an interface's address.
     pub const INTERFACE: Source = Source { distance: 0, id: 0 };
-    /// The operator.
+    /// A static route of the operator.
     pub const STATIC: Source = Source { distance: 1, id: 1 };
-    /// Follows from a neighbour on a connected network.
+    /// The route follows from a neighbor on a connected network.
     pub const NEIGHBOR: Source = Source { distance: 254, id: 2 };
-    /// What every table has from the start, and anyone may override: destinations that are nobody's.
+    /// A special-purpose destination, which every table has from the start. Any other source overrides it.
     pub const SPECIAL: Source = Source { distance: 255, id: 3 };
 
-    /// How far it is from the truth: 0 is nearest.
+    /// The administrative distance: lower is preferred.
     pub fn distance(self) -> u8 {
         self.distance
     }
 }
 
-/// The names of sources, as `show ip fib` has them.
+/// The names of sources in `show ip fib`.
 pub struct SourceNames(Vec<&'static str>);
 
 impl Default for SourceNames {
-    /// Those of the router's own sources.
+    /// The router's own sources.
     fn default() -> SourceNames {
         SourceNames(vec!["interface", "CLI", "adjacency", "special"])
     }
 }
 
 impl SourceNames {
-    /// A further source.
+    /// Registers a source.
     ///
     /// # Errors
-    /// When the name is taken, the distance is the router's own, or there are too many.
+    /// If the name is taken, the distance is reserved for the router's own sources, or there are too many
+    /// sources.
     pub fn register(&mut self, name: &'static str, distance: u8) -> Result<Source, GraphError> {
         let refused = |why: &str| GraphError(format!("routes cannot be from \"{name}\": {why}"));
         if self.0.contains(&name) {
-            return Err(refused("others are"));
+            return Err(refused("the name is taken"));
         }
         if !(Source::STATIC.distance..Source::NEIGHBOR.distance).contains(&distance) {
-            return Err(refused("their distance is to be 1 to 253"));
+            return Err(refused("the distance must be 1 to 253"));
         }
         let id = u8::try_from(self.0.len()).map_err(|_| refused("there are 256 sources already"))?;
         self.0.push(name);
         Ok(Source { distance, id })
     }
 
-    /// The name of a source that was registered here.
+    /// Returns the name of a registered source.
     pub fn name(&self, source: Source) -> &'static str {
         self.0.get(usize::from(source.id)).copied().unwrap_or("unknown")
     }
@@ -87,7 +89,7 @@ mod tests {
         names.register("ospf", 110).unwrap();
         let why = |(name, distance)| names.register(name, distance).unwrap_err().0;
         let [same, near, far] = [("ospf", 115), ("rip", 0), ("rip", 254)].map(why);
-        assert!(same.contains("\"ospf\": others are"), "{same}");
+        assert!(same.contains("\"ospf\": the name is taken"), "{same}");
         assert!(near.contains("1 to 253") && far.contains("1 to 253"), "{near} {far}");
         let mut registered = 0;
         while names.register(Box::leak(format!("source {registered}").into()), 1).is_ok() {

@@ -1,18 +1,21 @@
-//! The control side of forwarding: routes by prefix and source, paths shared by routes, and the lookup tables that
-//! follow from both.
+//! The control plane of forwarding: routes by prefix and source, path lists shared by routes, and the lookup
+//! tables derived from both.
 //!
-//! A **path** says where packets go, and a route has a list of them, most often of one. All routes with the same list share it,
-//! and with it one forwarding object. A path over a next hop is *resolved* while the next hop's interface is up, and a list while
-//! one of its paths is. Of a prefix's sources the best one whose list is resolved is installed; when none is, the prefix is
-//! withdrawn, so that a shorter one takes over.
+//! A **path** is where packets go, and a route has a list of paths, usually one. All routes with the same
+//! list share it together with its forwarding object. A path with a next hop is *resolved* while the next
+//! hop's interface is up, and a list is resolved while one of its paths is. For each prefix, the route of the
+//! best source with a resolved list is installed. Without one, the prefix is withdrawn, so that a shorter one
+//! takes over.
 //!
-//! Several paths share the flows of a route (`balance.rs`). A path whose next hop is on no connected network is *recursive*: it
-//! means what the route to its next hop means, and follows that (`recursion.rs`).
+//! Several paths share the flows of a route (`balance.rs`). A path whose next hop is on no connected network
+//! is *recursive*: it resolves through the route to its next hop, and follows that route's changes
+//! (`recursion.rs`).
 //!
-//! When an interface changes, only the lists that depend on it are asked again (`asking.rs`). That is one store a list: whatever the
-//! number of routes, packets no longer go where they cannot, or go elsewhere with the next. Only when a list becomes
-//! resolved or ceases to be, its routes come and go: they are *visited*. Both are done some at a time ([`Routes::settle`]), so that
-//! neither packets nor commands wait. Until its route was visited, a packet may be dropped as `unresolved`.
+//! When an interface changes, only the lists that depend on it are resolved again (`asking.rs`). That is one
+//! store for each list: whatever the number of routes, all packets are redirected or dropped with it. Routes
+//! are installed and withdrawn only when a list becomes resolved or unresolved: they are *visited*. Both are
+//! done some at a time ([`Routes::settle`]), so that neither packets nor commands wait. Until a route is
+//! visited, its packets may be dropped as `unresolved`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -36,21 +39,21 @@ use super::rib::Rib;
 use super::slab::NONE;
 use super::source::Source;
 
-/// Objects that are given back, or let go of, in one turn: about a tenth of a millisecond's worth.
+/// Maximum number of objects freed or released in one turn: about a tenth of a millisecond.
 pub(super) const AT_ONCE: usize = 2048;
 
-/// Why a route could not be added or removed.
+/// Why a route or a table could not be added or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteError {
-    /// There is no such VRF.
+    /// The VRF does not exist.
     NoTable(u16),
-    /// There is no such route.
+    /// The route does not exist.
     NoRoute(String),
-    /// The VRF cannot go, and why.
+    /// The VRF cannot be removed, for this reason.
     InUse(u16, String),
-    /// The tables have no more room.
+    /// The tables are full.
     Full(String),
-    /// The machine or a control group has no more memory, and how much is free.
+    /// The machine or a control group has no more memory; this much is free.
     NoMemory(Room),
 }
 
@@ -80,7 +83,7 @@ impl From<LpmFull> for RouteError {
     }
 }
 
-/// Resolves nothing: for paths that depend on nothing.
+/// A resolver for paths that depend on nothing: it resolves nothing.
 struct NoNeighbors;
 impl Resolver for NoNeighbors {
     fn is_connected(&self, _: u16, _: IpAddr) -> bool {
@@ -95,7 +98,7 @@ impl Resolver for NoNeighbors {
 /// One VRF.
 pub(super) struct Vrf<A: Ip> {
     pub(super) lookup: A::Lookup,
-    /// For each prefix the route of its best source.
+    /// The route of the best source for each prefix.
     pub prefixes: PrefixMap<A::Bits>,
 }
 
@@ -104,59 +107,59 @@ pub struct Routes<A: Ip> {
     pub(super) domain: Domain,
     pub(super) vrfs: BTreeMap<u16, Vrf<A>>,
     pub(super) rib: Rib<A>,
-    /// Lists whose routes are to be visited.
+    /// Lists whose routes have to be visited.
     pub(super) waiting: VecDeque<u32>,
-    /// Changes of interfaces whose paths are to be asked again, and how many there were.
+    /// Changes of interfaces whose paths have to be resolved again, and the number of changes so far.
     pub(super) asking: VecDeque<Asking>,
     pub(super) changes: u64,
-    /// Prefixes whose routes changed, and that recursive paths lead through.
+    /// Changed prefixes that recursive paths lead through.
     pub(super) following: VecDeque<Following<A>>,
-    /// Lists that are no longer resolved and whose object does not say so yet.
+    /// Unresolved lists whose object does not show that yet.
     pub(super) holding: BTreeSet<u32>,
-    /// Those of them whose routes have given way, until no worker can be between a leaf and its object.
+    /// Those of them whose routes are withdrawn, until no worker can be between a leaf and its object.
     pub(super) given_way: VecDeque<(Mark, u32)>,
     pub(super) objects: WordWriter,
     pub(super) balances: SlotWriter<Buckets>,
-    /// Objects and buckets that no route uses any more, until no worker can be between a leaf and its object.
+    /// Objects and buckets without routes, until no worker can be between a leaf and its object.
     unused: VecDeque<(Mark, u32, Option<u32>)>,
     published: Writer<Fibs<A>>,
 }
 
-/// The word of a list's object.
+/// Returns the word of a list's object.
 pub(super) fn word(resolved: Option<Object>) -> u64 {
     resolved.unwrap_or(Object::Unresolved).to_word()
 }
 
-/// What a visit of a route costs: one, and one more for each 64 entries of the lookup table that it covers.
+/// Cost of a route visit: one, and one more for each 64 entries of the lookup table that it writes.
 fn cost<A: Ip>(prefix: Prefix<A>) -> usize {
     1 + A::cost(prefix.len()) / 64
 }
 
-/// Whoever owns interfaces and adjacencies: knows what a path over a next hop or a link means.
+/// The owner of interfaces and adjacencies, which resolves paths with a next hop or a link.
 pub trait Resolver {
-    /// Whether an interface of this VRF, up or down, has a network that the address is on.
+    /// True if an interface of this VRF, up or down, has a connected network that contains the address.
     fn is_connected(&self, fib: u16, address: IpAddr) -> bool;
-    /// What the path means now; `None` while it is unresolved. An adjacency in the answer has one user more.
+    /// Resolves the path; `None` if it is unresolved. Takes a reference to a returned adjacency.
     fn resolve(&mut self, fib: u16, path: Path) -> Option<Object>;
-    /// One user less for what `resolve` gave.
+    /// Drops the reference taken by `resolve`.
     fn release(&mut self, object: Object);
 }
 
 impl<A: Ip> Routes<A> {
-    /// How many parts a VRF's prefixes are in.
+    /// Number of parts of a VRF's prefixes.
     pub const PARTS: usize = PrefixMap::<A::Bits>::PARTS;
 
-    /// No routes, and the VRF 0.
+    /// Returns an empty set of routes with VRF 0.
     ///
     /// # Errors
-    /// When memory for the tables is not to be had.
+    /// If memory for the tables cannot be allocated.
     pub fn new(
         domain: &Domain,
         mut objects: WordWriter,
         balances: SlotWriter<Buckets>,
         published: Writer<Fibs<A>>,
     ) -> io::Result<Routes<A>> {
-        // Leaf 0 means "no route", so index 0 stays what its word says: nothing.
+        // Leaf 0 means "no route", so the object at index 0 stays empty.
         objects.set(0, 0).map_err(io::Error::other)?;
         let mut routes = Routes {
             domain: domain.clone(),
@@ -177,15 +180,15 @@ impl<A: Ip> Routes<A> {
         Ok(routes)
     }
 
-    /// Adds a VRF; one that exists stays as it is.
+    /// Adds a VRF. An existing VRF stays as it is.
     ///
     /// # Errors
-    /// When memory for its lookup table is not to be had; there is no such VRF then.
+    /// If memory for its lookup table cannot be allocated; the VRF is not added then.
     pub fn add_table(&mut self, fib: u16) -> io::Result<()> {
         if self.vrfs.contains_key(&fib) {
             return Ok(());
         }
-        // Most packets go by VRF 0. Of others there may be many, with few routes each.
+        // VRF 0 carries most of the traffic. There may be many other VRFs with few routes each.
         let refused = |e: io::Error| {
             io::Error::new(e.kind(), format!("no memory for the lookup table of table {fib}: {e}"))
         };
@@ -209,11 +212,11 @@ impl<A: Ip> Routes<A> {
         Ok(())
     }
 
-    /// Removes a VRF that nothing uses. Its lookup table takes memory until no worker can look into it any more.
+    /// Removes an unused VRF. Its lookup table is freed when no worker can read it any more.
     ///
     /// # Errors
-    /// When there is no such VRF, somebody's route is in it, a route of another one leads to it, or it is VRF 0, which
-    /// is always there.
+    /// If the VRF does not exist, has routes or tracks, is the target of another VRF's route, or is VRF 0,
+    /// which always exists.
     pub fn remove_table(&mut self, fib: u16) -> Result<(), RouteError> {
         self.may_go(fib)?;
         self.publish(fib, None);
@@ -228,10 +231,10 @@ impl<A: Ip> Routes<A> {
         Ok(())
     }
 
-    /// Whether a VRF can be removed.
+    /// Checks that a VRF can be removed.
     ///
     /// # Errors
-    /// As [`remove_table`](Self::remove_table).
+    /// See [`remove_table`](Self::remove_table).
     pub fn may_go(&self, fib: u16) -> Result<(), RouteError> {
         if !self.vrfs.contains_key(&fib) {
             return Err(RouteError::NoTable(fib));
@@ -271,10 +274,10 @@ impl<A: Ip> Routes<A> {
         self.vrfs.keys().copied()
     }
 
-    /// Adds a route, or changes the paths that this source has for the prefix: flows whose path stays stay on it.
+    /// Adds a route, or changes this source's paths for the prefix. Flows on paths that stay are not moved.
     ///
     /// # Errors
-    /// When there is no such VRF, or no more room; nothing has changed then.
+    /// If the VRF does not exist or there is no more room; nothing has changed then.
     ///
     /// Recursive paths that lead through the prefix follow in [`settle`](Self::settle).
     pub fn add(
@@ -296,14 +299,14 @@ impl<A: Ip> Routes<A> {
         self.rib.repath(at, id);
         let Some(vrf) = self.vrfs.get_mut(&fib) else { return Err(RouteError::NoTable(fib)) };
         let result = self.rib.install(&mut vrf.lookup, prefix, first);
-        // A lookup table that refuses has not changed.
+        // If the lookup table refuses, it has not changed.
         let left = if result.is_err() { self.rib.repath(at, old) } else { old };
         self.leave_list(left, by);
         self.follow(fib, prefix);
         result
     }
 
-    /// Adds a route beside those for the same prefix, of which `first` is the best.
+    /// Adds a route to those for the same prefix, of which `first` is the best.
     fn add_route(
         &mut self,
         fib: u16,
@@ -326,10 +329,10 @@ impl<A: Ip> Routes<A> {
         Ok(())
     }
 
-    /// Removes what `source` says of a prefix.
+    /// Removes the route of `source` for a prefix.
     ///
     /// # Errors
-    /// When it says nothing.
+    /// If there is no such route.
     pub fn remove(
         &mut self,
         fib: u16,
@@ -360,8 +363,8 @@ impl<A: Ip> Routes<A> {
         Ok(taken)
     }
 
-    /// Removes every path that names this interface, whoever it is from: its index may soon be another one's. A route without
-    /// paths goes, too.
+    /// Removes every path over this interface, from all sources: its index may soon be reused. A route
+    /// without paths left is removed.
     pub fn forget_interface(&mut self, interface: u32, by: &mut impl Resolver) {
         loop {
             let Some(id) = self.rib.paths.naming(interface).next() else { return };
@@ -379,7 +382,8 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// The list's index; it is made if it is not there. Flows of a route that had the list `before` stay on the paths that stay.
+    /// Returns the list's index; the list is added if it does not exist. Flows of a route that had the list
+    /// `before` stay on the common paths.
     pub(super) fn use_list(
         &mut self,
         fib: u16,
@@ -410,21 +414,21 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Takes a list away that no route has any more, and nobody follows.
+    /// Removes a list without routes and tracks.
     pub(super) fn leave_list(&mut self, id: u32, by: &mut impl Resolver) {
         let state = &self.rib.paths.states[id];
         if state.first != NONE || state.tracks > 0 {
             return;
         }
-        // If it waits, its turn passes it over.
+        // If it waits for visits, its turn skips it.
         let Some(state) = self.rib.paths.remove(id) else { return };
         self.unused.push_back((self.domain.mark(), state.object, state.buckets));
         self.holding.remove(&id);
         state.ways.into_iter().chain(state.held).for_each(|object| by.release(object));
     }
 
-    /// Gives objects back that no worker can look at any more, and what they said: some of them, if there are very many. Returns
-    /// whether there may be more. Called once a turn.
+    /// Frees objects that no worker can read any more, with their buckets: a limited number for each call.
+    /// Returns true if there may be more. Called once a turn.
     pub fn collect(&mut self, by: &mut impl Resolver) -> bool {
         let more = self.let_go_passed(by);
         for _ in 0..AT_ONCE {
@@ -438,9 +442,9 @@ impl<A: Ip> Routes<A> {
         true
     }
 
-    /// Asks paths that depend on interfaces which changed, lets recursive paths follow the routes that they lead through, and visits
-    /// routes whose path became resolved or ceased to be, in this order: so many visits, or fewer of those that take longer. Returns
-    /// whether more wait.
+    /// Resolves the paths that depend on changed interfaces again, then the recursive paths that lead through
+    /// changed routes. Then visits the routes of lists that became resolved or unresolved. Makes this many
+    /// visits, or fewer if some cost more. Returns true if work is left.
     pub fn settle(&mut self, mut visits: usize, by: &mut impl Resolver) -> bool {
         loop {
             if !self.asking.is_empty() {
@@ -470,7 +474,8 @@ impl<A: Ip> Routes<A> {
             let Some(&id) = self.waiting.front() else {
                 return self.let_go_passed(by);
             };
-            // It may have gone, and its index may be that of a list that waits elsewhere or not at all.
+            // The list may have been removed, and its index reused by a list that waits elsewhere or not at
+            // all.
             let Some(path) = self.rib.paths.states.get_mut(id).filter(|path| path.waits) else {
                 self.waiting.pop_front();
                 continue;
@@ -498,28 +503,28 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Whether paths are to be asked again, routes wait to be visited, or recursive paths to follow.
+    /// True if paths have to be resolved again, routes to be visited, or recursive paths to follow.
     pub fn unsettled(&self) -> bool {
         self.is_busy() || !self.following.is_empty()
     }
 
-    /// Whether paths or routes wait for the changes of interfaces before.
+    /// True if paths or routes still wait because of earlier interface changes.
     pub fn is_busy(&self) -> bool {
         self.asks() || !self.waiting.is_empty()
     }
 
-    /// Whether recursive paths wait to follow.
+    /// True if recursive paths wait to follow.
     pub fn follows(&self) -> bool {
         !self.following.is_empty()
     }
 
-    /// A state of a list.
+    /// Returns one state of a list.
     #[cfg(test)]
     pub(crate) fn path(&self, fib: u16, list: impl Into<PathList>) -> Option<&PathState> {
         Some(&self.rib.paths.states[*self.rib.paths.find(fib, &list.into()).first()?])
     }
 
-    /// How many forwarding objects there are, those included that wait for workers to pass.
+    /// Number of forwarding objects, including objects that wait for workers to pass.
     #[cfg(test)]
     pub(crate) fn objects_in_use(&self) -> usize {
         self.objects.len()

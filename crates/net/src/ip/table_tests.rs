@@ -1,4 +1,4 @@
-//! Routes over interfaces that come and go, beside a plain model that computes everything anew.
+//! Routes over changing interfaces, compared with a plain model that computes everything from scratch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ use crate::ip::recursion::MAX_HOPS;
 
 const INTERFACES: u32 = 3;
 
-/// Addresses of a small world: IPv4's, and those of IPv6 that begin with the same bits.
+/// Addresses of a small world: IPv4 addresses, and IPv6 addresses that begin with the same bits.
 trait Small: Ip {
     fn small(bits: u32) -> Self;
     /// Its first 32 bits.
@@ -46,7 +46,7 @@ impl Small for Ipv6Addr {
     }
 }
 
-/// Interfaces, each up or down and with a network or none, and who uses their adjacencies.
+/// Interfaces, each up or down and with or without a network, and the users of their adjacencies.
 #[derive(Clone)]
 struct Links<A: Ip> {
     up: BTreeSet<u32>,
@@ -62,7 +62,7 @@ impl<A: Ip> Default for Links<A> {
 }
 
 impl<A: Small> Links<A> {
-    /// What a path means, by the plain definition.
+    /// Resolves a path by the plain definition.
     fn meaning(&self, path: Path) -> Option<Object> {
         let usable = |i: &u32| self.up.contains(i);
         match path {
@@ -71,14 +71,14 @@ impl<A: Small> Links<A> {
                 let next_hop = A::of(next_hop)?;
                 let on = |i: &u32| self.networks.get(i).is_some_and(|n| n.contains(next_hop));
                 let out = interface.or_else(|| (0..INTERFACES).find(|i| usable(i) && on(i)));
-                // One adjacency for each interface and next hop.
+                // One adjacency for each pair of interface and next hop.
                 out.filter(usable).map(|i| Object::Adjacency(i << 16 | next_hop.number() & 0xffff))
             }
             path => path.constant(),
         }
     }
 
-    /// What depends on an interface.
+    /// Returns the dependencies on an interface.
     fn affected(&self, interface: u32) -> Affected {
         let networks = self.networks.get(&interface).map(|n| Network::new(0, *n));
         Affected { interfaces: vec![interface], networks: networks.into_iter().collect() }
@@ -114,7 +114,7 @@ struct Lab<A: Ip> {
     fibs: Reader<Fibs<A>>,
     objects: WordReader,
     balances: SlotReader<Buckets>,
-    /// The model: every route.
+    /// The model: all routes.
     model: BTreeMap<(Prefix<A>, Source), PathList>,
 }
 
@@ -138,7 +138,7 @@ impl<A: Small> Lab<A> {
         }
     }
 
-    /// What workers do with packets to these addresses: words, several where flows are shared out.
+    /// Returns the workers' words for packets to these addresses: several where flows are shared.
     fn forwarded(&mut self, to: &[A]) -> Vec<BTreeSet<u64>> {
         let section = self.participant.enter();
         let table = self.fibs.get(section.guard()).get(0).unwrap();
@@ -177,7 +177,7 @@ impl<A: Small> Lab<A> {
                 }
             }),
             Op::Network(i, network) => {
-                // Networks of interfaces are apart.
+                // Networks of interfaces do not overlap.
                 if network.is_none_or(|n| !self.links.networks.values().any(|o| *o == n)) {
                     self.interface(i, |links| {
                         links.networks.remove(&i);
@@ -191,7 +191,7 @@ impl<A: Small> Lab<A> {
         }
     }
 
-    /// The next hop of a path, if it is to be looked for among the routes.
+    /// Returns a path's next hop if it has to be resolved through the routes.
     fn recursive(&self, path: Path) -> Option<A> {
         match path {
             Path::Via { next_hop, interface: None } if !self.links.is_connected(0, next_hop) => {
@@ -201,7 +201,7 @@ impl<A: Small> Lab<A> {
         }
     }
 
-    /// What a path means by the model, after so many steps: its next hop may have to be looked for among the routes.
+    /// Resolves a path by the model, after this many steps: its next hop may need the routes.
     fn meaning(&self, path: Path, steps: usize) -> BTreeSet<u64> {
         let counts = |list: &PathList| {
             list.paths().any(|p| self.recursive(p).is_some() || self.links.meaning(p).is_some())
@@ -211,7 +211,7 @@ impl<A: Small> Lab<A> {
         };
         let covering = self.model.iter().filter(|((p, _), list)| p.contains(next_hop) && counts(list));
         let longest = covering.min_by_key(|((p, source), _)| (std::cmp::Reverse(p.len()), *source));
-        // Who is not out of it after so many steps is in a circle, or goes too far.
+        // A walk of this many steps is in a loop or too long.
         let Some((_, list)) = longest.filter(|_| steps < MAX_HOPS) else { return BTreeSet::new() };
         let further = |path| match path {
             Path::Attached(i) => Some(Path::Via { next_hop: next_hop.into(), interface: Some(i) }),
@@ -221,11 +221,11 @@ impl<A: Small> Lab<A> {
         list.paths().filter_map(further).flat_map(|path| self.meaning(path, steps + 1)).collect()
     }
 
-    /// The model's answers.
+    /// The results expected by the model.
     fn expected(&self, to: &[A]) -> Vec<BTreeSet<u64>> {
         let mut naive = NaiveLpm::new();
         let mut meanings = vec![nothing()];
-        // The best source comes last, and is what remains.
+        // The best source comes last and overwrites the others.
         for ((prefix, _), list) in self.model.iter().rev() {
             let meaning: BTreeSet<u64> = list.paths().flat_map(|path| self.meaning(path, 0)).collect();
             if !meaning.is_empty() {
@@ -237,7 +237,7 @@ impl<A: Small> Lab<A> {
     }
 }
 
-/// What is said where there is no route.
+/// The result without a route.
 fn nothing() -> BTreeSet<u64> {
     [Object::from_word(0).to_word()].into()
 }
@@ -259,7 +259,7 @@ fn path<A: Small>() -> impl Strategy<Value = Path> {
     let far = [[20, 0, 0, 1], [20, 0, 0, 129], [20, 128, 0, 0], [240, 0, 0, 1], [30, 0, 0, 1]];
     let next_hop = prop_oneof![
         2 => (0u8..4, 1u8..4).prop_map(|(n, host)| A::of_bytes([10, n, 0, host])),
-        // Where routes may lead, in chains and circles.
+        // Destinations that routes may lead to, in chains and loops.
         1 => prop::sample::select(far.to_vec()).prop_map(A::of_bytes),
     ];
     prop_oneof![
@@ -304,7 +304,7 @@ fn op<A: Small>() -> impl Strategy<Value = Op<A>> {
     ]
 }
 
-/// Carries out what is asked for, and compares.
+/// Executes the operations and compares the results.
 fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
     let mut lab = Lab::<A>::new();
     let corners = |op: &Op<A>| match op {
@@ -315,7 +315,7 @@ fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
     for op in ops {
         let before = (!lab.routes.unsettled()).then(|| lab.expected(&to));
         lab.apply(op);
-        // A change of routes drops no packet that had a route before and has one after, settled or not.
+        // A change of routes drops no packet that had a route before and has one afterwards, settled or not.
         if let (Op::Add(..) | Op::Remove(..), Some(before)) = (op, before) {
             let now = lab.forwarded(&to);
             for ((before, now), after) in before.iter().zip(now).zip(lab.expected(&to)) {
@@ -330,11 +330,12 @@ fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
                 );
             }
         }
-        // At any time, no packet goes over an adjacency that nobody holds.
+        // At any time, no packet uses an adjacency without a user.
         for index in lab.forwarded(&to).iter().flatten().filter_map(|word| Object::adjacency(*word)) {
             prop_assert!(lab.links.users.get(&index).is_some_and(|n| *n > 0), "{op:?}: {index}");
         }
-        // What is shown is right once all were asked, unless recursive paths have yet to follow.
+        // The displayed state is right once all lists are resolved again, unless recursive paths have yet to
+        // follow.
         let follow = lab.routes.asks()
             || lab.routes.unsettled()
                 && lab.model.values().any(|l| l.paths().any(|p| lab.recursive(p).is_some()));
@@ -352,7 +353,7 @@ fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
     let shown: Vec<_> =
         lab.routes.iter(0).flat_map(|(p, s)| s.map(move |s| ((p, s.0), s.1.list.clone()))).collect();
     prop_assert_eq!(shown, lab.model.clone().into_iter().collect::<Vec<_>>());
-    // Nothing is left behind.
+    // Everything is released at the end.
     for (prefix, source) in lab.model.clone().into_keys() {
         lab.routes.remove(0, prefix, source, &mut lab.links).unwrap();
     }
@@ -366,8 +367,8 @@ fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A network comes and goes before anybody was asked, and in between a route is added that leads through another one, which would not
-/// count with that network.
+/// A network appears and disappears before any list is resolved again. Meanwhile a route is added that leads
+/// through another one, which would not count while that network exists.
 #[test]
 fn what_was_so_for_a_moment_only_is_looked_at_again() {
     let via =
@@ -397,7 +398,7 @@ proptest! {
     }
 }
 
-/// What an interface's change costs at once does not grow with the routes, nor with the paths that have nothing to do with it.
+/// The immediate cost of an interface change grows neither with the routes nor with unrelated paths.
 #[test]
 fn an_interface_change_asks_the_paths_that_depend_on_it() {
     let mut lab = Lab::<Ipv4Addr>::new();
@@ -428,7 +429,8 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
     });
     while lab.routes.ask_next(&mut lab.links).is_some() {}
     assert_eq!(lab.links.asked, 10);
-    // All are dropped already, and follow the shorter route as they are visited: no more of them than were asked for.
+    // All packets are dropped already. They use the shorter route as their routes are visited: no more of
+    // them than requested.
     let to: Vec<Ipv4Addr> = (0..2000).map(|n| Ipv4Addr::from_bits(0x1400_0001 + (n << 8))).collect();
     assert_eq!(lab.forwarded(&to), vec![BTreeSet::from([Object::Unresolved.to_word()]); 2000]);
     let shorter = Object::Adjacency(1 << 16 | 1).to_word();
@@ -440,8 +442,8 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
     assert_eq!(follow(&mut lab), 2000);
 }
 
-/// However many next hops an interface has, a change asks some at a time. Those that wait keep what they lead to, and one that is
-/// asked once need not be asked again for the changes before.
+/// However many next hops an interface has, a change resolves some of them at a time. Waiting lists keep
+/// their old resolution, and a list that was resolved again needs no visit for earlier changes.
 #[test]
 fn the_paths_of_an_interface_are_asked_some_at_a_time() {
     const HOPS: u32 = 1000;
@@ -453,7 +455,7 @@ fn the_paths_of_an_interface_are_asked_some_at_a_time() {
     while lab.routes.settle(1, &mut lab.links) {}
     for n in 0..HOPS {
         let prefix = Prefix::new(Ipv4Addr::from_bits(0x1400_0000 + (n << 8)), 24);
-        // Every other one names the interface: it is met with by that, and by its next hop.
+        // Every other one names the interface: it is found by that and by its next hop.
         let interface = (n % 2 == 0).then_some(0);
         let path = Path::Via { next_hop: Ipv4Addr::from_bits(0x0a00_0001 + n).into(), interface };
         lab.routes.add(0, prefix, Source::STATIC, path.into(), &mut lab.links).unwrap();
@@ -486,7 +488,7 @@ fn the_paths_of_an_interface_are_asked_some_at_a_time() {
     assert_eq!((lab.links.asked, led(&mut lab)), (HOPS as usize, 0));
 }
 
-/// Else an operator adds memory where a table's own bound is reached.
+/// Otherwise an operator would add memory where a table's own limit is reached.
 #[test]
 fn a_full_table_is_no_lack_of_memory() {
     for full in [LpmFull::Groups(7), LpmFull::Blocks, LpmFull::Leaf(0)] {

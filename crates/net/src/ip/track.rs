@@ -1,8 +1,9 @@
-//! Destinations that features follow, as a tunnel follows the route to its far end.
+//! Destinations tracked by features: for example, a tunnel tracks the route to its far end.
 //!
-//! A track is a path over a next hop that no route has: it means what the route to the destination means, and follows that as recursive
-//! paths do (`recursion.rs`). Its forwarding object goes into a feature's packets, for the node `ip4-follow` or `ip6-follow`: no
-//! destination is looked up again.
+//! A track is a path with a next hop but without its own route: it resolves like the route to the
+//! destination, and follows its changes like a recursive path (`recursion.rs`). A feature sets the track's
+//! forwarding object in its packets and sends them to the node `ip4-follow` or `ip6-follow`, without another
+//! lookup of the destination.
 
 use infra::lpm::Address as _;
 
@@ -11,29 +12,29 @@ use super::path::Path;
 use super::prefix::Prefix;
 use super::table::{Resolver, RouteError, Routes};
 
-/// A destination that is followed. Who has it gives it back to [`Router::untrack`](crate::router::Router::untrack) when no worker can find
-/// it in the feature's tables any more.
+/// A tracked destination. The owner returns it to [`Router::untrack`](crate::router::Router::untrack) when no
+/// worker can find it in the feature's tables any more.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a track that is forgotten stays for ever"]
+#[must_use = "a dropped track is never released: return it to `Router::untrack`"]
 pub struct Track {
-    /// Index of the forwarding object: what packets have as their forwarding index when they come to the node that follows.
+    /// Index of the forwarding object: the forwarding index of packets sent to the follow node.
     pub object: u32,
     pub(super) list: u32,
     ip6: bool,
 }
 
 impl Track {
-    /// Whether the destination is of this family.
+    /// True if the destination is of family `A`.
     pub(crate) fn is_of<A: Ip>(&self) -> bool {
         self.ip6 == A::choose(false, true)
     }
 }
 
 impl<A: Ip> Routes<A> {
-    /// Follows the route to a destination from now on.
+    /// Starts tracking the route to a destination.
     ///
     /// # Errors
-    /// When there is no such VRF, or no more room.
+    /// If the VRF does not exist or there is no more room.
     pub(crate) fn track(&mut self, fib: u16, to: A, by: &mut impl Resolver) -> Result<Track, RouteError> {
         if !self.vrfs.contains_key(&fib) {
             return Err(RouteError::NoTable(fib));
@@ -45,19 +46,19 @@ impl<A: Ip> Routes<A> {
         Ok(Track { object: state.object, list, ip6: A::choose(false, true) })
     }
 
-    /// Follows a destination no longer.
+    /// Stops tracking a destination.
     pub(crate) fn untrack(&mut self, track: Track, by: &mut impl Resolver) {
         let state = &mut self.rib.paths.states[track.list];
         state.tracks -= 1;
         self.leave_list(track.list, by);
     }
 
-    /// Whether packets to a destination that is followed can leave.
+    /// True if packets to a tracked destination can be sent.
     pub(crate) fn leads(&self, track: &Track) -> bool {
         self.rib.paths.states[track.list].resolved.is_some()
     }
 
-    /// A destination in a VRF that is followed.
+    /// Returns a tracked destination of a VRF.
     pub(super) fn tracked_in(&self, fib: u16) -> Option<Prefix<A>> {
         let state = self.rib.paths.tracked_in(fib)?;
         let to = state.list.paths().find_map(Path::next_hop).and_then(A::of)?;

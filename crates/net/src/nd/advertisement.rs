@@ -1,4 +1,4 @@
-//! What the router says of itself and of a link (RFC 4861 section 6.2.1).
+//! The router advertisements for one link (RFC 4861 section 6.2.1).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,36 +10,38 @@ use wire::{Mac, ipv6, nd};
 use super::advertiser::Interval;
 use crate::ip::Prefix6;
 
-/// The hop limit that hosts are told to use (CurHopLimit; the assigned default).
+/// The advertised hop limit (CurHopLimit; the assigned default).
 const HOP_LIMIT: u8 = 64;
-/// How long addresses made of a prefix are valid and preferred, in seconds (AdvValidLifetime, AdvPreferredLifetime).
+/// Default lifetimes of addresses formed from a prefix, valid and preferred, in seconds (AdvValidLifetime,
+/// AdvPreferredLifetime).
 const VALID: u32 = 30 * 24 * 3600;
 const PREFERRED: u32 = 7 * 24 * 3600;
-/// Only networks of this length are made addresses of (RFC 4862 section 5.5.3 with RFC 2464).
+/// Hosts only form addresses from prefixes of this length (RFC 4862 section 5.5.3 with RFC 2464).
 const AUTONOMOUS: u8 = 64;
-/// Link-local addresses have ten bits in common (RFC 4291 section 2.5.6), groups eight (section 2.7).
+/// Prefix lengths of link-local addresses (RFC 4291 section 2.5.6) and of multicast addresses (section 2.7).
 const LINK_LOCAL: u8 = 10;
 const GROUPS: u128 = 0xff << 120;
-/// Bytes for the options of one packet, which every link carries: beside the header of IPv6 and the fixed part (RFC 4861 section 4.2).
+/// Bytes for the options of one packet, within the minimum MTU: without the IPv6 header and the fixed part
+/// (RFC 4861 section 4.2).
 const ROOM: usize = ipv6::MIN_MTU as usize - 40 - 16;
 
-/// What hosts are told of a prefix (RFC 4861 sections 4.6.2 and 6.2.1, AdvPrefixList).
+/// Advertisement settings of a prefix (RFC 4861 sections 4.6.2 and 6.2.1, AdvPrefixList).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixAdvice {
-    /// Whether they are told of it at all.
+    /// True if the prefix is advertised at all.
     pub advertised: bool,
-    /// Its addresses are on the link (AdvOnLinkFlag).
+    /// True if its addresses are on the link (AdvOnLinkFlag).
     pub on_link: bool,
-    /// They may make addresses of it, if it is of 64 bits (AdvAutonomousFlag).
+    /// True if hosts may form addresses from it, provided its length is 64 (AdvAutonomousFlag).
     pub autonomous: bool,
-    /// How long it is on the link, and how long addresses made of it are valid, in seconds.
+    /// Seconds for which the prefix is on the link, and for which addresses formed from it are valid.
     pub valid: u32,
-    /// How long new connections begin from these addresses, in seconds.
+    /// Seconds for which these addresses are preferred for new connections.
     pub preferred: u32,
 }
 
 impl PrefixAdvice {
-    /// The lifetime that never ends (RFC 4861 section 4.6.2).
+    /// The infinite lifetime (RFC 4861 section 4.6.2).
     pub const INFINITE: u32 = u32::MAX;
 }
 
@@ -49,29 +51,27 @@ impl Default for PrefixAdvice {
     }
 }
 
-/// Why hosts cannot be told this of a prefix.
+/// Why a prefix cannot be advertised like this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadAdvice {
-    /// It has no bits.
+    /// Its length is 0.
     NoPrefix,
-    /// Every link has it, with or without a router.
+    /// It is link-local: every link has this prefix, with or without a router.
     LinkLocal,
-    /// It is that of groups.
+    /// It is multicast.
     Multicast,
-    /// Addresses would be preferred for longer than they are valid.
+    /// The preferred lifetime is longer than the valid lifetime.
     Lifetimes,
 }
 
 impl fmt::Display for BadAdvice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            BadAdvice::NoPrefix => "hosts are told of prefixes with a length of 1 to 128 bits",
-            BadAdvice::LinkLocal => {
-                "hosts know that link-local addresses are on the link: there is nothing to tell"
-            }
-            BadAdvice::Multicast => "a multicast prefix is on no link",
+            BadAdvice::NoPrefix => "the length of an advertised prefix must be 1 to 128",
+            BadAdvice::LinkLocal => "the link-local prefix is on every link and is never advertised",
+            BadAdvice::Multicast => "a multicast prefix cannot be advertised",
             BadAdvice::Lifetimes => {
-                "addresses cannot be preferred for longer than they are valid (RFC 4861 section 6.2.1)"
+                "the preferred lifetime must not be longer than the valid lifetime (RFC 4861 section 6.2.1)"
             }
         })
     }
@@ -79,22 +79,22 @@ impl fmt::Display for BadAdvice {
 
 impl std::error::Error for BadAdvice {}
 
-/// What the operator wants said on an interface.
+/// The configured router advertisement of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advertisement {
-    /// How often.
+    /// Time between advertisements.
     pub interval: Interval,
-    /// How long the router is a default router, in seconds; 0: it is none (AdvDefaultLifetime).
+    /// The router's lifetime as a default router in seconds; 0: it is none (AdvDefaultLifetime).
     pub lifetime: u16,
-    /// Addresses are to be had by DHCPv6.
+    /// Addresses are available by DHCPv6 (managed flag).
     pub managed: bool,
-    /// Other things are to be had by DHCPv6.
+    /// Other settings are available by DHCPv6 (other flag).
     pub other: bool,
-    /// Whether hosts should prefer it to other routers (RFC 4191).
+    /// Preference over other routers (RFC 4191).
     pub preference: Preference,
     /// DNS servers (RFC 8106).
     pub dns: Vec<Ipv6Addr>,
-    /// What is said of prefixes: of networks of the interface if it is not what is usual, and of others.
+    /// Settings of prefixes: of connected networks that do not use the defaults, and of other prefixes.
     pub prefixes: BTreeMap<Prefix6, PrefixAdvice>,
 }
 
@@ -113,12 +113,12 @@ impl Default for Advertisement {
 }
 
 impl Advertisement {
-    /// Whether hosts can be told this of a prefix.
+    /// Checks that a prefix can be advertised like this.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason against it.
     pub fn check(prefix: Prefix6, advice: &PrefixAdvice) -> Result<(), BadAdvice> {
-        // A shorter prefix may have them within it.
+        // A shorter prefix may contain them.
         let has = |bits: u128, len| {
             let other = Prefix6::new(Ipv6Addr::from_bits(bits), len);
             prefix.covers(other) || other.covers(prefix)
@@ -132,7 +132,7 @@ impl Advertisement {
         }
     }
 
-    /// What is said of prefixes on a link with these networks.
+    /// Returns the prefix information for a link with these connected networks.
     pub fn prefixes(&self, networks: impl IntoIterator<Item = Prefix6>) -> Vec<PrefixInformation> {
         let usual = networks.into_iter().map(|network| (network, PrefixAdvice::default()));
         let mut all: BTreeMap<Prefix6, PrefixAdvice> = usual.collect();
@@ -149,8 +149,9 @@ impl Advertisement {
         information.collect()
     }
 
-    /// The packets from the link-local address `from` to `to`, about a link with these networks and this MTU; `last`: that the
-    /// router is none any more (section 6.2.5). There is more than one if there is more to say than one holds (section 6.2.3).
+    /// Returns the packets from the link-local address `from` to `to`, for a link with these networks and
+    /// this MTU. `last` advertises that the router is no default router any more (section 6.2.5). There are
+    /// several packets if the options do not fit into one (section 6.2.3).
     pub fn packets(
         &self,
         (from, to): (Ipv6Addr, Ipv6Addr),
@@ -177,7 +178,7 @@ impl Advertisement {
         self.prefixes(networks).into_iter().for_each(|p| shares.add(NdOption::Prefix(p), 32));
         let mut left = &servers[..];
         while !left.is_empty() {
-            // As many as there is room for, or as one packet has.
+            // As many as fit into the rest of this packet, else into a new one.
             let room = if shares.room < 8 + 16 { ROOM } else { shares.room };
             let (some, others) = left.split_at(left.len().min((room - 8) / 16));
             shares.add(NdOption::DnsServers { lifetime, servers: some }, 8 + 16 * some.len());
@@ -188,16 +189,16 @@ impl Advertisement {
     }
 }
 
-/// Options, shared out between packets.
+/// Options, distributed over packets.
 struct Shares<'o> {
     full: Vec<Vec<NdOption<'o>>>,
     filling: Vec<NdOption<'o>>,
-    /// Bytes that are left in the last packet.
+    /// Free bytes in the last packet.
     room: usize,
 }
 
 impl<'o> Shares<'o> {
-    /// One more, of so many bytes.
+    /// Adds an option of this many bytes.
     fn add(&mut self, option: NdOption<'o>, bytes: usize) {
         if bytes > self.room {
             self.full.push(std::mem::take(&mut self.filling));
@@ -218,7 +219,7 @@ mod tests {
     const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
     proptest! {
-        /// However much is to be said, it is all said once, in packets that every link carries.
+        /// Every option is sent exactly once, in packets within the minimum MTU, for any number of options.
         #[test]
         fn rfc4861_6_2_3_options_are_shared_out_between_packets(prefixes in 0u128..200, dns in 0u128..300, last: bool) {
             let address = |n: u128| Ipv6Addr::from_bits(0x2001_0db8 << 96 | n << 64);
@@ -231,7 +232,7 @@ mod tests {
                 prop_assert!(packet.len() <= usize::from(ipv6::MIN_MTU), "{}", packet.len());
                 let (ip, icmp) = Ipv6Header::split(packet).unwrap();
                 let (message, options) = nd::parse(ip, icmp).unwrap();
-                // What is said of the router, each of them says.
+                // Every packet has the router's own parameters.
                 let Message::RouterAdvertisement(ra) = message else { panic!("{message:?}") };
                 prop_assert_eq!((ra.lifetime, ra.managed), (if last { 0 } else { 1800 }, true));
                 for option in options {
@@ -247,7 +248,7 @@ mod tests {
             prop_assert_eq!(told, networks);
             prop_assert_eq!(servers, says.dns);
             prop_assert_eq!(rest, ["mac", "mtu"]);
-            // No more of them than it takes.
+            // No more packets than necessary.
             let bytes = 16 + 32 * prefixes as usize + 16 * dns as usize + if dns > 0 { 8 } else { 0 };
             prop_assert!(packets.len() <= bytes.div_ceil(ROOM - 40).max(1), "{} for {bytes} bytes", packets.len());
         }

@@ -1,7 +1,7 @@
-//! When a router advertises itself (RFC 4861 section 6.2): now and then, when hosts ask, and when it ceases to.
+//! The times of router advertisements (RFC 4861 section 6.2): periodic, solicited, and final ones.
 //!
-//! All advertisements go to all nodes, also those that were asked for: however many hosts ask, there are no more than one in
-//! three seconds.
+//! All advertisements go to all nodes, solicited ones included. So there is at most one in three seconds,
+//! however many hosts ask.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,14 +17,14 @@ const FINAL: u8 = 3;
 const GAP: u64 = 3 * SECOND;
 const ANSWER: u64 = SECOND / 2;
 
-/// Time between two advertisements that nobody asked for: any between these.
+/// Minimum and maximum time between two unsolicited advertisements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     min: u64,
     max: u64,
 }
 
-/// The times are not within the bounds of RFC 4861 section 6.2.1.
+/// The times are out of the bounds of RFC 4861 section 6.2.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntervalError;
 
@@ -40,10 +40,10 @@ impl fmt::Display for IntervalError {
 impl std::error::Error for IntervalError {}
 
 impl Interval {
-    /// An interval of `min` to `max` seconds (MinRtrAdvInterval and MaxRtrAdvInterval).
+    /// Returns an interval of `min` to `max` seconds (MinRtrAdvInterval and MaxRtrAdvInterval).
     ///
     /// # Errors
-    /// When they are out of bounds.
+    /// If the times are out of bounds.
     pub fn new(min: u64, max: u64) -> Result<Interval, IntervalError> {
         let fits = (4..=1800).contains(&max) && min >= 3 && min <= max * 3 / 4;
         if fits { Ok(Interval { min: min * SECOND, max: max * SECOND }) } else { Err(IntervalError) }
@@ -51,77 +51,77 @@ impl Interval {
 }
 
 impl Interval {
-    /// The longest time, in seconds.
+    /// The longest interval in seconds.
     pub fn longest(self) -> u32 {
         (self.max / SECOND) as u32
     }
 
-    /// The shortest time, in seconds.
+    /// The shortest interval in seconds.
     pub fn shortest(self) -> u32 {
         (self.min / SECOND) as u32
     }
 }
 
 impl Default for Interval {
-    /// 200 to 600 seconds.
+    /// Returns the interval 200 to 600 seconds.
     fn default() -> Self {
         Interval { min: 200 * SECOND, max: 600 * SECOND }
     }
 }
 
-/// What happened.
+/// Input events.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// The router begins to advertise itself on the interface, or does so at another interval.
+    /// Advertise the router on the interface, or use another interval.
     Start(u32, Interval),
-    /// What it has to say has changed.
+    /// The contents of the advertisement changed.
     Changed(u32),
-    /// A valid router solicitation came in by the interface.
+    /// A valid router solicitation was received on the interface.
     Solicited(u32),
-    /// It ceases to advertise itself; hosts are to hear of it.
+    /// Stop advertising, with final advertisements to the hosts.
     Stop(u32),
-    /// The interface went down, or is gone.
+    /// The interface went down or was removed.
     Down(u32),
 }
 
-/// What to do.
+/// Output actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Advertise the router to all nodes.
     Advertise(u32),
-    /// Advertise it with a lifetime of 0: it is no default router any more (section 6.2.5).
+    /// Advertise it with lifetime 0: it is no default router any more (section 6.2.5).
     Withdraw(u32),
 }
 
-/// The interfaces that the router advertises itself on, or did.
+/// The interfaces with router advertisements, and those that are stopping.
 #[derive(Debug, Default)]
 pub struct Advertiser {
     senders: BTreeMap<u32, Sender>,
     jitter: Jitter,
 }
 
-/// What is sent on an interface.
+/// State of the advertisements on an interface.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     interval: Interval,
-    /// When the next one is sent; `None` after the end.
+    /// Time of the next advertisement; `None` after the last one.
     next: Option<u64>,
     last: Option<u64>,
-    /// How many of the next ones follow each other quickly.
+    /// Number of further advertisements at short intervals.
     quick: u8,
-    /// How many are left to send, if this is the end.
+    /// Number of final advertisements left, if it is stopping.
     left: Option<u8>,
 }
 
 impl Sender {
-    /// Sends the next one after `delay`, or in due distance from the last one, unless it is sent earlier anyway.
+    /// Schedules the next one after `delay`, but not too soon after the last one. An earlier schedule stays.
     fn hasten(&mut self, now: u64, delay: u64) {
         let earliest = self.last.map_or(now, |last| now.max(last + GAP));
         let then = earliest + delay;
         self.next = Some(self.next.map_or(then, |next| next.min(then)));
     }
 
-    /// Notes that one is sent now.
+    /// Records that an advertisement is sent now.
     fn sent(&mut self, now: u64, jitter: &mut Jitter) {
         self.last = Some(now);
         self.quick = self.quick.saturating_sub(1);
@@ -135,7 +135,7 @@ impl Sender {
 }
 
 impl Advertiser {
-    /// Takes an event in; what is to be done is said by [`timeout`](Self::timeout).
+    /// Handles an event. [`timeout`](Self::timeout) returns the actions.
     pub fn handle(&mut self, now: u64, event: Event) {
         match event {
             Event::Start(interface, interval) => {
@@ -166,28 +166,28 @@ impl Advertiser {
         }
     }
 
-    /// Whether the router advertises itself on an interface.
+    /// True if the router advertises itself on an interface.
     pub fn serves(&self, interface: u32) -> bool {
         self.senders.get(&interface).is_some_and(|s| s.left.is_none())
     }
 
-    /// The sender of an interface that is not about to end.
+    /// Returns the sender of an interface unless it is stopping.
     fn serving(&mut self, interface: u32) -> Option<&mut Sender> {
         self.senders.get_mut(&interface).filter(|s| s.left.is_none())
     }
 
-    /// Whether hosts on the link of an interface may still take the router for their default router, or are to be told once more
-    /// that it is none.
+    /// True if hosts on the interface's link may still use the router as default router, or final
+    /// advertisements are left.
     pub fn has_more_to_say(&self, interface: u32) -> bool {
         self.senders.get(&interface).is_some_and(|s| s.next.is_some())
     }
 
-    /// When [`timeout`](Self::timeout) is to be called next.
+    /// Time of the next call of [`timeout`](Self::timeout).
     pub fn poll_timeout(&self) -> Option<u64> {
         self.senders.values().filter_map(|s| s.next).min()
     }
 
-    /// Does what is due; what is to be done is added to `out`.
+    /// Handles expired timers. Adds the actions to `out`.
     pub fn timeout(&mut self, now: u64, out: &mut Vec<Action>) {
         for (interface, sender) in &mut self.senders {
             if sender.next.is_none_or(|next| next > now) {

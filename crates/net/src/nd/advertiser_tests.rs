@@ -23,7 +23,7 @@ impl Clocked {
         self.advertiser.handle(self.now, event);
     }
 
-    /// What is done in the next `seconds`, and when.
+    /// Returns the actions of the next `seconds` with their times.
     fn pass(&mut self, seconds: u64) -> Vec<(u64, Action)> {
         let end = self.now + seconds * SECOND;
         let mut all = Vec::new();
@@ -40,7 +40,7 @@ impl Clocked {
     }
 }
 
-/// A router that has advertised itself for a while.
+/// A router that has been advertising for a while.
 fn settled(seed: u64) -> Clocked {
     let mut t = Clocked::new(seed);
     t.event(Event::Start(LINK, Interval::default()));
@@ -93,7 +93,7 @@ fn rfc4861_6_2_6_who_asks_is_answered_within_half_a_second_and_all_at_once() {
         let sent = t.pass(60);
         assert_eq!(sent.len(), 1);
         assert!(sent[0].0 - asked <= SECOND / 2);
-        // Then no more than one in three seconds, however often they ask.
+        // After that at most one in three seconds, however often hosts ask.
         let mut sent = Vec::new();
         for _ in 0..300 {
             t.event(Event::Solicited(LINK));
@@ -117,7 +117,7 @@ fn rfc4861_6_2_5_who_ceases_says_so_three_times() {
     t.event(Event::Solicited(LINK));
     t.event(Event::Changed(LINK));
     assert_eq!(t.pass(600), []);
-    // Who thinks again is back at once, and says no more that it ends.
+    // A restart cancels the remaining final advertisements.
     t.event(Event::Start(LINK, Interval::default()));
     t.pass(60);
     t.event(Event::Stop(LINK));
@@ -127,7 +127,7 @@ fn rfc4861_6_2_5_who_ceases_says_so_three_times() {
     assert_eq!(sent.iter().map(|s| s.1).collect::<Vec<_>>(), [Action::Advertise(LINK)]);
     assert!(t.advertiser.has_more_to_say(LINK));
     t.event(Event::Down(LINK));
-    assert_eq!(t.pass(6000), [], "nobody hears it");
+    assert_eq!(t.pass(6000), [], "nothing is sent");
     assert!(!t.advertiser.has_more_to_say(LINK));
 }
 
@@ -143,11 +143,12 @@ fn what_has_changed_is_told_soon_and_three_times() {
     t.event(Event::Changed(LINK));
     t.pass(1);
     t.event(Event::Changed(LINK));
-    assert_eq!(t.pass(5)[0].0, again + 3 * SECOND, "but not sooner than three seconds after the last");
+    assert_eq!(t.pass(5)[0].0, again + 3 * SECOND, "but at least three seconds after the last");
 }
 
 proptest! {
-    /// Whatever happens, advertisements are three seconds apart, and an interface that serves has its next one in time.
+    /// For any events, advertisements are three seconds apart, and an advertising interface sends its next
+    /// one in time.
     #[test]
     fn whatever_happens_there_are_neither_too_many_nor_too_few(
         events in prop::collection::vec((0u64..20, 0u32..2, 0u8..8), 1..80),
@@ -177,7 +178,7 @@ proptest! {
                 Event::Stop(_) => serves[i] = false,
                 Event::Down(_) => {
                     serves[i] = false;
-                    // Nothing is known of it any more.
+                    // The interface's state is gone.
                     prop_assert!(gaps(&sent[i]).iter().all(|g| *g >= GAP));
                     sent[i].clear();
                 }

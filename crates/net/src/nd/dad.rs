@@ -1,8 +1,8 @@
-//! Duplicate address detection (RFC 4862 section 5.4): an address is asked for before it is used, and given up if
-//! somebody else has it, or asks for it at the same time.
+//! Duplicate address detection (RFC 4862 section 5.4): an address is probed before it is used, and given up
+//! if another node has it or probes for it at the same time.
 //!
-//! Whoever owns this joins the address's solicited-node group first, and keeps what the router itself sent away from it: a
-//! link with a loop would have every address a duplicate.
+//! The owner of this state joins the address's solicited-node group first, and filters out the router's own
+//! packets: on a link with a loop, every address would be a duplicate otherwise.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -11,59 +11,59 @@ use crate::jitter::Jitter;
 use crate::neighbor::Key;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long an answer may take (RETRANS_TIMER, RFC 4861 section 10).
+/// Time to wait for an answer (RETRANS_TIMER, RFC 4861 section 10).
 const WAIT: u64 = SECOND;
-/// Within this time the first question is asked where many may ask at once (MAX_RTR_SOLICITATION_DELAY).
+/// Maximum delay of the first probe if many nodes may probe at once (MAX_RTR_SOLICITATION_DELAY).
 const FIRST: u64 = SECOND;
 
-/// How an address of an interface stands.
+/// State of an interface's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is being asked for, and not used yet.
+    /// It is being probed and not used yet.
     Tentative,
-    /// Nobody else has it.
+    /// No other node has it.
     Unique,
-    /// Somebody else has it: it is not used.
+    /// Another node has it, so it is not used.
     Duplicate,
 }
 
-/// What happened.
+/// Input events.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// The interface is given this address, or came up with it.
+    /// The interface got this address, or came up with it.
     Start {
         /// The address.
         key: Key<Ipv6Addr>,
-        /// Not at once: others may have come up at the same time (section 5.4.2).
+        /// Wait before the first probe: others may have come up at the same time (section 5.4.2).
         delay: bool,
     },
-    /// Somebody asked for the address, from `::`.
+    /// Another node probed for the address, from `::`.
     Solicited(Key<Ipv6Addr>),
-    /// Somebody said that the address is his.
+    /// Another node advertised the address as its own.
     Advertised(Key<Ipv6Addr>),
-    /// The address is taken away.
+    /// The address is removed.
     Stop(Key<Ipv6Addr>),
-    /// The interface went down, or is gone.
+    /// The interface went down or was removed.
     Down(u32),
 }
 
-/// What to do.
+/// Output actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask for the address, from `::`, its solicited-node group.
+    /// Probe for the address, from `::` to its solicited-node group.
     Probe(Key<Ipv6Addr>),
-    /// Nobody has it: it may be used.
+    /// No other node has it: it may be used.
     Unique(Key<Ipv6Addr>),
-    /// Somebody has it: it must not be used.
+    /// Another node has it: it must not be used.
     Duplicate(Key<Ipv6Addr>),
 }
 
-/// The addresses that are not in use yet.
+/// The tentative addresses.
 #[derive(Debug)]
 pub struct Dad {
-    /// How often an address is asked for (DupAddrDetectTransmits); 0: it is used at once.
+    /// Number of probes for an address (DupAddrDetectTransmits); 0: it is used immediately.
     pub transmits: u8,
-    /// When there is something to do about an address, and how many questions are left.
+    /// For each address the time of the next step, and the number of probes left.
     tentative: BTreeMap<Key<Ipv6Addr>, (u64, u8)>,
     jitter: Jitter,
 }
@@ -75,12 +75,12 @@ impl Default for Dad {
 }
 
 impl Dad {
-    /// Whether an address is not in use yet.
+    /// True if an address is not in use yet.
     pub fn is_tentative(&self, key: Key<Ipv6Addr>) -> bool {
         self.tentative.contains_key(&key)
     }
 
-    /// Takes an event in; what is to be done is added to `out`.
+    /// Handles an event. Adds the actions to `out`.
     pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         match event {
             Event::Start { key, .. } if self.transmits == 0 => out.push(Action::Unique(key)),
@@ -99,12 +99,12 @@ impl Dad {
         }
     }
 
-    /// When [`timeout`](Self::timeout) is to be called next.
+    /// Time of the next call of [`timeout`](Self::timeout).
     pub fn poll_timeout(&self) -> Option<u64> {
         self.tentative.values().map(|t| t.0).min()
     }
 
-    /// Does what is due.
+    /// Handles expired timers.
     pub fn timeout(&mut self, now: u64, out: &mut Vec<Action>) {
         self.tentative.retain(|key, (due, left)| {
             if *due > now {

@@ -13,13 +13,13 @@ fn event(dad: &mut Dad, now: u64, event: Event) -> Vec<Action> {
     out
 }
 
-/// What is done until `end`, and when.
+/// Returns the actions until `end` with their times.
 fn pass(dad: &mut Dad, end: u64) -> Vec<(u64, Action)> {
     let mut all = Vec::new();
     while let Some(due) = dad.poll_timeout().filter(|due| *due <= end) {
         let mut out = Vec::new();
         dad.timeout(due, &mut out);
-        assert!(dad.poll_timeout().is_none_or(|next| next > due), "what was due is done");
+        assert!(dad.poll_timeout().is_none_or(|next| next > due), "all expired timers were handled");
         all.extend(out.into_iter().map(|a| (due, a)));
     }
     all
@@ -67,9 +67,9 @@ fn rfc4862_5_4_3_and_4_who_else_has_or_wants_it_makes_it_a_duplicate() {
         event(&mut dad, 0, start(KEY));
         event(&mut dad, 0, start(OTHER));
         assert_eq!(event(&mut dad, 1, claim), [Action::Duplicate(KEY)]);
-        assert_eq!(event(&mut dad, 1, claim), [], "it is told once");
+        assert_eq!(event(&mut dad, 1, claim), [], "it is reported once");
         assert_eq!(pass(&mut dad, 60 * SECOND), [(SECOND, Action::Unique(OTHER))]);
-        assert_eq!(event(&mut dad, 61 * SECOND, Event::Advertised(OTHER)), [], "not in question any more");
+        assert_eq!(event(&mut dad, 61 * SECOND, Event::Advertised(OTHER)), [], "the detection is over");
     }
 }
 
@@ -85,7 +85,8 @@ fn what_was_taken_away_is_not_asked_for() {
 }
 
 proptest! {
-    /// Each address that was started and neither stopped nor claimed comes into use, once, and no other.
+    /// Each address that was started, and neither stopped nor claimed, comes into use exactly once. No other
+    /// address does.
     #[test]
     fn whatever_happens_every_address_is_decided(
         events in prop::collection::vec((0u64..1500, 0u32..2, 0u8..3, 0u8..6), 1..60),

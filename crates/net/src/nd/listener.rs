@@ -1,8 +1,8 @@
-//! What the router says of the groups that it has joined (RFC 3810 section 6): switches that snoop forward to a port only what was
-//! asked for there, and the solicitations of neighbours go to groups.
+//! The router's reports of its multicast groups (RFC 3810 section 6). Snooping switches forward only
+//! requested groups to a port, and neighbor solicitations are sent to groups.
 //!
-//! A change is reported at once and once again (the robustness variable is 2), and queries are answered after a while. The
-//! state is per interface; all groups are joined for all sources.
+//! A change is reported immediately and then again (the robustness variable is 2). Queries are answered after
+//! a delay. The state is per interface; all groups are joined for all sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -11,23 +11,23 @@ use wire::mld::{Query, Record};
 
 use crate::jitter::Jitter;
 
-/// Within this time a change is reported again (Unsolicited Report Interval, RFC 3810 section 9.11).
+/// Maximum delay of the second report of a change (Unsolicited Report Interval, RFC 3810 section 9.11).
 const AGAIN: u64 = 1_000_000_000;
 /// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
 
-/// What happened.
+/// Input events.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The groups on an interface are these from now on.
+    /// An interface's groups are these from now on.
     Groups(u32, BTreeSet<Ipv6Addr>),
-    /// A valid query came in by an interface.
+    /// A valid query was received on an interface.
     Query(u32, Query),
-    /// The interface went down, or is gone.
+    /// The interface went down or was removed.
     Down(u32),
 }
 
-/// Report on these groups, out of an interface.
+/// Send a report with these records on an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report(pub u32, pub Vec<(Record, Ipv6Addr)>);
 
@@ -42,19 +42,19 @@ pub struct Listener {
 #[derive(Debug, Default)]
 struct Member {
     groups: BTreeSet<Ipv6Addr>,
-    /// What is reported again, and when.
+    /// Changes to report again, and the time.
     again: Option<(u64, BTreeMap<Ipv6Addr, Record>)>,
-    /// When queries are answered, and for which groups.
+    /// Groups to report in answer to queries, and the time.
     answer: Option<(u64, BTreeSet<Ipv6Addr>)>,
 }
 
 impl Listener {
-    /// The groups that an interface has joined.
+    /// The groups joined by an interface.
     pub fn groups(&self, interface: u32) -> impl Iterator<Item = Ipv6Addr> {
         self.members.get(&interface).into_iter().flat_map(|m| m.groups.iter().copied())
     }
 
-    /// Takes an event in; what is to be reported is added to `out`.
+    /// Handles an event. Adds the reports to `out`.
     pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Report>) {
         match event {
             Event::Groups(interface, groups) => {
@@ -66,7 +66,7 @@ impl Listener {
                 if !changes.is_empty() {
                     out.push(report(interface, &changes));
                     let due = now + self.jitter.up_to(AGAIN);
-                    // What changed shortly before is said again with it, unless it changed back.
+                    // Recent changes are reported again with this one, unless they were reverted.
                     let (first, mut all) = member.again.take().unwrap_or((due, BTreeMap::new()));
                     all.extend(changes);
                     member.again = Some((first.min(due), all));
@@ -87,13 +87,13 @@ impl Listener {
         }
     }
 
-    /// When [`timeout`](Self::timeout) is to be called next.
+    /// Time of the next call of [`timeout`](Self::timeout).
     pub fn poll_timeout(&self) -> Option<u64> {
         let due = |m: &Member| [m.again.as_ref().map(|a| a.0), m.answer.as_ref().map(|a| a.0)];
         self.members.values().flat_map(due).flatten().min()
     }
 
-    /// Does what is due.
+    /// Handles expired timers.
     pub fn timeout(&mut self, now: u64, out: &mut Vec<Report>) {
         for (interface, member) in &mut self.members {
             if let Some((_, changes)) = member.again.take_if(|a| a.0 <= now) {

@@ -41,7 +41,7 @@ fn rfc3810_6_1_a_change_is_reported_at_once_and_once_again() {
     let now = 10 * AGAIN;
     let change = handle(&mut l, now, Event::Groups(3, groups(&[2, 3])));
     assert_eq!(change, [Report(3, vec![(Record::Leave, group(1)), (Record::Join, group(3))])]);
-    // It comes back before the second report: that says what is true by then.
+    // The group is joined again before the second report, which has the current state.
     let back = handle(&mut l, now + 1, Event::Groups(3, groups(&[1, 2, 3])));
     assert_eq!(back, [Report(3, vec![(Record::Join, group(1))])]);
     assert_eq!(due(&mut l).1, [Report(3, vec![(Record::Join, group(1)), (Record::Join, group(3))])]);
@@ -55,7 +55,7 @@ fn rfc3810_6_2_queries_are_answered_in_time_and_once() {
     due(&mut l);
     let now = 20 * AGAIN;
     assert_eq!(handle(&mut l, now, query(Some(group(9)))), []);
-    assert_eq!(l.poll_timeout(), None, "asked for a group that was not joined");
+    assert_eq!(l.poll_timeout(), None, "the query was for a group that was not joined");
     handle(&mut l, now, query(Some(group(2))));
     handle(&mut l, now, query(None));
     let (at, answer) = due(&mut l);

@@ -1,8 +1,9 @@
-//! Neighbor Discovery besides the neighbours themselves: duplicate address detection (RFC 4862 section 5.4), the advertisements of
-//! a router (RFC 4861 section 6.2), and what is said of groups (RFC 3810). All are protocols without I/O: events and the time
-//! in, actions out; [`Router`](crate::router::Router) carries them out.
+//! Neighbor Discovery except the neighbors themselves: duplicate address detection (RFC 4862 section 5.4),
+//! router advertisements (RFC 4861 section 6.2), and reports of multicast groups (RFC 3810). All are
+//! protocols without I/O: events and the time in, actions out. [`Router`](crate::router::Router) executes the
+//! actions.
 //!
-//! The neighbours are in [`crate::neighbor`], in a table that is the same for ARP.
+//! The neighbors are in [`crate::neighbor`], in a table type shared with ARP.
 
 mod advertisement;
 pub mod advertiser;

@@ -1,22 +1,23 @@
-//! What the operator may ask of the table of neighbours.
+//! Configuration of the neighbor table.
 
-/// Bounds of the table of neighbours.
+/// Limits of the neighbor table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Entries in all, at most; beyond them the oldest entries that were learned give way.
+    /// Maximum number of entries. Beyond it, the oldest learned entries are replaced.
     pub max_entries: usize,
-    /// Entries without an answer, at most; beyond them the oldest of these give way.
+    /// Maximum number of entries without an answer. Beyond it, the oldest of these are replaced.
     pub max_unresolved: usize,
-    /// Nanoseconds after which an entry that was learned counts as old. ARP asks for it again then (RFC 1122 section
-    /// 2.3.2.1: on the order of a minute); Neighbor Discovery only once it is used, and takes half to one and a half times
-    /// as long (BaseReachableTime, RFC 4861 section 6.3.2).
+    /// Nanoseconds after which a learned entry is old. ARP then sends a request again (RFC 1122 section
+    /// 2.3.2.1: on the order of a minute). Neighbor Discovery probes only when the entry is used, and
+    /// randomizes the time between half and one and a half times this value (BaseReachableTime, RFC 4861
+    /// section 6.3.2).
     pub max_age: u64,
 }
 
 impl Config {
-    /// Bounds of ARP's table.
+    /// Limits of the ARP table.
     pub const ARP: Config = Config { max_entries: 50_000, max_unresolved: 4_096, max_age: 60_000_000_000 };
-    /// Bounds of Neighbor Discovery's table; the age is REACHABLE_TIME of RFC 4861 section 10.
+    /// Limits of the Neighbor Discovery table. The age is REACHABLE_TIME of RFC 4861 section 10.
     pub const ND: Config = Config { max_age: 30_000_000_000, ..Config::ARP };
 }
 

@@ -1,4 +1,4 @@
-//! The entries of the table of neighbours, with what is needed to find the next one due and the oldest.
+//! The entries of the neighbor table, ordered by the next timer and by age.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -8,30 +8,30 @@ use wire::Mac;
 
 use super::family::Family;
 
-/// A neighbour: the interface, and the address on its link.
+/// A neighbor: the interface, and the address on its link.
 pub type Key<A = Ipv4Addr> = (u32, A);
 
-/// What is known of a neighbour.
+/// The state of a neighbor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Asked for this many times, without an answer yet.
+    /// This many requests were sent, without an answer yet.
     Incomplete(u8),
-    /// Asked for in vain.
+    /// No request was answered.
     Failed,
-    /// It has this address.
+    /// The neighbor has this address.
     Reachable(Mac),
-    /// It had this address when it was last heard of, and was not used since (IPv6 only).
+    /// The neighbor had this address when it was last heard, and has not been used since (IPv6 only).
     Stale(Mac),
-    /// It is used at this address, and will be asked unless it is heard of (IPv6 only).
+    /// The neighbor is being used at this address. It will be probed unless it is heard before (IPv6 only).
     Delay(Mac),
-    /// It had this address when it was last heard of, and has been asked this many times since.
+    /// The neighbor had this address when it was last heard, and has been probed this many times since.
     Probing(Mac, u8),
-    /// The operator says that it has this address.
+    /// A static entry of the operator, with this address.
     Static(Mac),
 }
 
 impl State {
-    /// The Ethernet address, if there is one.
+    /// Returns the Ethernet address, if it is known.
     pub fn mac(self) -> Option<Mac> {
         match self {
             State::Reachable(mac)
@@ -46,12 +46,12 @@ impl State {
     /// The names of all states.
     const NAMES: [&str; 7] = ["incomplete", "failed", "reachable", "stale", "delay", "probing", "static"];
 
-    /// The state's name.
+    /// Returns the state's name.
     pub fn name(self) -> &'static str {
         State::NAMES[self.number()]
     }
 
-    /// The number of the state's name.
+    /// Returns the index of the state's name.
     fn number(self) -> usize {
         match self {
             State::Incomplete(_) => 0,
@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    /// Which entries give way first; `None` for those that never do.
+    /// Order of replacement, lowest first; `None` for entries that are never replaced.
     fn rank(self) -> Option<u8> {
         match self {
             State::Failed => Some(0),
@@ -79,13 +79,13 @@ impl State {
 /// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What is known.
+    /// The state.
     pub state: State,
-    /// It says that it is a router (IPv6 only).
+    /// True if the neighbor is a router by its own messages (IPv6 only).
     pub router: bool,
-    /// When that was last confirmed, or the asking began: nanoseconds.
+    /// Nanoseconds: the time of the last confirmation, or of the first request.
     pub since: u64,
-    /// When something is to be done about it.
+    /// Time of the next timer.
     pub due: Option<u64>,
 }
 
@@ -95,9 +95,9 @@ pub struct Entries<A = Ipv4Addr> {
     map: BTreeMap<Key<A>, Entry>,
     due: BTreeSet<(u64, Key<A>)>,
     order: BTreeSet<(u8, u64, Key<A>)>,
-    /// How many there are in each state, in the order of [`State::NAMES`].
+    /// Number of entries in each state, in the order of [`State::NAMES`].
     counts: [usize; State::NAMES.len()],
-    /// Those that became stale since somebody last asked.
+    /// Entries that became stale since the last query.
     staled: Vec<Key<A>>,
 }
 
@@ -114,34 +114,34 @@ impl<A> Default for Entries<A> {
 }
 
 impl<A: Family> Entries<A> {
-    /// The entry of a neighbour.
+    /// Returns the entry of a neighbor.
     pub fn get(&self, key: Key<A>) -> Option<Entry> {
         self.map.get(&key).copied()
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn count(&self) -> usize {
         self.map.len()
     }
 
-    /// How many of them are without an answer.
+    /// Number of entries without an answer.
     pub fn unresolved(&self) -> usize {
         self.counts[State::Incomplete(0).number()] + self.counts[State::Failed.number()]
     }
 
-    /// How many are in each state that the family has.
+    /// Number of entries in each state of the family.
     pub fn by_state(&self) -> impl Iterator<Item = (&'static str, usize)> + use<A> {
         let of_nud = [State::Stale(Mac::ZERO), State::Delay(Mac::ZERO)].map(State::name);
         let all = State::NAMES.into_iter().zip(self.counts);
         all.filter(move |(name, _)| A::NUD || !of_nud.contains(name))
     }
 
-    /// How many of them never give way to others.
+    /// Number of entries that are never replaced.
     pub fn fixed(&self) -> usize {
         self.map.len() - self.order.len()
     }
 
-    /// Puts an entry in place of what there was.
+    /// Adds or replaces an entry.
     pub fn put(&mut self, key: Key<A>, entry: Entry) {
         let before = self.remove(key);
         let is_stale = |e: &Entry| matches!(e.state, State::Stale(_));
@@ -154,12 +154,13 @@ impl<A: Family> Entries<A> {
         self.map.insert(key, entry);
     }
 
-    /// Those that became stale since this was last asked: from then on it counts whether they are used.
+    /// Returns the entries that became stale since the last call. From then on the owner checks whether they
+    /// are used.
     pub fn take_staled(&mut self) -> Vec<Key<A>> {
         std::mem::take(&mut self.staled)
     }
 
-    /// Takes an entry out.
+    /// Removes and returns an entry.
     pub fn remove(&mut self, key: Key<A>) -> Option<Entry> {
         let entry = self.map.remove(&key)?;
         if let Some(due) = entry.due {
@@ -172,22 +173,23 @@ impl<A: Family> Entries<A> {
         Some(entry)
     }
 
-    /// The first entry that is due, and when.
+    /// Returns the entry with the first timer, and its time.
     pub fn first_due(&self) -> Option<(u64, Key<A>)> {
         self.due.first().copied()
     }
 
-    /// The entry that is to give way: one without an answer if there is one, and of these the oldest.
+    /// Returns the entry to replace first: an entry without an answer if there is one, and the oldest of
+    /// these.
     pub fn first_to_go(&self) -> Option<Key<A>> {
         self.order.first().map(|o| o.2)
     }
 
-    /// Every entry in order of interface and address.
+    /// All entries in order of interface and address.
     pub fn iter(&self) -> impl Iterator<Item = (Key<A>, Entry)> {
         self.map.iter().map(|(k, e)| (*k, *e))
     }
 
-    /// The entries behind one, which need not be there; `None`: all.
+    /// The entries after this one, which need not exist; `None`: all entries.
     pub fn behind(&self, key: Option<Key<A>>) -> impl Iterator<Item = (Key<A>, Entry)> {
         let first = key.map_or(Bound::Unbounded, Bound::Excluded);
         self.map.range((first, Bound::Unbounded)).map(|(k, e)| (*k, *e))
@@ -202,7 +204,7 @@ impl<A: Family> Entries<A> {
 
 #[cfg(test)]
 impl<A: Family> Entries<A> {
-    /// Whether the indexes agree with the entries.
+    /// True if the indexes match the entries.
     pub fn consistent(&self) -> bool {
         let due: BTreeSet<_> = self.iter().filter_map(|(k, e)| Some((e.due?, k))).collect();
         let order: BTreeSet<_> =

@@ -1,4 +1,4 @@
-//! What differs between the neighbours of IPv4, found by ARP, and those of IPv6, found by Neighbor Discovery.
+//! Differences between IPv4 neighbors (ARP) and IPv6 neighbors (Neighbor Discovery).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,23 +10,23 @@ use crate::ip::Packets;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A family, and the constants of the protocol that finds out who has its addresses.
+/// A family, and the constants of its neighbor protocol.
 pub trait Family: Packets {
-    /// The least address.
+    /// The lowest address.
     const FIRST: Self;
-    /// The greatest address.
+    /// The highest address.
     const LAST: Self;
-    /// Bounds unless the operator says others.
+    /// The default limits.
     const CONFIG: Config;
-    /// Whether a neighbour that was not heard of for a while is asked when it is used (neighbor unreachability detection,
-    /// RFC 4861 section 7.3), or at once.
+    /// True if an old neighbor is probed only when it is used (neighbor unreachability detection, RFC 4861
+    /// section 7.3). False if it is probed immediately.
     const NUD: bool;
-    /// How often an address is announced.
+    /// Number of announcements of an address.
     const ANNOUNCEMENTS: u8;
-    /// Time between two announcements of an address, nanoseconds.
+    /// Time between two announcements of an address in nanoseconds.
     const ANNOUNCE_INTERVAL: u64;
 
-    /// Whom an answer to `sender` goes to: everybody, when the sender has no address yet.
+    /// Returns the destination of an answer to `sender`: all nodes if the sender has no address yet.
     fn answered(sender: (Mac, Self)) -> (Mac, Self);
 }
 

@@ -1,10 +1,12 @@
-//! `ip4-arp` and `ip6-discover-neighbor`: keep packets whose next hop's Ethernet address is not known, and ask the main thread for it.
+//! `ip4-arp` and `ip6-discover-neighbor`: hold packets while the Ethernet address of their next hop is
+//! unknown, and request it from the main thread.
 //!
-//! In comes: the transmit interface, an adjacency without a link header or [`GLEAN`] in the forwarding index, the start at the
-//! network header, hops not yet counted down. Packets to a next hop that did not answer a moment ago are reported at once.
+//! Input: the transmit interface is set; the forwarding index is an adjacency without a link header, or
+//! [`GLEAN`]; the packet starts at its network header, with the TTL not decremented yet. If the next hop has
+//! recently failed to answer, its packets are reported immediately.
 //!
-//! A packet waits once. One that comes back although its next hop was resolved is dropped, and nobody is asked for the
-//! next hop for a while: else it might go round and round.
+//! A packet is held once. If it returns although its next hop was resolved, it is dropped, and no request is
+//! sent for the next hop for a while. Otherwise it could loop.
 
 use buf::{Flags, Frame, Held, Packet};
 use graph::{Cx, FrameNode, Out, PuntReason, Verdict, edges, reasons};
@@ -19,7 +21,7 @@ use crate::icmp::Cause;
 use crate::ip::Packets;
 
 edges! {
-    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
     pub enum Next { Punt = "error-punt", Report = "ip4-icmp-error" }
 }
 reasons! {
@@ -29,9 +31,9 @@ reasons! {
         Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
         Buffers = "hold-buffers-full", Warn, "packets that wait for unresolved next hops fill their share of the buffers";
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
-        Again = "hold-again", Warn, "the packet has waited, its next hop was resolved, and yet is not known";
-        Stale = "stale-adjacency", Info, "the neighbour went away while the packet was on its way";
-        NoBuffer = "no-buffer", Error, "no buffer was free to ask for the packet's next hop";
+        Again = "hold-again", Warn, "the packet's next hop was resolved, but its adjacency is still incomplete";
+        Stale = "stale-adjacency", Info, "the adjacency was removed while the packet was on its way";
+        NoBuffer = "no-buffer", Error, "no free buffer to request the packet's next hop";
     }
 }
 
@@ -46,7 +48,7 @@ impl<A: Packets> Hold<A> {
         Hold { queue, adjacencies: t.adjacencies.clone(), resolve }
     }
 
-    /// Where a packet is to go next.
+    /// Returns a packet's next hop.
     fn next_hop(
         adjacencies: &SlotReader<Adjacency>,
         guard: &Guard,
@@ -59,7 +61,7 @@ impl<A: Packets> Hold<A> {
         Some((p.tx_if(), next_hop))
     }
 
-    /// A packet that asks the main thread.
+    /// Returns a packet with a request for the main thread.
     fn ask(&self, cx: &mut Cx<'_>, (interface, next_hop): NextHop<A>) -> Option<Held> {
         let mut ask = Held::alloc(cx.bufs)?;
         let mut p = ask.packet();
@@ -102,7 +104,7 @@ impl<A: Packets> FrameNode for Hold<A> {
         let Some(key) = Self::next_hop(&self.adjacencies, cx.guard, &mut p) else {
             return out.drop(Reason::Stale, packet);
         };
-        // It looks up again when it goes on: what was found is not valid beyond this turn.
+        // The packet is looked up again after its release: adjacency indices are valid for this turn only.
         p.set_fwd(0);
         let mut queue = self.queue.lock();
         let before = queue.len();
@@ -112,7 +114,7 @@ impl<A: Packets> FrameNode for Hold<A> {
                     queue.asked(cx.now, key);
                     out.emit(Next::Punt, ask);
                 }
-                // Nobody would ever release what waits for an answer that was not asked for.
+                // Without a request there is no answer, so the packets would never be released.
                 None => queue.release(key, |packet| out.drop(Reason::NoBuffer, packet)),
             }
         }

@@ -1,4 +1,4 @@
-//! `arp-input`: checks ARP packets (RFC 826), and sends what concerns this router to the main thread.
+//! `arp-input`: checks ARP packets (RFC 826), and punts those relevant to this router to the main thread.
 
 use std::fmt::Write;
 
@@ -22,17 +22,17 @@ edges! { pub enum Next { Punt = "error-punt" } }
 reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the packet is shorter than an ARP packet";
-        Hardware = "bad-hardware", Error, "the hardware is not Ethernet, or its address length is not 6";
-        Protocol = "bad-protocol", Error, "the protocol is not IPv4, or its address length is not 4";
+        Hardware = "bad-hardware", Error, "the hardware type is not Ethernet, or its address length is not 6";
+        Protocol = "bad-protocol", Error, "the protocol type is not IPv4, or its address length is not 4";
         Operation = "bad-operation", Error, "the packet is neither a request nor a reply";
-        BadMac = "bad-sender-mac", Error, "the sender's Ethernet address is a group's, or zero";
-        BadIp = "bad-sender-ip", Error, "no host can have the sender's IPv4 address (127/8, multicast, broadcast)";
+        BadMac = "bad-sender-mac", Error, "the sender's Ethernet address is multicast or zero";
+        BadIp = "bad-sender-ip", Error, "the sender's IPv4 address is no host address: 127/8, multicast, or broadcast";
         Echo = "own-packet", Warn, "the packet is this router's own and came back: the link has a loop";
         NotForUs = "not-for-us", Info, counted, "a request for an address that is not this router's";
     }
 }
 
-/// Why ARP packets go to the main thread; apart, so that a flood of one kind does not keep out the others.
+/// Punt reasons of ARP packets. They are separate so that a flood of one kind does not block the others.
 #[derive(Clone, Copy)]
 pub struct Punts {
     /// Requests for an address of this router.
@@ -64,8 +64,8 @@ impl ArpInput {
         }
     }
 
-    /// Whether the sender is a neighbour in use whose Ethernet address was another one until now: RFC 826 has its
-    /// entry follow, whomever it asks for.
+    /// True if the sender is a neighbor in use with another Ethernet address until now: RFC 826 requires the
+    /// entry to follow, whatever the target address is.
     fn is_news(&self, cx: &Cx<'_>, rx_if: u32, fib: u16, sender: u32, mac: Mac) -> bool {
         let Some(table) = self.fibs.get(cx.guard).get(fib) else { return false };
         let found = Object::adjacency(self.objects.get(table.lookup(sender)));

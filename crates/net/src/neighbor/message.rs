@@ -1,4 +1,4 @@
-//! What the workers and the main thread tell each other about next hops, each in a small packet of its own.
+//! Messages about next hops between workers and the main thread: each is a small packet.
 //!
 //! The interface is the packet's transmit interface.
 
@@ -8,7 +8,7 @@ use buf::Packet;
 
 use crate::ip::Ip;
 
-/// A next hop as bytes: 4 or 16.
+/// Returns a next hop as bytes: 4 or 16.
 fn to_bytes(next_hop: IpAddr, room: &mut [u8; 16]) -> &[u8] {
     match next_hop {
         IpAddr::V4(a) => {
@@ -30,37 +30,37 @@ fn from_bytes(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(bytes).ok().map(|octets| Ipv6Addr::from(octets).into())
 }
 
-/// A worker asks for the Ethernet address of a next hop.
+/// Writes a worker's request for the Ethernet address of a next hop.
 pub fn write_ask(p: &mut Packet<'_>, interface: u32, next_hop: impl Into<IpAddr>) {
     p.set_tx_if(interface);
     p.fill(to_bytes(next_hop.into(), &mut [0; 16]));
 }
 
-/// The interface and next hop that a worker asks for.
+/// Reads the interface and next hop of a worker's request.
 pub fn read_ask<A: Ip>(p: &Packet<'_>) -> Option<(u32, A)> {
     Some((p.tx_if(), A::of(from_bytes(p.bytes())?)?))
 }
 
-/// What became of a next hop.
+/// Result for a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is known how to reach it: packets that wait for it go on.
+    /// It is resolved: its packets are sent on.
     Resolved,
-    /// It does not answer: they are reported to their sources.
+    /// It does not answer: its packets are reported to their sources.
     Failed,
 }
 
-/// What the main thread tells the nodes that release packets.
+/// Message from the main thread to the nodes that release packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Packets for this next hop do not have to wait any more.
+    /// The packets for this next hop need not wait any more.
     Hop(IpAddr, Outcome),
-    /// Drop what has waited too long.
+    /// Drop the packets that have waited too long.
     Sweep,
 }
 
 impl Release {
-    /// The packet's bytes: what, then the next hop.
+    /// Returns the packet's bytes: the kind, then the next hop.
     pub fn to_bytes(self) -> Vec<u8> {
         let (what, next_hop) = match self {
             Release::Hop(next_hop, Outcome::Resolved) => (1, Some(next_hop)),

@@ -1,4 +1,4 @@
-//! Neighbours: which Ethernet address a next hop has (ARP, RFC 826; RFC 1812 section 3.3.2; RFC 5227).
+//! Neighbors: the Ethernet addresses of next hops (ARP, RFC 826; RFC 1812 section 3.3.2; RFC 5227).
 //!
 //! ```text
 //! ethernet-input → arp-input → punt ┐                        ┌ ARP packets → interface-output
@@ -6,13 +6,14 @@
 //!                              └ holds packets               └ arp-release → ip4-lookup, ip4-icmp-error
 //! ```
 //!
-//! Workers check, hold packets and ask; the protocol itself runs on the main thread.
+//! Workers check messages, hold packets and send requests; the protocol itself runs on the main thread.
 //!
-//! The table of neighbours ([`Neighbors`]) and the queues of packets that wait ([`Queues`]) are the same for both families of
-//! addresses. For IPv6 the table follows neighbor unreachability detection (RFC 4861 section 7.3).
+//! The neighbor table ([`Neighbors`]) and the queues of waiting packets ([`Queues`]) are the same for both
+//! families. For IPv6 the table follows neighbor unreachability detection (RFC 4861 section 7.3).
 //!
-//! An address is used as soon as the operator gives it to an interface: it is announced, and defended for as long as
-//! the router has it, but not probed for first (RFC 5227 section 2.1), since a router must not wait for its addresses.
+//! An address is used as soon as the operator adds it to an interface: it is announced, and defended while
+//! the router has it. It is not probed first (RFC 5227 section 2.1), since a router must not wait for its
+//! addresses.
 
 mod config;
 mod entries;
@@ -42,17 +43,17 @@ pub use table::{Action, Counters, Event, Neighbors};
 use crate::Tables;
 use crate::router::{Hooks, PuntHandler, Router};
 
-/// Next hops a second that one worker may ask for: more than it can hold packets for.
+/// Requests for next hops per second from one worker: more than it can hold packets for.
 const ASK_RATE: u32 = 20_000;
-/// ARP requests, and replies, a second that one worker passes on.
+/// ARP requests, and ARP replies, per second that one worker passes to the main thread.
 const ARP_RATE: u32 = 5_000;
-/// Claims to addresses of this router a second that one worker passes on.
+/// Claims of this router's addresses per second that one worker passes to the main thread.
 pub(crate) const CONFLICT_RATE: u32 = 10;
 
 /// Adds the nodes of this feature.
 ///
 /// # Errors
-/// When the main thread can reach no more nodes.
+/// If the main thread cannot reach more nodes.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let punts = input::Punts {
         request: hooks.punt(b, "arp-request", ARP_RATE, Router::punted_arp),
@@ -67,7 +68,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     hooks.inject(b, "interface-output")
 }
 
-/// Adds the nodes of a family's packets that wait for their next hop.
+/// Adds a family's nodes for packets that wait for their next hop.
 fn waiting<A: Family>(
     b: &mut Builder,
     t: &Tables,

@@ -1,5 +1,5 @@
-//! What Neighbor Discovery does otherwise than ARP: what messages mean for an entry (RFC 4861 sections 7.2.3 and 7.2.5), and
-//! neighbor unreachability detection (section 7.3).
+//! Differences between Neighbor Discovery and ARP: the effect of messages on an entry (RFC 4861 sections
+//! 7.2.3 and 7.2.5), and neighbor unreachability detection (section 7.3).
 //!
 //! ```text
 //!            max_age, about        used           5 s            3 × no answer
@@ -11,10 +11,11 @@
 //!     └────────────────────────────────────┴───────────────┘ solicited advertisement
 //! ```
 //!
-//! Who says by the way, or without being asked, that it has another Ethernet address than before is stale at that one.
+//! A neighbor that reports another Ethernet address in other messages or without a request becomes stale at
+//! that address.
 //!
-//! An entry keeps its adjacency in all of these states. That a stale one is used is for the owner of the table to notice: it
-//! looks at the adjacency's counter when the entry becomes stale, and now and then.
+//! An entry keeps its adjacency in all of these states. The owner of the table detects the use of a stale
+//! entry: it checks the adjacency's counter when the entry becomes stale, and periodically after that.
 
 use wire::Mac;
 
@@ -24,29 +25,29 @@ use super::table::{Action, Neighbors};
 use crate::Unused;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long a neighbour that is used again may make itself heard before it is asked (DELAY_FIRST_PROBE_TIME, RFC 4861
-/// section 10).
+/// Time for a used neighbor to be heard before it is probed (DELAY_FIRST_PROBE_TIME, RFC 4861 section 10).
 const DELAY: u64 = 5 * SECOND;
-/// How long one that is not used is remembered.
+/// Lifetime of an unused entry.
 const REMEMBER_STALE: u64 = 1200 * SECOND;
 
 impl Entry {
-    /// The entry when it is not known any more whether the neighbour can be reached at `mac`.
+    /// Returns the stale entry: the reachability of the neighbor at `mac` is no longer known.
     pub(super) fn stale(self, now: u64, mac: Mac) -> Entry {
         Entry { state: State::Stale(mac), due: Some(now + REMEMBER_STALE), ..self }
     }
 }
 
 impl<A: Family> Neighbors<A> {
-    /// Packets are sent to a neighbour.
+    /// Handles packets sent to a neighbor.
     pub(super) fn used(&mut self, now: u64, key: Key<A>) {
         if let Some(entry @ Entry { state: State::Stale(mac), .. }) = self.entries.get(key) {
             self.entries.put(key, Entry { state: State::Delay(mac), due: Some(now + DELAY), ..entry });
         }
     }
 
-    /// A neighbour says by the way which Ethernet address it has, and perhaps whether it is a router. An entry follows it; a
-    /// new one is made unless `create` says why not. That the neighbour can be reached is not said.
+    /// Handles a neighbor's Ethernet address in another message, and perhaps its router flag. The entry
+    /// follows; a new one is added unless `create` returns a reason against it. This does not confirm
+    /// reachability.
     pub(super) fn mentioned(
         &mut self,
         now: u64,
@@ -67,8 +68,8 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// A neighbour advertised itself; of the flags `router`, `solicited` and `overrides`. Nothing is learned of one that
-    /// nobody asked for (RFC 4861 section 7.2.5).
+    /// Handles a neighbor advertisement with the flags `router`, `solicited` and `overrides`. Without an
+    /// entry, nothing is learned (RFC 4861 section 7.2.5).
     pub(super) fn advertised(
         &mut self,
         now: u64,
@@ -83,7 +84,7 @@ impl<A: Family> Neighbors<A> {
         let new = mac.or(old).ok_or(Unused::NoLinkAddress)?;
         let other = old.is_some_and(|old| old != new);
         let entry = match old {
-            // Two claim the address, perhaps; whoever answers next time has it.
+            // Two nodes may claim the address; the next answer decides.
             Some(old) if other && !overrides => match before.state {
                 State::Reachable(_) => before.stale(now, old),
                 _ => return Err(Unused::NotOverriding),

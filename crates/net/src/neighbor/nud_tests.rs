@@ -1,4 +1,4 @@
-//! Neighbor Discovery's side of the table, on virtual time.
+//! The Neighbor Discovery rules of the table, on virtual time.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv6Addr;
@@ -36,7 +36,7 @@ impl Clocked {
         out
     }
 
-    /// What is done in the next `seconds`, and after how many of them.
+    /// Returns the actions of the next `seconds`, each with its time.
     fn pass(&mut self, seconds: u64) -> Vec<(u64, Action<Ipv6Addr>)> {
         let (start, end) = (self.now, self.now + seconds * SECOND);
         let mut all = Vec::new();
@@ -59,7 +59,7 @@ impl Clocked {
     }
 }
 
-/// A table in which `PEER` is in a state at `A`, reached as it would be.
+/// Returns a table with `PEER` in a state at `A`, reached by regular events.
 fn in_state(state: State) -> Clocked {
     let mut t = Clocked::new();
     if state != State::Stale(A) || t.event(mentioned(A)).is_empty() {
@@ -117,13 +117,13 @@ fn rfc4861_7_2_2_three_solicitations_a_second_apart_then_failed() {
     assert_eq!(t.pass(3), [(1, request), (2, request), (3, Action::Failed(PEER))]);
 }
 
-/// Every row of the table of RFC 4861 appendix C for advertisements, as 7.2.5 has it.
+/// Every row of the table for advertisements in RFC 4861 appendix C, with the rules of section 7.2.5.
 #[test]
 fn rfc4861_7_2_5_what_an_advertisement_means() {
     use Action::{Changed, Resolved};
     use State::{Delay, Failed, Incomplete, Probing, Reachable, Stale, Static};
     let (incomplete, probing) = (Incomplete(1), Probing(A, 1));
-    // State, address, solicited, overrides: state and actions afterwards.
+    // The state, the address, solicited, overrides: the state and actions afterwards.
     let cases = [
         (incomplete, None, true, true, incomplete, vec![]),
         (incomplete, Some(A), true, true, Reachable(A), vec![Resolved(PEER, A)]),
@@ -157,7 +157,7 @@ fn rfc4861_7_2_5_what_an_advertisement_means() {
     }
     let mut t = Clocked::new();
     assert_eq!(t.event(advertisement(Some(A), true, true)), []);
-    assert_eq!(t.state(PEER), None, "nobody asked for it");
+    assert_eq!(t.state(PEER), None, "it was not requested");
 }
 
 /// RFC 4861 sections 6.2.6, 6.3.4 and 7.2.3.
@@ -166,7 +166,7 @@ fn what_is_said_by_the_way_makes_stale_entries() {
     use State::{Delay, Incomplete, Probing, Reachable, Stale, Static};
     for state in [Reachable(A), Stale(A), Delay(A), Probing(A, 1)] {
         let mut t = in_state(state);
-        assert_eq!((t.event(mentioned(A)), t.state(PEER)), (vec![], Some(state)), "nothing new");
+        assert_eq!((t.event(mentioned(A)), t.state(PEER)), (vec![], Some(state)), "no change");
         assert_eq!(t.event(mentioned(B)), [Action::Changed(PEER, B)]);
         assert_eq!(t.state(PEER), Some(Stale(B)));
     }
@@ -179,7 +179,8 @@ fn what_is_said_by_the_way_makes_stale_entries() {
     let said = Event::Mentioned { key: PEER, mac: A, router: true };
     assert_eq!(t.event(said), [Action::Resolved(PEER, A)]);
     assert!(t.is_router(PEER));
-    // A solicitation does not say whether its sender is a router; a router solicitation says that it is not.
+    // A solicitation does not reveal whether its sender is a router. A router solicitation shows that it is
+    // not.
     t.event(solicitation(PEER.1, Some(A), OWN));
     assert!(t.is_router(PEER));
     t.event(mentioned(A));
@@ -192,14 +193,14 @@ fn rfc4861_7_2_3_and_4_a_solicitation_is_answered_and_its_sender_known() {
     let answer = Action::Reply((7, OWN), (A, PEER.1));
     assert_eq!(t.event(solicitation(PEER.1, Some(A), OWN)), [answer, Action::Resolved(PEER, A)]);
     assert_eq!(t.state(PEER), Some(State::Stale(A)));
-    assert_eq!(t.event(solicitation(PEER.1, Some(A), OWN)), [answer], "nothing new");
-    assert_eq!(t.event(solicitation(PEER.1, None, OWN)), [answer], "to where the frame came from");
-    assert_eq!(t.event(solicitation(PEER.1, Some(B), PEER.1)), [], "it asks for somebody else");
+    assert_eq!(t.event(solicitation(PEER.1, Some(A), OWN)), [answer], "no change");
+    assert_eq!(t.event(solicitation(PEER.1, None, OWN)), [answer], "to the frame's source");
+    assert_eq!(t.event(solicitation(PEER.1, Some(B), PEER.1)), [], "it solicits another address");
     assert_eq!(t.state(PEER), Some(State::Stale(A)));
     let other = (7, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 3));
     t.event(solicitation(other.1, Some(A), PEER.1));
     assert_eq!(t.state(other), None);
-    // Somebody who is about to take our address: all nodes hear that it is ours.
+    // A node that is about to use our address: the answer goes to all nodes.
     let all = (ipv6::multicast_mac(ipv6::ALL_NODES), Ipv6Addr::from(ipv6::ALL_NODES));
     let answer = Action::Reply((7, OWN), all);
     assert_eq!(t.event(solicitation(Ipv6Addr::UNSPECIFIED, None, OWN)), [answer]);
@@ -235,7 +236,7 @@ fn rfc4861_7_2_7_anycast_answers_are_delayed_and_bounded() {
         (key, Action::Reply((7, OWN), sender))
     };
     assert_eq!(t.event(ask(1).0), []);
-    assert_eq!(t.event(ask(1).0), [], "it is answered once");
+    assert_eq!(t.event(ask(1).0), [], "one answer only");
     assert_eq!(t.pass(1), [(0, ask(1).1)]);
     assert_eq!(t.table.counters().replies, 1);
     let mut out = Vec::new();
@@ -259,21 +260,21 @@ fn rfc4861_7_3_3_who_is_used_is_asked_and_who_is_not_is_left_alone() {
     assert_eq!(t.state(PEER), Some(State::Reachable(A)), "at least half of 30 seconds");
     assert_eq!(t.pass(32), []);
     assert_eq!(t.state(PEER), Some(State::Stale(A)), "at most one and a half times 30 seconds");
-    assert_eq!(t.pass(600), [], "nobody uses it");
+    assert_eq!(t.pass(600), [], "it is not used");
     t.event(Event::Used(PEER));
     assert_eq!(t.state(PEER), Some(State::Delay(A)));
     t.event(Event::Used(PEER));
     let probe = Action::Request(PEER, Some(A));
     assert_eq!(t.pass(5), [(5, probe)]);
-    assert_eq!(t.event(Event::Resolve(PEER)), [Action::Resolved(PEER, A)], "usable while it is asked");
+    assert_eq!(t.event(Event::Resolve(PEER)), [Action::Resolved(PEER, A)], "usable while it is probed");
     assert_eq!(t.pass(2), [(1, probe), (2, probe)]);
     assert_eq!(t.pass(1), [(1, Action::Lost(PEER))]);
     assert_eq!(t.state(PEER), None);
-    // One that is waited for is used.
+    // A neighbor with waiting packets is in use.
     let mut t = in_state(State::Stale(A));
     assert_eq!(t.event(Event::Resolve(PEER)), [Action::Resolved(PEER, A)]);
     assert_eq!(t.state(PEER), Some(State::Delay(A)));
-    // One that nobody uses is forgotten in the end.
+    // An unused neighbor is eventually removed.
     let mut t = in_state(State::Stale(A));
     assert_eq!(t.pass(1199), []);
     assert_eq!(t.pass(1), [(1, Action::Lost(PEER))]);
@@ -374,7 +375,7 @@ fn any_event() -> impl Strategy<Value = Event<Ipv6Addr>> {
     ]
 }
 
-/// What someone knows who sees only the actions.
+/// An observer that sees only the actions.
 #[derive(Default)]
 struct Follower {
     macs: HashMap<Key, Mac>,
@@ -387,18 +388,18 @@ impl Follower {
         for action in actions {
             match *action {
                 Action::Resolved(key, mac) => {
-                    assert_eq!(*self.macs.entry(key).or_insert(mac), mac, "a change is told as such");
+                    assert_eq!(*self.macs.entry(key).or_insert(mac), mac, "a change is reported as such");
                     self.waiting.remove(&key);
                 }
                 Action::Changed(key, mac) => {
                     assert!(self.macs.insert(key, mac).is_some_and(|old| old != mac));
                 }
-                Action::Lost(key) => assert!(self.macs.remove(&key).is_some(), "lost what was never known"),
+                Action::Lost(key) => assert!(self.macs.remove(&key).is_some(), "lost an unknown address"),
                 Action::Failed(key) => drop(self.waiting.remove(&key)),
                 Action::Request(key, to) => {
                     assert_eq!(to, self.macs.get(&key).copied());
                     let last = self.asked.insert(key, t.now);
-                    assert!(last.is_none_or(|last| t.now >= last + SECOND), "asked twice in a second");
+                    assert!(last.is_none_or(|last| t.now >= last + SECOND), "two requests in a second");
                 }
                 Action::Reply(..) | Action::Announce(_) | Action::Defend(..) => {}
             }
@@ -418,7 +419,10 @@ impl Follower {
             t.now = t.now.max(due);
             let mut out = Vec::new();
             t.table.timeout(t.now, &mut out);
-            assert!(t.table.poll_timeout().is_none_or(|next| next > t.now), "what was due is done");
+            assert!(
+                t.table.poll_timeout().is_none_or(|next| next > t.now),
+                "all expired timers were handled"
+            );
             self.follow(t, &out);
         }
         t.now = end;
@@ -447,7 +451,7 @@ proptest! {
         let end = t.now + 4 * SECOND;
         follower.pass(&mut t, end);
         prop_assert!(follower.waiting.is_empty(), "without an answer: {:?}", follower.waiting);
-        // What is neither used nor static is forgotten in the end.
+        // Entries that are neither used nor static are eventually removed.
         let end = t.now + 1300 * SECOND;
         follower.pass(&mut t, end);
         prop_assert!(t.table.entries().iter().all(|(_, e)| matches!(e.state, State::Static(_))));

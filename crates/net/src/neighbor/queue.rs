@@ -1,7 +1,7 @@
-//! Packets of one worker that wait for their next hop's Ethernet address.
+//! Packets of one worker that wait for the Ethernet address of their next hop.
 //!
-//! Bounded in every direction, and all memory is set aside at the start: a scan of a large network can fill it, but
-//! not more. What is full recycles its oldest: see [`HoldQueue::hold`].
+//! Every dimension is bounded, and all memory is reserved at the start: a scan of a large network can fill
+//! it, but no more. A full queue recycles its oldest entries: see [`HoldQueue::hold`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,27 +16,27 @@ use super::hold::Reason;
 pub type NextHop<A> = (u32, A);
 
 const SECOND: u64 = 1_000_000_000;
-/// The main thread is asked for the same next hop once in this time at most, nanoseconds.
+/// Minimum time between two requests to the main thread for the same next hop, in nanoseconds.
 const ASK_INTERVAL: u64 = SECOND;
-/// Packets to a next hop that did not answer are refused for this time without asking, nanoseconds.
+/// Nanoseconds for which packets to a failed next hop are refused without a new request.
 const FAILED_FOR: u64 = SECOND;
-/// A packet waits no longer than this, nanoseconds: more than the main thread takes to give up.
+/// Maximum time that a packet waits, in nanoseconds: longer than the main thread's timeout.
 pub const LIFE: u64 = 5 * SECOND;
-/// Time between two looks for packets that waited too long, nanoseconds.
+/// Time between two searches for packets that waited too long, in nanoseconds.
 const SWEEP: u64 = SECOND / 10;
-/// The part of the pool that the waiting packets of all workers may occupy: a quarter. A packet may have dozens of
-/// buffers, so a number of packets alone bounds nothing.
+/// The fraction of the pool for the waiting packets of all workers: a quarter. A packet may have dozens of
+/// buffers, so a limit on packets alone bounds nothing.
 const PART: usize = 4;
 const NONE: u32 = u32::MAX;
 
-/// How much a [`HoldQueue`] holds.
+/// Capacity of a [`HoldQueue`].
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Packets for one next hop.
+    /// Maximum number of packets for one next hop.
     pub per_hop: u32,
-    /// Next hops.
+    /// Maximum number of next hops.
     pub hops: u32,
-    /// Packets in all.
+    /// Maximum number of packets in total.
     pub packets: u32,
 }
 
@@ -46,14 +46,14 @@ impl Default for Limits {
     }
 }
 
-/// What the queues of all workers may take of a pool, together.
+/// The part of a pool that the queues of all workers share.
 pub struct Share {
     pool: Pool,
     taken: AtomicUsize,
 }
 
 impl Share {
-    /// A share of `pool`, nothing of it taken.
+    /// Returns the share of `pool`, unused.
     pub fn of(pool: &Pool) -> Arc<Share> {
         Arc::new(Share { pool: pool.clone(), taken: AtomicUsize::new(0) })
     }
@@ -69,7 +69,7 @@ impl Share {
     }
 }
 
-/// A place for a packet, in the list of its next hop or in that of the free places.
+/// A slot for a packet, in the list of its next hop or in the free list.
 struct Place {
     packet: Option<Held>,
     buffers: usize,
@@ -78,16 +78,16 @@ struct Place {
 
 #[derive(Clone, Copy)]
 struct Hop<A> {
-    /// `None`: the place is free.
+    /// `None`: the slot is free.
     key: Option<NextHop<A>>,
     head: u32,
     tail: u32,
     len: u32,
-    /// When the list became non-empty.
+    /// Time when the list became non-empty.
     since: u64,
-    /// Until then the main thread is not asked again.
+    /// No request to the main thread before this time.
     asked_until: u64,
-    /// Until then packets are refused: the next hop did not answer.
+    /// Packets are refused before this time: the next hop did not answer.
     failed_until: u64,
 }
 
@@ -105,15 +105,15 @@ pub struct HoldQueue<A> {
     hops: Vec<Hop<A>>,
     free_hops: Vec<u32>,
     index: HashMap<NextHop<A>, u32>,
-    /// Packets that wait.
+    /// Number of waiting packets.
     len: usize,
-    /// The next hop whose place is taken when all are in use.
+    /// The next hop slot to reuse when all are taken.
     victim: usize,
     next_sweep: u64,
 }
 
 impl<A: Copy + Eq + Hash> HoldQueue<A> {
-    /// An empty queue. Its memory is reserved now, and touched as it is used.
+    /// Returns an empty queue. Its memory is reserved now and touched when used.
     pub fn new(limits: Limits, share: Arc<Share>) -> HoldQueue<A> {
         HoldQueue {
             share,
@@ -121,7 +121,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
             free_place: NONE,
             hops: Vec::with_capacity(limits.hops as usize),
             free_hops: Vec::with_capacity(limits.hops as usize),
-            // Twice as large as needed, so that removals never make it grow.
+            // Twice the needed capacity, so that removals never make it grow.
             index: HashMap::with_capacity(2 * limits.hops as usize),
             len: 0,
             victim: 0,
@@ -130,7 +130,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// Packets that wait.
+    /// Number of waiting packets.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -140,15 +140,16 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         Some((at, self.hops.get_mut(at as usize)?))
     }
 
-    /// Whether the next hop is known not to answer.
+    /// True if the next hop has recently failed to answer.
     pub fn failed(&self, now: u64, key: NextHop<A>) -> bool {
         let hop = self.index.get(&key).and_then(|at| self.hops.get(*at as usize));
         hop.is_some_and(|h| h.failed_until > now)
     }
 
-    /// Keeps a packet until its next hop is known. `refuse` is given what there is no room for: the oldest packet of a
-    /// next hop that has too many, all packets of a next hop when there are too many of those, or this packet when
-    /// there are too many in all, or they occupy too many buffers. Returns whether the main thread is to be [asked](Self::asked).
+    /// Holds a packet until its next hop is resolved. `refuse` receives the packets without room: the oldest
+    /// packet of a next hop with too many packets; all packets of a next hop if there are too many next hops;
+    /// or this packet, if there are too many packets in total or they occupy too many buffers. Returns true
+    /// if the main thread should be [asked](Self::asked).
     pub fn hold(
         &mut self,
         now: u64,
@@ -172,15 +173,15 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         self.hops[at as usize].asked_until <= now
     }
 
-    /// Notes that the main thread was asked for a next hop.
+    /// Records a request to the main thread for a next hop.
     pub fn asked(&mut self, now: u64, key: NextHop<A>) {
         if let Some((_, hop)) = self.hop_mut(key) {
             hop.asked_until = now + ASK_INTERVAL;
         }
     }
 
-    /// Gives every packet that waits for the next hop to `each`, in order. What was asked for was answered: the next packet
-    /// that waits asks anew.
+    /// Passes every packet that waits for the next hop to `each`, in order. The request is answered: the next
+    /// waiting packet causes a new one.
     pub fn release(&mut self, key: NextHop<A>, mut each: impl FnMut(Held)) {
         let Some((at, hop)) = self.hop_mut(key) else { return };
         (hop.failed_until, hop.asked_until) = (0, 0);
@@ -189,7 +190,8 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// As [`release`](Self::release), for a next hop that did not answer: further packets are refused for a while.
+    /// Like [`release`](Self::release), for a next hop that did not answer: further packets are refused for a
+    /// while.
     pub fn fail(&mut self, now: u64, key: NextHop<A>, each: impl FnMut(Held)) {
         self.release(key, each);
         if let Some((_, hop)) = self.hop_mut(key) {
@@ -198,7 +200,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// Takes out all that waits, each next hop's packets in their order.
+    /// Removes all waiting packets, in order for each next hop.
     pub fn take_all(&mut self, mut each: impl FnMut(Held)) {
         for at in 0..self.hops.len() as u32 {
             while let Some(packet) = self.pop(at) {
@@ -208,7 +210,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    /// Gives packets that have waited too long to `each`, and forgets next hops that mean nothing any more.
+    /// Passes packets that have waited too long to `each`, and frees the slots of next hops without state.
     pub fn sweep(&mut self, now: u64, mut each: impl FnMut(Held)) {
         if now < self.next_sweep {
             return;
@@ -237,7 +239,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
                 self.free_hops.push(self.hops.len() as u32);
                 self.hops.push(Hop::UNUSED);
             } else {
-                // Places are handed out in turn, so the one whose turn it is was handed out long ago.
+                // Slots are used in rotation, so this one is among the oldest.
                 let victim = self.victim as u32;
                 self.victim = (self.victim + 1) % self.hops.len().max(1);
                 while let Some(packet) = self.pop(victim) {
@@ -308,7 +310,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
 
 #[cfg(test)]
 impl<A: Copy + Eq + Hash> HoldQueue<A> {
-    /// Whether anything is known of a next hop.
+    /// True if there is state for a next hop.
     pub fn knows(&self, key: NextHop<A>) -> bool {
         self.index.contains_key(&key)
     }
@@ -323,7 +325,7 @@ impl<A> Drop for HoldQueue<A> {
     }
 }
 
-/// A worker's queue, shared by its two nodes that use it.
+/// A worker's queue, shared by its two nodes.
 pub struct Shared<A>(Arc<Mutex<HoldQueue<A>>>);
 
 impl<A> Clone for Shared<A> {
@@ -333,16 +335,16 @@ impl<A> Clone for Shared<A> {
 }
 
 impl<A> Shared<A> {
-    /// The queue. The two nodes run on the same worker, so nobody waits here.
+    /// Returns the locked queue. Both nodes run on the same worker, so the lock never blocks.
     pub fn lock(&self) -> MutexGuard<'_, HoldQueue<A>> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-/// The share of the queues of both families, which is made with the first of them.
+/// The share for the queues of both families, created with the first queue.
 pub type Budget = Arc<OnceLock<Arc<Share>>>;
 
-/// The queues by worker, while the nodes are made.
+/// The queues by worker, while the nodes are created.
 pub struct Queues<A>(Arc<Mutex<Made<A>>>);
 
 struct Made<A> {
@@ -357,22 +359,22 @@ impl<A> Clone for Queues<A> {
 }
 
 impl<A> Queues<A> {
-    /// No queues yet; what they take is of this budget.
+    /// Returns an empty set of queues, which use this budget.
     pub fn new(budget: &Budget) -> Queues<A> {
         Queues(Arc::new(Mutex::new(Made { by_worker: HashMap::new(), budget: Arc::clone(budget) })))
     }
 }
 
 impl<A: Copy + Eq + Hash> Queues<A> {
-    /// Takes out all that waits on a worker, which has gone, each next hop's packets in their order.
+    /// Removes all packets that wait on a removed worker, in order for each next hop.
     pub fn take(&self, worker: usize, mut each: impl FnMut(Held)) {
         let made = self.0.lock().unwrap_or_else(|e| e.into_inner());
         let Some(queue) = made.by_worker.get(&worker).and_then(Weak::upgrade) else { return };
         Shared(queue).lock().take_all(&mut each);
     }
 
-    /// The queue of a worker, whose packets are of `pool`: made for the first node that asks, and gone with the last one
-    /// that has it.
+    /// Returns the queue of a worker, whose packets are in `pool`. The first node creates it, and the last
+    /// one frees it.
     pub fn of(&self, worker: usize, pool: &Pool) -> Shared<A> {
         let mut made = self.0.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(queue) = made.by_worker.get(&worker).and_then(Weak::upgrade) {

@@ -1,4 +1,4 @@
-//! The queue of held packets against a plain model.
+//! The queue of held packets, compared with a plain model.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,17 +14,17 @@ use super::hold::Reason;
 use super::queue::{HoldQueue, LIFE, Limits, NextHop, Share};
 
 const SECOND: u64 = 1_000_000_000;
-/// Buffers of the pool, and how many of them may wait.
+/// Number of buffers in the pool, and the number of them that may wait.
 const POOL: usize = 40;
 const SHARE: usize = POOL / 4;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A packet of so many buffers.
+    /// A packet of this many buffers.
     Hold(u32, usize),
     Release(u32),
     Fail(u32),
-    /// Milliseconds pass, and the queue is swept.
+    /// Some milliseconds pass, and the queue is swept.
     Pass(u64),
 }
 
@@ -33,7 +33,7 @@ fn ops(hops: u32) -> impl Strategy<Value = Vec<Op>> {
         8 => (0..hops, prop_oneof![3 => Just(1), 1 => 2..5usize]).prop_map(|(hop, buffers)| Op::Hold(hop, buffers)),
         1 => (0..hops).prop_map(Op::Release),
         1 => (0..hops).prop_map(Op::Fail),
-        // Longer than the time between two sweeps, so that each of them looks.
+        // Longer than the time between two sweeps, so that each one has an effect.
         2 => (100u64..3000).prop_map(Op::Pass),
     ];
     prop::collection::vec(op, 1..200)
@@ -54,7 +54,7 @@ fn number(mut held: Held, cache: &mut Cache) -> u32 {
     n
 }
 
-/// Two lists and a clock.
+/// The model: two lists and a clock.
 #[derive(Default)]
 struct Model {
     /// Waiting packets in order of arrival: next hop, number and buffers.
@@ -79,7 +79,7 @@ impl Model {
         all
     }
 
-    /// What is refused, and whether to ask.
+    /// Returns the refused packets, and whether to send a request.
     fn hold(
         &mut self,
         now: u64,
@@ -153,7 +153,7 @@ fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
             }
             Op::Fail(hop) => {
                 let mut out = Vec::new();
-                // A next hop that nobody asked for here is no news.
+                // An unsolicited next hop is ignored.
                 let known = queue.knows(key(hop));
                 queue.fail(now, key(hop), |p| out.push(number(p, cache)));
                 assert_eq!(out, model.take(hop));
@@ -176,8 +176,8 @@ fn check_against_model(cache: &mut Cache, limits: Limits, ops: &[Op]) {
     }
 }
 
-/// With fewer places for next hops than there are, which ones give way is the queue's own affair; but no packet may
-/// be lost or come twice, and each next hop keeps its order. The next hops are IPv6 addresses here.
+/// With too few slots for next hops, the queue may choose which ones to replace. But no packet may be lost or
+/// duplicated, and packets of one next hop stay in order. The next hops are IPv6 addresses here.
 fn check_nothing_is_lost(cache: &mut Cache, limits: Limits, ops: &[Op]) {
     let mut queue = HoldQueue::new(limits, Share::of(cache.pool()));
     let (mut now, mut inside) = (1000 * SECOND, HashMap::<u32, u32>::new());
@@ -223,7 +223,7 @@ fn the_queue_does_what_the_model_does() {
     };
     TestRunner::new(Config::default()).run(&(limits, ops(6)), run).unwrap();
     drop(cache);
-    assert_eq!((pool.stats().used, pool.stats().lost), (0, 0), "what still waits is freed with the queue");
+    assert_eq!((pool.stats().used, pool.stats().lost), (0, 0), "waiting packets are freed with the queue");
 }
 
 #[test]
@@ -238,10 +238,10 @@ fn no_packet_is_lost_when_next_hops_are_recycled() {
     };
     TestRunner::new(Config::default()).run(&(limits, ops(9)), run).unwrap();
     drop(cache);
-    assert_eq!((pool.stats().used, pool.stats().lost), (0, 0), "what still waits is freed with the queue");
+    assert_eq!((pool.stats().used, pool.stats().lost), (0, 0), "waiting packets are freed with the queue");
 }
 
-/// Two workers' queues take of one share, and give all of it back.
+/// The queues of two workers use one share, and return all of it.
 #[test]
 fn queues_of_all_workers_share_their_part_of_the_pool() {
     let pool = Pool::new(POOL).unwrap();

@@ -1,4 +1,5 @@
-//! `arp-release` and `nd-release`: told by the main thread what became of a next hop, sends the packets on that waited for it.
+//! `arp-release` and `nd-release`: receive the main thread's result for a next hop, and release its waiting
+//! packets.
 
 use buf::{Flags, Frame};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
@@ -9,7 +10,7 @@ use crate::icmp::Cause;
 use crate::ip::Packets;
 
 edges! {
-    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
     pub enum Next { Lookup = "ip4-lookup", Report = "ip4-icmp-error" }
 }
 reasons! {

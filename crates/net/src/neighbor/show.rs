@@ -1,4 +1,4 @@
-//! What the operator sees of neighbours.
+//! Neighbors as the operator sees them.
 
 use std::fmt::Display;
 
@@ -9,11 +9,11 @@ use super::entries::{Entry, Key, State};
 /// A line of `show ip neighbors`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NeighborView {
-    /// Seconds since it was last heard of, or since the asking began.
+    /// Seconds since the neighbor was last heard, or since the first request.
     pub age: f64,
     /// Its IP address.
     pub ip: String,
-    /// `S` for static, `D` for learned, `I` for one that has not answered; behind that `R` for a router.
+    /// `S` for static, `D` for learned, `I` for one that has not answered; followed by `R` for a router.
     pub flags: &'static str,
     /// Its Ethernet address, if it is known.
     pub mac: Option<String>,
@@ -24,7 +24,7 @@ pub struct NeighborView {
 }
 
 impl NeighborView {
-    /// An entry at `now`, on the interface with this name.
+    /// Returns the view of an entry at `now`, on the interface with this name.
     pub fn new<A: Display>(key: Key<A>, entry: Entry, interface: &str, now: u64) -> NeighborView {
         NeighborView {
             age: now.saturating_sub(entry.since) as f64 / 1e9,

@@ -1,6 +1,7 @@
-//! The protocol: what is known of neighbours, and what to do about it. It has no clock and sends nothing; whoever owns
-//! it passes events and the time in, and carries out the actions. There is one table for each family of addresses; what
-//! is different is in `family.rs`, and what Neighbor Discovery does otherwise than ARP in `nud.rs`.
+//! The protocol: the state of the neighbors, and the actions that follow. It has no clock and sends nothing:
+//! the owner passes in events and the time, and executes the actions. There is one table for each family. The
+//! differences between the families are in `family.rs`, and the special rules of Neighbor Discovery in
+//! `nud.rs`.
 //!
 //! ```text
 //!              Resolve                answer                  max_age              3 × no answer
@@ -9,9 +10,9 @@
 //!                            └──→ Failed (3 s)      └───────────────────────┘
 //! ```
 //!
-//! A neighbour is asked for once a second at most, three times in a row (RFC 1812 section 3.3.2, RFC 1122 section
-//! 2.3.2). What is known is asked again by unicast before it is forgotten (RFC 1122 section 2.3.2.1). One that did not
-//! answer is remembered for a while, so that a scan of a network costs little.
+//! A neighbor is requested at most once a second, three times in a row (RFC 1812 section 3.3.2, RFC 1122
+//! section 2.3.2). A known neighbor is probed by unicast before it is removed (RFC 1122 section 2.3.2.1). A
+//! neighbor that did not answer is remembered for a while, so that a scan of a network costs little.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -30,132 +31,132 @@ use crate::jitter::Jitter;
 const SECOND: u64 = 1_000_000_000;
 /// Time between two requests for the same address (RETRANS_TIMER of RFC 4861 section 10).
 const RETRY: u64 = SECOND;
-/// Requests without an answer after which a neighbour counts as gone (MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT).
+/// Number of unanswered requests after which a neighbor is lost (MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT).
 const TRIES: u8 = 3;
-/// How long one that did not answer is remembered.
+/// Lifetime of an entry that did not answer.
 const REMEMBER_FAILED: u64 = 3 * SECOND;
-/// An address is defended no more than once in this time (DEFEND_INTERVAL).
+/// Minimum time between two defenses of an address (DEFEND_INTERVAL).
 const DEFEND_INTERVAL: u64 = 10 * SECOND;
-/// Within this time one answers who asks for an anycast address (MAX_ANYCAST_DELAY_TIME, RFC 4861 section 10): others answer,
-/// too.
+/// Maximum delay of an answer for an anycast address, since other routers answer too (MAX_ANYCAST_DELAY_TIME,
+/// RFC 4861 section 10).
 const ANYCAST_DELAY: u64 = SECOND;
-/// Answers that wait for their time, at most.
+/// Maximum number of delayed answers.
 const MAX_ANSWERS: usize = 64;
-/// Bytes of an entry, with its adjacency, the counters of each worker, and its timers.
+/// Bytes of an entry with its adjacency, each worker's counters, and its timers.
 const ENTRY: u64 = 2048;
-/// Entries that are accepted even when memory runs out.
+/// Number of entries that are accepted even when memory runs out.
 const FEW: usize = 1024;
-/// Entries worked on in one call of [`Neighbors::timeout`].
+/// Maximum number of entries handled in one call of [`Neighbors::timeout`].
 const BATCH: usize = 256;
 
-/// What happened.
+/// Input events.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<A: Family = Ipv4Addr> {
-    /// Packets wait for this neighbour.
+    /// Packets wait for this neighbor.
     Resolve(Key<A>),
-    /// A valid ARP packet came in by `interface`.
+    /// A valid ARP packet was received on `interface`.
     Arp {
         /// The interface.
         interface: u32,
         /// Request or reply.
         op: Operation,
-        /// Who sent it.
+        /// Its sender.
         sender: (Mac, A),
-        /// The address that it asks for, or answers to.
+        /// The address that it requests or answers.
         target: A,
-        /// Whether `target` is an address of this interface.
+        /// True if `target` is an address of this interface.
         for_us: bool,
-        /// Whether a host on the interface's networks can have the sender's address.
+        /// True if a host on the interface's networks can have the sender's address.
         on_link: bool,
     },
-    /// A valid neighbor solicitation came in by `interface`.
+    /// A valid neighbor solicitation was received on `interface`.
     Solicitation {
         /// The interface.
         interface: u32,
-        /// Who sent it: the address of the frame, and that of the packet, which may be unspecified.
+        /// Its sender: the frame's source, and the packet's source, which may be unspecified.
         sender: (Mac, A),
-        /// The Ethernet address that the sender says it has.
+        /// The Ethernet address in the source link-layer address option.
         source_mac: Option<Mac>,
-        /// The address that it asks for.
+        /// The solicited address.
         target: A,
-        /// Whether `target` is an address of this interface.
+        /// True if `target` is an address of this interface.
         for_us: bool,
-        /// Whether other routers have it, too.
+        /// True if `target` is an anycast address, which other routers have too.
         anycast: bool,
-        /// Whether a host on the interface's networks can have the sender's address.
+        /// True if a host on the interface's networks can have the sender's address.
         on_link: bool,
     },
-    /// A valid neighbor advertisement came in about this neighbour.
+    /// A valid neighbor advertisement of this neighbor was received.
     Advertisement {
-        /// The neighbour.
+        /// The neighbor.
         key: Key<A>,
-        /// The Ethernet address that it says it has.
+        /// The Ethernet address in the target link-layer address option.
         mac: Option<Mac>,
-        /// It says that it is a router.
+        /// The router flag.
         router: bool,
-        /// It says that it was asked.
+        /// The solicited flag: it answers a solicitation.
         solicited: bool,
-        /// It says that what was known before does not count any more.
+        /// The override flag: it replaces an earlier address.
         overrides: bool,
     },
-    /// A neighbour said by the way which Ethernet address it has, in a router solicitation or advertisement.
+    /// A router solicitation or advertisement contained a neighbor's Ethernet address.
     Mentioned {
-        /// The neighbour.
+        /// The neighbor.
         key: Key<A>,
-        /// Its address.
+        /// Its Ethernet address.
         mac: Mac,
-        /// Whether it is a router.
+        /// True if it is a router.
         router: bool,
     },
-    /// Packets were sent to this neighbour. Whoever owns the table says so of entries that are [`State::Stale`].
+    /// Packets were sent to this neighbor. The owner of the table reports it for [`State::Stale`] entries.
     Used(Key<A>),
     /// Another station, with this Ethernet address, claims an address of this interface.
     Conflict(Key<A>, Mac),
-    /// The interface came up with this address, or was given it.
+    /// The interface came up with this address, or got it.
     Announce(Key<A>),
-    /// The operator says which address a neighbour has: for good, or as if it had been learned.
+    /// The operator sets a neighbor's address: permanently, or as if it had been learned.
     Set {
-        /// The neighbour.
+        /// The neighbor.
         key: Key<A>,
-        /// Its address.
+        /// Its Ethernet address.
         mac: Mac,
-        /// For good.
+        /// True for a permanent entry.
         fixed: bool,
     },
-    /// The operator takes an entry away.
+    /// The operator removes an entry.
     Remove(Key<A>),
-    /// The operator has everything forgotten that was learned on the interface.
+    /// The operator removes all learned entries of an interface.
     Flush(u32),
     /// The interface went down.
     Down(u32),
-    /// The interface is gone.
+    /// The interface was removed.
     Gone(u32),
-    /// The interface is not on this network any more.
+    /// The interface has left this network.
     LeftNetwork(u32, Prefix<A>),
 }
 
-/// What to do.
+/// Output actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<A = Ipv4Addr> {
-    /// Ask for an address: everybody, or the station that had it.
+    /// Request an address: from all nodes, or from the station that had it.
     Request(Key<A>, Option<Mac>),
-    /// Tell whoever has these addresses that the IP address of the key is this router's.
+    /// Send an answer to this Ethernet and IP address: the key's IP address is this router's.
     Reply(Key<A>, (Mac, A)),
-    /// Tell everybody that the address is this router's.
+    /// Announce to all nodes that the address is this router's.
     Announce(Key<A>),
-    /// Announce the address too, because the station with this Ethernet address claims it.
+    /// Announce the address as well, because the station with this Ethernet address claims it.
     Defend(Key<A>, Mac),
-    /// The neighbour's address is known: packets may go.
+    /// The neighbor's Ethernet address is known: packets can be sent.
     Resolved(Key<A>, Mac),
-    /// The neighbour has another address than before.
+    /// The neighbor's Ethernet address has changed.
     Changed(Key<A>, Mac),
-    /// The neighbour's address is not known any more.
+    /// The neighbor's Ethernet address is not known any more.
     Lost(Key<A>),
-    /// The neighbour does not answer: packets that wait for it cannot go.
+    /// The neighbor does not answer: its waiting packets cannot be sent.
     Failed(Key<A>),
 }
 
-/// What happened so far.
+/// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counters {
     /// Requests sent.
@@ -164,35 +165,35 @@ pub struct Counters {
     pub replies: u64,
     /// Announcements sent.
     pub announcements: u64,
-    /// Neighbours that answered, or made themselves known.
+    /// Neighbors that answered or were learned.
     pub resolved: u64,
-    /// Neighbours that did not answer.
+    /// Neighbors that did not answer.
     pub failed: u64,
-    /// Neighbours that changed their Ethernet address.
+    /// Neighbors that changed their Ethernet address.
     pub changed: u64,
-    /// Entries that gave way to others because the table was full.
+    /// Entries replaced because the table was full.
     pub recycled: u64,
     /// New entries refused because the table was full of static ones.
     pub refused: u64,
-    /// New entries when memory had run out: each replaced the oldest, or was refused.
+    /// New entries when memory had run out: each replaced the oldest one or was refused.
     pub no_memory: u64,
-    /// ARP packets of others that claimed an address of this router.
+    /// ARP packets of other stations that claimed an address of this router.
     pub conflicts: u64,
 }
 
 /// The table.
 #[derive(Debug)]
 pub struct Neighbors<A = Ipv4Addr> {
-    /// Bounds. A smaller one takes effect with the next new entry.
+    /// Limits. A smaller one takes effect with the next new entry.
     pub config: Config,
     /// Memory for new entries.
     pub(super) memory: Allowance,
     pub(super) entries: Entries<A>,
-    /// Announcements to come: when, and how many.
+    /// Pending announcements: the next time, and their number.
     announcements: BTreeMap<Key<A>, (u64, u8)>,
-    /// Answers that are not sent at once: when, for which address, and to whom.
+    /// Delayed answers: the time, the address, and the receiver.
     answers: Vec<(u64, Key<A>, (Mac, A))>,
-    /// Until when an address is not defended again.
+    /// An address is not defended again before this time.
     defended: BTreeMap<Key<A>, u64>,
     pub(super) counters: Counters,
     jitter: Jitter,
@@ -214,30 +215,31 @@ impl<A: Family> Default for Neighbors<A> {
 }
 
 impl<A: Family> Neighbors<A> {
-    /// The neighbour's Ethernet address, if it is known.
+    /// Returns the neighbor's Ethernet address, if it is known.
     pub fn mac_of(&self, key: Key<A>) -> Option<Mac> {
         self.entries.get(key)?.state.mac()
     }
 
-    /// The entries, to be looked at.
+    /// The entries, read-only.
     pub fn entries(&self) -> &Entries<A> {
         &self.entries
     }
 
-    /// The entries that became stale since this was last asked. Whoever owns the table looks from then on whether they are used.
+    /// Returns the entries that became stale since the last call. From then on, the owner of the table checks
+    /// whether they are used.
     pub fn take_staled(&mut self) -> Vec<Key<A>> {
         self.entries.take_staled()
     }
 
-    /// What happened so far.
+    /// The event counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Takes an event in; what is to be done is added to `out`.
+    /// Handles an event. Adds the actions to `out`.
     ///
     /// # Errors
-    /// Why what a station sent changes nothing, and is not answered.
+    /// The reason why a station's message has no effect and no answer.
     pub fn handle(&mut self, now: u64, event: Event<A>, out: &mut Vec<Action<A>>) -> Result<(), Unused> {
         match event {
             Event::Resolve(key) => self.resolve(now, key, out),
@@ -257,7 +259,7 @@ impl<A: Family> Neighbors<A> {
                 let learned = self.learn(now, (interface, sender.1), sender.0, create, out);
                 return if answers { Ok(()) } else { learned };
             }
-            // RFC 4861 section 7.2.3: one for somebody else means nothing, other than a request of ARP.
+            // RFC 4861 section 7.2.3: unlike an ARP request, a solicitation for another node has no effect.
             Event::Solicitation { for_us: false, .. } => return Err(Unused::NotForUs),
             Event::Solicitation { interface, sender, source_mac, target, anycast, on_link, .. } => {
                 let to = A::answered((source_mac.unwrap_or(sender.0), sender.1));
@@ -314,7 +316,8 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// Answers who asks for an address; later, if others may answer as well (RFC 4861 section 7.2.7).
+    /// Answers a solicitation or request; after a delay if other routers may answer as well (RFC 4861 section
+    /// 7.2.7).
     fn answer(
         &mut self,
         now: u64,
@@ -335,7 +338,7 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// When [`timeout`](Self::timeout) is to be called next.
+    /// Time of the next call of [`timeout`](Self::timeout).
     pub fn poll_timeout(&self) -> Option<u64> {
         let announcement = self.announcements.values().map(|a| a.0).min();
         let entry = self.entries.first_due().map(|d| d.0);
@@ -343,7 +346,7 @@ impl<A: Family> Neighbors<A> {
         announcement.into_iter().chain(entry).chain(answer).min()
     }
 
-    /// Does what is due, up to a number of entries that keeps the call short: what is left is still due afterwards.
+    /// Handles expired timers, of a limited number of entries to keep the call short. The rest stays expired.
     pub fn timeout(&mut self, now: u64, out: &mut Vec<Action<A>>) {
         let Counters { announcements: sent, .. } = &mut self.counters;
         self.announcements.retain(|key, (due, left)| {
@@ -367,7 +370,7 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// The time of an entry has come.
+    /// Handles an entry's expired timer.
     fn due(&mut self, now: u64, key: Key<A>, out: &mut Vec<Action<A>>) {
         let Some(entry) = self.entries.get(key) else { return };
         match entry.state {
@@ -414,7 +417,8 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// A neighbour made its address known. An entry follows it; a new one is made unless `create` says why not.
+    /// Learns a neighbor's address. The entry follows; a new one is added unless `create` returns a reason
+    /// against it.
     fn learn(
         &mut self,
         now: u64,
@@ -431,7 +435,8 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// Whether an entry follows what its neighbour says; for one that there is not yet, `create` is asked, and room made.
+    /// Checks that an entry may follow its neighbor's message. Without an entry, asks `create` and makes
+    /// room.
     pub(super) fn may_follow(
         &mut self,
         before: Option<Entry>,
@@ -448,14 +453,14 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// The entry of a neighbour that was heard of now.
+    /// Returns the entry of a neighbor heard now.
     pub(super) fn reachable(&mut self, now: u64, mac: Mac, router: bool) -> Entry {
         let age = self.config.max_age;
         let age = if A::NUD { self.jitter.between(age / 2, age.saturating_add(age / 2)) } else { age };
         Entry { state: State::Reachable(mac), router, since: now, due: Some(now.saturating_add(age)) }
     }
 
-    /// Puts an entry with an address in place of what was known before.
+    /// Replaces an entry by one with an address.
     pub(super) fn complete(
         &mut self,
         key: Key<A>,
@@ -477,7 +482,7 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// Makes room for one more entry; `false` when there is none to be had.
+    /// Makes room for one more entry. Returns `false` if there is none.
     pub(super) fn make_room(&mut self, unresolved: bool, out: &mut Vec<Action<A>>) -> bool {
         let before = self.entries.count();
         while self.entries.count() >= self.config.max_entries
@@ -514,15 +519,15 @@ impl<A: Family> Neighbors<A> {
         keys.into_iter().for_each(|key| self.forget(key, out));
     }
 
-    /// Nothing more is to be said on an interface.
+    /// Cancels everything to be sent on an interface.
     fn silence(&mut self, interface: u32) {
         self.announcements.retain(|k, _| k.0 != interface);
         self.answers.retain(|(_, k, _)| k.0 != interface);
         self.defended.retain(|k, _| k.0 != interface);
     }
 
-    /// Defends an address by announcing it, once in a while: a router never gives an address up (RFC 5227 section 2.4,
-    /// alternative c).
+    /// Defends an address by announcing it, within a rate limit: a router never gives up an address (RFC 5227
+    /// section 2.4, alternative c).
     fn defend(&mut self, now: u64, key: Key<A>, mac: Mac, out: &mut Vec<Action<A>>) {
         self.counters.conflicts += 1;
         if self.defended.get(&key).is_none_or(|until| *until <= now) {

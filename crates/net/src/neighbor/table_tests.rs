@@ -20,7 +20,7 @@ const OTHER: Key = (7, Ipv4Addr::new(10, 0, 0, 3));
 const A: Mac = Mac([2, 0, 0, 0, 0, 0xa]);
 const B: Mac = Mac([2, 0, 0, 0, 0, 0xb]);
 
-/// A table with its time, in seconds.
+/// A table with its time in seconds.
 struct Clocked {
     table: Neighbors,
     now: u64,
@@ -39,7 +39,7 @@ impl Clocked {
         out
     }
 
-    /// What is done in the next `seconds`, and after how many of them.
+    /// Returns the actions of the next `seconds`, each with its time.
     fn pass(&mut self, seconds: u64) -> Vec<(u64, Action)> {
         let (start, end) = (self.now, self.now + seconds * SECOND);
         let mut all = Vec::new();
@@ -62,7 +62,7 @@ fn clocked() -> Clocked {
     Clocked::new(Config::default())
 }
 
-/// A valid ARP packet from `key` with `mac`.
+/// Returns a valid ARP packet from `key` with `mac`.
 fn arp(op: Operation, key: Key, mac: Mac, target: Ipv4Addr) -> Event {
     let for_us = target == OWN;
     Event::Arp { interface: key.0, op, sender: (mac, key.1), target, for_us, on_link: true }
@@ -76,12 +76,12 @@ fn reply(key: Key, mac: Mac) -> Event {
 fn rfc1812_3_3_2_one_request_a_second_then_failed() {
     let mut t = clocked();
     assert_eq!(t.event(Event::Resolve(PEER)), [Action::Request(PEER, None)]);
-    assert_eq!(t.event(Event::Resolve(PEER)), [], "asked already");
+    assert_eq!(t.event(Event::Resolve(PEER)), [], "already requested");
     let request = Action::Request(PEER, None);
     assert_eq!(t.pass(3), [(1, request), (2, request), (3, Action::Failed(PEER))]);
     assert_eq!(t.event(Event::Resolve(PEER)), [Action::Failed(PEER)], "remembered");
     assert_eq!(t.pass(3), []);
-    assert_eq!(t.event(Event::Resolve(PEER)), [request], "forgotten, and asked again");
+    assert_eq!(t.event(Event::Resolve(PEER)), [request], "removed, and requested again");
     assert_eq!((t.table.counters().requests, t.table.counters().failed), (4, 1));
 }
 
@@ -109,7 +109,7 @@ fn rfc826_a_request_for_us_is_answered_and_learned() {
     let mut t = clocked();
     let answer = Action::Reply((7, OWN), (A, PEER.1));
     assert_eq!(t.event(arp(Operation::Request, PEER, A, OWN)), [answer, Action::Resolved(PEER, A)]);
-    assert_eq!(t.event(arp(Operation::Request, PEER, A, OWN)), [answer], "nothing new");
+    assert_eq!(t.event(arp(Operation::Request, PEER, A, OWN)), [answer], "no change");
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn rfc1122_2_3_2_1_an_old_entry_is_asked_by_unicast_before_it_goes() {
     assert_eq!(t.pass(59), []);
     let probe = Action::Request(PEER, Some(A));
     assert_eq!(t.pass(2), [(1, probe), (2, probe)]);
-    assert_eq!(t.event(Event::Resolve(PEER)), [Action::Resolved(PEER, A)], "usable while it is asked");
+    assert_eq!(t.event(Event::Resolve(PEER)), [Action::Resolved(PEER, A)], "usable while it is probed");
     assert_eq!(t.event(reply(PEER, A)), []);
-    assert_eq!(t.pass(59), [], "the answer made it young again");
+    assert_eq!(t.pass(59), [], "the answer restarted its lifetime");
     assert_eq!(t.pass(4), [(1, probe), (2, probe), (3, probe), (4, Action::Lost(PEER))]);
     assert_eq!(t.state(PEER), None);
 }
@@ -258,7 +258,7 @@ fn rfc5227_2_4_c_an_address_is_defended_once_in_ten_seconds() {
     t.pass(1);
     assert_eq!(t.event(conflict), [Action::Defend((7, OWN), B)]);
     assert_eq!(t.table.counters().conflicts, 3);
-    assert_eq!(t.table.entries().count(), 0, "its address is not taken for a neighbour's");
+    assert_eq!(t.table.entries().count(), 0, "its address is not learned as a neighbor");
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What someone knows who sees only the actions.
+/// An observer that sees only the actions.
 #[derive(Default)]
 struct Follower {
     macs: HashMap<Key, Mac>,
@@ -311,20 +311,20 @@ impl Follower {
         for action in actions {
             match *action {
                 Action::Resolved(key, mac) => {
-                    assert_eq!(*self.macs.entry(key).or_insert(mac), mac, "a change is told as such");
+                    assert_eq!(*self.macs.entry(key).or_insert(mac), mac, "a change is reported as such");
                     self.waiting.remove(&key);
                 }
                 Action::Changed(key, mac) => {
                     assert!(self.macs.insert(key, mac).is_some_and(|old| old != mac));
                 }
-                Action::Lost(key) => assert!(self.macs.remove(&key).is_some(), "lost what was never known"),
+                Action::Lost(key) => assert!(self.macs.remove(&key).is_some(), "lost an unknown address"),
                 Action::Failed(key) => {
                     self.waiting.remove(&key);
                 }
                 Action::Request(key, to) => {
                     assert_eq!(to, self.macs.get(&key).copied());
                     let last = self.asked.insert(key, t.now);
-                    assert!(last.is_none_or(|last| t.now >= last + SECOND), "asked twice in a second");
+                    assert!(last.is_none_or(|last| t.now >= last + SECOND), "two requests in a second");
                 }
                 Action::Reply(..) | Action::Announce(_) | Action::Defend(..) => {}
             }
@@ -334,20 +334,23 @@ impl Follower {
         }
         let known = t.table.entries().iter().filter(|(_, e)| e.state.mac().is_some()).count();
         assert_eq!(known, self.macs.len());
-        // Who is forgotten may be asked for anew at once.
+        // A removed neighbor may be requested again immediately.
         self.asked.retain(|key, _| t.state(*key).is_some());
         let (count, unresolved) = (t.table.entries().count(), t.table.entries().unresolved());
         assert!(count <= t.table.config.max_entries && unresolved <= t.table.config.max_unresolved);
         assert!(t.table.entries().consistent());
     }
 
-    /// Lets the time pass until `end`, and sees that it does pass.
+    /// Lets time pass until `end`, and checks that it does pass.
     fn pass(&mut self, t: &mut Clocked, end: u64) {
         while let Some(due) = t.table.poll_timeout().filter(|d| *d <= end) {
             t.now = t.now.max(due);
             let mut out = Vec::new();
             t.table.timeout(t.now, &mut out);
-            assert!(t.table.poll_timeout().is_none_or(|next| next > t.now), "what was due is done");
+            assert!(
+                t.table.poll_timeout().is_none_or(|next| next > t.now),
+                "all expired timers were handled"
+            );
             self.follow(t, &out);
         }
         t.now = end;

@@ -42,7 +42,7 @@ fn arp_in(h: &mut Harness, packet: &[u8]) -> Out {
     out.remove(0)
 }
 
-/// The packets that came out at `node`.
+/// Returns the packets that came out at `node`.
 fn at<'o>(out: &'o [Out], node: &str) -> Vec<&'o Out> {
     out.iter().filter(|o| o.node == node).collect()
 }
@@ -137,14 +137,14 @@ fn packets_wait_for_their_next_hop_and_go_on_in_order() {
     ask.packet().set_tx_if(out[0].record.tx_if);
     assert_eq!(read_ask(&ask.packet()), Some((5, PEER)));
     ask.discard();
-    assert_eq!(unresolved(&mut h, &packets[7..]).len(), 0, "asked already");
+    assert_eq!(unresolved(&mut h, &packets[7..]).len(), 0, "already requested");
 
     assert_eq!(release(&mut h, 4, hop(Outcome::Resolved)).len(), 0, "the same address on another interface");
     let out = release(&mut h, 5, hop(Outcome::Resolved));
     assert_eq!(out.len(), 10);
     for (out, packet) in out.iter().zip(&packets) {
         assert_eq!((out.node.as_str(), &out.bytes), ("ip4-lookup", packet));
-        assert_eq!((out.record.fwd, out.record.fib), (0, 3), "held packets look up again");
+        assert_eq!((out.record.fwd, out.record.fib), (0, 3), "held packets are looked up again");
     }
     assert_eq!(release(&mut h, 5, hop(Outcome::Resolved)).len(), 0);
 }
@@ -162,7 +162,7 @@ fn the_main_thread_is_asked_once_a_second() {
     assert_eq!(asked, [0, 10, 20]);
 }
 
-/// As when `clear ip neighbors` follows upon the answer.
+/// The answer is followed by `clear ip neighbors`.
 #[test]
 fn a_next_hop_that_was_resolved_and_is_lost_is_asked_for_at_once() {
     let (_bench, mut h) = harness();
@@ -186,7 +186,7 @@ fn a_packet_that_comes_back_is_dropped_and_nobody_is_asked() {
     });
     assert_eq!((out.len(), out[0].node.as_str(), out[0].reason), (1, "ip4-arp", Some("hold-again")));
     h.advance(Duration::from_millis(999));
-    assert_eq!(unresolved(&mut h, &[packet(4)]).len(), 0, "asked a moment ago, to no avail");
+    assert_eq!(unresolved(&mut h, &[packet(4)]).len(), 0, "requested a moment ago, without an answer");
     h.advance(Duration::from_millis(1));
     assert_eq!(unresolved(&mut h, &[packet(5)])[0].reason, Some("ip4-resolve"));
 }
@@ -205,11 +205,15 @@ fn a_next_hop_that_does_not_answer_is_reported_at_once_for_a_second() {
     assert!(out.len() == 1 && failed(&out), "{out:?}");
     h.advance(Duration::from_millis(1));
     let out = unresolved(&mut h, &[packet(4)]);
-    assert_eq!(out[0].reason, Some("ip4-resolve"), "asked again");
+    assert_eq!(out[0].reason, Some("ip4-resolve"), "requested again");
     release(&mut h, 5, hop(Outcome::Failed));
     assert_eq!(release(&mut h, 5, hop(Outcome::Resolved)).len(), 0);
     let out = unresolved(&mut h, &[packet(5)]);
-    assert_eq!(out[0].reason, Some("ip4-resolve"), "it had become known, so the packet waits, and asks");
+    assert_eq!(
+        out[0].reason,
+        Some("ip4-resolve"),
+        "it was resolved before, so the packet waits and a request is sent"
+    );
 }
 
 #[test]
@@ -238,7 +242,7 @@ fn a_packet_that_nobody_releases_is_dropped_in_the_end() {
     unresolved(&mut h, &[packet(2)]);
     h.advance(Duration::from_secs(6));
     let out = h.send("ip4-arp", &[packet(3)], |_, p| p.set_tx_if(6));
-    assert_eq!(at(&out, "ip4-arp")[0].reason, Some("hold-expired"), "any packet makes the node look");
+    assert_eq!(at(&out, "ip4-arp")[0].reason, Some("hold-expired"), "any packet makes the node sweep");
 }
 
 #[test]
@@ -249,7 +253,7 @@ fn a_message_that_makes_no_sense_releases_nothing() {
         let out = h.send("arp-release", &[bytes], |_, p| p.set_tx_if(5));
         assert!(at(&out, "ip4-lookup").is_empty() && at(&out, "ip4-icmp-error").is_empty());
     }
-    // What still waits when the worker stops is freed: the harness sees to it.
+    // Packets that still wait when the worker stops are freed; the harness checks that.
 }
 
 #[test]
@@ -262,7 +266,7 @@ fn without_a_buffer_to_ask_with_nothing_waits() {
         [("ip4-arp", Some("no-buffer"))]
     );
     all.into_iter().for_each(buf::Held::discard);
-    // Nobody was asked, so the next packet asks.
+    // No request was sent, so the next packet causes one.
     let out = unresolved(&mut h, &[packet(2)]);
     assert_eq!(
         out.iter().map(|o| (o.node.as_str(), o.reason)).collect::<Vec<_>>(),

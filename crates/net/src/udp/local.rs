@@ -1,5 +1,5 @@
-//! `udp4-local` and `udp6-local`: check a datagram for this router (RFC 768, RFC 1122 section 4.1.3; RFC 8200 section 8.1), and find who
-//! listens at its port.
+//! `udp4-local` and `udp6-local`: check a datagram for this router (RFC 768, RFC 1122 section 4.1.3; RFC 8200
+//! section 8.1), and deliver it to the node of its port.
 
 use std::marker::PhantomData;
 
@@ -15,16 +15,16 @@ use crate::ip::packet::is_to_many;
 use crate::registry::Registry;
 
 edges! {
-    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
     pub enum Next { Report = "ip4-icmp-error" }
 }
 reasons! {
     pub enum Reason {
         Short = "too-short", Error, "the datagram is shorter than a UDP header";
-        Length = "bad-length", Error, "the UDP length is less than a header's, or more than what came";
+        Length = "bad-length", Error, "the UDP length is less than a header, or more than was received";
         Checksum = "bad-checksum", Error, "the UDP checksum is wrong";
-        Group = "group-port", Info, counted, "a datagram to a group or to all stations, for a port where nobody listens here (DHCP, mDNS)";
-        NoChecksum = "no-checksum", Error, "the datagram has no UDP checksum, without which none may be over IPv6";
+        Group = "group-port", Info, counted, "a multicast or broadcast datagram for a port without a listener here (DHCP, mDNS)";
+        NoChecksum = "no-checksum", Error, "the datagram has no UDP checksum, which IPv6 requires";
     }
 }
 
@@ -50,7 +50,7 @@ impl<A: Packets> UdpLocal<A> {
         if length < UdpHeader::LEN || length > room {
             return Verdict::Drop(Reason::Length);
         }
-        // A partial one has not been on a wire yet.
+        // A partial checksum belongs to a packet that was on no wire yet.
         if !p.flags().any(Flags::CSUM_PARTIAL)
             && let Err(reason) = checked::<A>(p, l4, &udp)
         {
@@ -67,10 +67,10 @@ impl<A: Packets> UdpLocal<A> {
     }
 }
 
-/// Whether the checksum of the datagram behind `l4` bytes is right.
+/// Checks the checksum of the datagram at offset `l4`.
 #[inline(always)]
 fn checked<A: Packets>(p: &mut Packet<'_>, l4: usize, udp: &UdpHeader) -> Result<(), Reason> {
-    // 0 says that the sender made none.
+    // 0: the sender computed no checksum.
     if udp.checksum() == 0 {
         return if A::Header::UDP_CHECKSUM_OPTIONAL { Ok(()) } else { Err(Reason::NoChecksum) };
     }

@@ -1,4 +1,4 @@
-//! `udp4-local` and `udp6-local`, behind `ip4-local` and `ip6-local`.
+//! `udp4-local` and `udp6-local`, after `ip4-local` and `ip6-local`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -26,7 +26,7 @@ fn harness() -> Harness {
         super::install(b, t, hooks).unwrap();
         t.ip4.udp_ports.register(b, PORT, "listener").unwrap();
         t.ip4.udp_ports.register(b, u16::MAX, "last-listener").unwrap();
-        // A port of one family is not the other's.
+        // The families have separate ports.
         t.ip6.udp_ports.register(b, PORT, "listener6").unwrap();
         t.ip6.udp_ports.register(b, u16::MAX - 1, "last-listener6").unwrap();
     })
@@ -46,7 +46,7 @@ fn way(out: &Out) -> (&str, Option<&str>) {
     (out.node.as_str(), out.reason)
 }
 
-/// A datagram whose UDP length is `length`, with a checksum that is right for it.
+/// Returns a datagram with the UDP length `length` and the matching checksum.
 fn of_length(length: u16, payload: &[u8]) -> Vec<u8> {
     let mut packet = datagram(payload).build();
     packet[24..26].copy_from_slice(&length.to_be_bytes());
@@ -64,12 +64,12 @@ proptest! {
         prop_assert_eq!(out.bytes, packet);
     }
 
-    /// RFC 1122 section 4.1.3.4: an invalid checksum means silent discard, in whichever segment the wrong byte is.
+    /// RFC 1122 section 4.1.3.4: an invalid checksum means silent discard, for a wrong byte in any segment.
     #[test]
     fn rfc1122_4_1_3_4_a_wrong_checksum_is_silently_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
         let mut h = harness();
         let mut packet = datagram(&vec![0x11; len]).build();
-        // Not in the length, which is looked at before, nor so that there is no checksum.
+        // Not in the length, which is checked earlier, and not in a way that removes the checksum.
         let fields: Vec<usize> = (20..24).chain(28..packet.len()).collect();
         packet[fields[at.index(fields.len())]] ^= 1 << bit;
         let out = send(&mut h, &packet, Flags::NONE);
@@ -167,7 +167,7 @@ proptest! {
     #[test]
     fn a_wrong_checksum_over_ipv6_is_silently_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
         let mut packet = datagram6(&vec![0x11; len]).build();
-        // In the addresses, the ports, the checksum (not so that there is none) or the payload.
+        // In the addresses, the ports, the checksum (without removing it) or the payload.
         let fields: Vec<usize> = (8..44).chain(48..packet.len()).collect();
         packet[fields.get(at.index(fields.len())).copied().unwrap_or(8)] ^= 1 << bit;
         let out = send6(&packet, Flags::NONE);
@@ -198,7 +198,7 @@ fn lengths_over_ipv6_are_checked() {
 
 #[test]
 fn rfc4443_3_1_nobody_listens_is_reported() {
-    // Somebody does over IPv4.
+    // There is a listener on IPv4.
     let packet = PacketBuilder::ipv6(HOST6, OWN6).udp(1000, u16::MAX).payload(b"data").build();
     let out = send6(&packet, Flags::NONE);
     assert_eq!((way(&out), out.record.fwd), (("ip6-icmp-error", None), Cause::PortUnreachable.to_raw()));

@@ -1,4 +1,4 @@
-//! IPv4 in words.
+//! Describing IPv4 packets.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! IPv6 in words: its extension headers, ICMPv6 and Neighbor Discovery.
+//! Describing IPv6 packets: extension headers, ICMPv6 and Neighbor Discovery.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -9,14 +9,14 @@ use crate::icmpv6::{Icmpv6Header, exceeded, kind, parameter, unreachable};
 use crate::ipv4::protocol;
 use crate::ipv6::Ipv6Header;
 
-/// What lies behind the extension headers of a packet.
+/// The layer after the extension headers of a packet.
 struct Upper<'a> {
     protocol: u8,
     bytes: &'a [u8],
     fragment: Option<Fragment>,
 }
 
-/// Gives the extension headers of a packet to `each`, and what lies behind them.
+/// Passes the extension headers of a packet to `each`. Returns the layer after them.
 fn walk<'a>(
     l3: &'a [u8],
     mut each: impl FnMut(&Extension<'_>) -> fmt::Result,
@@ -79,7 +79,7 @@ pub(super) fn detail(f: &mut fmt::Formatter<'_>, l3: &[u8], indent: &str) -> fmt
     }
 }
 
-/// A line about an extension header.
+/// Writes a line about an extension header.
 fn extension(f: &mut fmt::Formatter<'_>, header: &Extension<'_>, indent: &str) -> fmt::Result {
     write!(f, "\n{indent}{}: length {}", protocol_name(header.kind), header.bytes.len())?;
     if let Some(fragment) = Fragment::of(header) {
@@ -108,7 +108,7 @@ fn hex(bytes: &[u8]) -> impl fmt::Display + '_ {
     })
 }
 
-/// The kind of a message.
+/// The kind of a message, in words.
 pub(super) struct Kind<'a>(pub(super) &'a Icmpv6Header);
 
 impl fmt::Display for Kind<'_> {
@@ -144,7 +144,7 @@ impl fmt::Display for Kind<'_> {
     }
 }
 
-/// What a message is about: nothing, or something behind a space.
+/// The subject of a message: empty, or text after a space.
 pub(super) struct Subject<'a>(pub(super) &'a Icmpv6Header, pub(super) &'a [u8]);
 
 impl fmt::Display for Subject<'_> {

@@ -1,6 +1,6 @@
-//! Packets in words, for traces: one line, or several in the manner of VPP's trace.
+//! Packet descriptions for traces: one line, or several in the style of VPP's trace.
 //!
-//! Any bytes can be described; what is cut off or makes no sense is said to be so.
+//! Any bytes can be described; truncated and invalid parts are reported as such.
 
 mod ipv4;
 mod ipv6;
@@ -16,7 +16,7 @@ use crate::ipv4::protocol;
 use crate::tcp::TcpHeader;
 use crate::udp::UdpHeader;
 
-/// One line about a frame that begins with an Ethernet header.
+/// Describes a frame that begins with an Ethernet header in one line.
 pub fn line(frame: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
         let Some(rest) = link(f, frame)? else { return Ok(()) };
@@ -38,17 +38,18 @@ pub fn line(frame: &[u8]) -> impl fmt::Display + '_ {
     })
 }
 
-/// One line about a packet that begins with an IPv4 header.
+/// Describes a packet that begins with an IPv4 header in one line.
 pub fn line_ipv4(l3: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| ipv4::line(f, l3))
 }
 
-/// One line about a packet that begins with an IPv6 header.
+/// Describes a packet that begins with an IPv6 header in one line.
 pub fn line_ipv6(l3: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| ipv6::line(f, l3))
 }
 
-/// Several lines about a frame that begins with an Ethernet header; what a layer adds is indented by two spaces.
+/// Describes a frame that begins with an Ethernet header in several lines; each layer is indented by two
+/// spaces.
 pub fn detail(frame: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
         let Some(rest) = link(f, frame)? else { return Ok(()) };
@@ -70,12 +71,12 @@ pub fn detail(frame: &[u8]) -> impl fmt::Display + '_ {
     })
 }
 
-/// Several lines about a packet that begins with an IPv4 header.
+/// Describes a packet that begins with an IPv4 header in several lines.
 pub fn detail_ipv4(l3: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| ipv4::detail(f, l3, ""))
 }
 
-/// Several lines about a packet that begins with an IPv6 header.
+/// Describes a packet that begins with an IPv6 header in several lines.
 pub fn detail_ipv6(l3: &[u8]) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| ipv6::detail(f, l3, ""))
 }
@@ -87,13 +88,13 @@ enum Network<'a> {
     Other(&'a [u8]),
 }
 
-/// Writes type, addresses and tags; gives what follows them, or nothing if the frame ends before.
+/// Writes type, addresses and tags. Returns the next layer, or `None` if the frame ends before it.
 fn link<'a>(f: &mut fmt::Formatter<'_>, frame: &'a [u8]) -> Result<Option<Network<'a>>, fmt::Error> {
     let Some((eth, mut rest)) = EthernetHeader::split(frame) else {
         truncated(f, "Ethernet", frame)?;
         return Ok(None);
     };
-    // The type behind the tags comes first in the text.
+    // The text begins with the type after the tags.
     let (tags, mut inner) = (rest, eth.ethertype());
     while ethertype::is_vlan(inner)
         && let Some((tag, behind)) = VlanTag::split(rest)
@@ -137,7 +138,7 @@ fn link<'a>(f: &mut fmt::Formatter<'_>, frame: &'a [u8]) -> Result<Option<Networ
     }))
 }
 
-/// What a line says of a transport header: ports, or the kind of message.
+/// Writes the line's part about a transport header: ports, or the kind of message.
 fn transport_line(f: &mut fmt::Formatter<'_>, proto: u8, l4: &[u8]) -> fmt::Result {
     match proto {
         protocol::TCP if let Some((tcp, _)) = TcpHeader::split(l4) => {
@@ -276,7 +277,7 @@ fn icmp_kind(f: &mut fmt::Formatter<'_>, icmp: &IcmpHeader) -> fmt::Result {
     f.write_str(name)
 }
 
-/// The name of a code point (RFC 2474, 2597, 3246), or its number.
+/// Writes the name of a code point (RFC 2474, 2597, 3246), or its number.
 fn dscp(f: &mut fmt::Formatter<'_>, value: u8) -> fmt::Result {
     let (class, low) = (value >> 3, value & 7);
     match (class, low) {

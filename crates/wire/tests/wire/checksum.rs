@@ -4,7 +4,7 @@ use wire::{Ipv4Header, TcpHeader, UdpHeader};
 
 use crate::plain_checksum;
 
-/// Words in which the corners of ones' complement arithmetic are frequent.
+/// Words that often hit the corner cases of ones' complement arithmetic.
 fn word() -> impl Strategy<Value = u16> {
     prop_oneof![Just(0), Just(0xffff), Just(0xfeff), Just(0x0100), any::<u16>()]
 }
@@ -13,7 +13,7 @@ fn words() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(word(), 1..40).prop_map(|w| w.iter().flat_map(|w| w.to_be_bytes()).collect())
 }
 
-/// An IPv4 header with the right checksum, whatever the fields.
+/// An IPv4 header with the right checksum, for any fields.
 fn header() -> impl Strategy<Value = Ipv4Header> {
     prop::array::uniform10(word()).prop_map(|w| {
         let mut h = Ipv4Header::zeroed();
@@ -28,7 +28,7 @@ fn header() -> impl Strategy<Value = Ipv4Header> {
 }
 
 proptest! {
-    /// The header in three words says what its fields say, with a good checksum and with any.
+    /// The header in three words matches its fields, with a valid checksum and with any.
     #[test]
     fn words_are_the_header(mut h in header(), noise in word()) {
         for _ in 0..2 {
@@ -63,17 +63,17 @@ fn ttl_with_every_checksum() {
         assert_eq!(h.checksum(), h.compute_checksum(), "id {id}");
         assert!(h.checksum_ok());
     }
-    // 0xffff cannot be: the other words would have to add up to zero.
+    // 0xffff is impossible: the other words would have to add up to zero.
     assert_eq!(seen.iter().filter(|s| !**s).count(), 1);
     assert!(!seen[0xffff]);
 }
 
-/// A UDP checksum that comes out as 0 is sent as 0xffff, since 0 says that there is none (RFC 768).
+/// A computed UDP checksum of 0 is sent as 0xffff, since 0 means "no checksum" (RFC 768).
 #[test]
 fn udp_checksum_is_never_none() {
     let ip = Ipv4Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, 10);
     let mut udp = UdpHeader::new(1, 2, 2);
-    // With a payload of the checksum of the rest, everything adds up to zero.
+    // With the checksum of the rest as payload, everything adds up to zero.
     let payload = udp.compute_checksum(&ip, &[0, 0]).to_be_bytes();
     udp.set_checksum(udp.compute_checksum(&ip, &payload));
     assert_eq!(udp.checksum(), 0xffff);
@@ -130,7 +130,7 @@ proptest! {
         let before = plain_checksum(&data);
         let old = u16::from_be_bytes([data[at], data[at + 1]]);
         data[at..at + 2].copy_from_slice(&new.to_be_bytes());
-        // The exception that the documentation names.
+        // The documented exception.
         prop_assume!(data.iter().any(|&b| b != 0));
         prop_assert_eq!(update16(before, old, new), plain_checksum(&data));
     }

@@ -116,7 +116,7 @@ fn lines_of_ipv6() {
         ),
         (
             udp.clone().extension(0, &[]).build()[..60].to_vec(),
-            "IP6_HOP_BY_HOP_OPTIONS, extension header is cut off len 72 hop limit 64",
+            "IP6_HOP_BY_HOP_OPTIONS, extension header is truncated len 72 hop limit 64",
         ),
     ] {
         let expected =
@@ -130,7 +130,7 @@ fn lines_of_ipv6() {
 
 #[test]
 fn details_of_ipv6() {
-    // As VPP's traces have it.
+    // In the style of VPP's traces.
     let solicitation = wire::nd::build(
         "fe80::1".parse().unwrap(),
         "ff02::1:ff00:2".parse().unwrap(),
@@ -199,7 +199,7 @@ proptest! {
         prop_assert!(!detail_ipv6(&bytes).to_string().is_empty());
     }
 
-    /// Damaged packets reach deeper than noise does.
+    /// Damaged packets reach more code than noise.
     #[test]
     fn damaged_packets_can_be_described(
         which in 0..8,

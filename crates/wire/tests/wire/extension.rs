@@ -8,14 +8,14 @@ use wire::{Ipv6Header, protocol};
 
 const KINDS: [u8; 8] = [0, 43, 44, 51, 60, 135, 139, 140];
 
-/// A packet with these bytes behind its header.
+/// A packet with these bytes after its header.
 fn packet(next: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = Ipv6Header::new([0xfd; 16].into(), [0xfe; 16].into(), next, payload.len()).0.to_vec();
     out.extend(payload);
     out
 }
 
-/// A packet with these headers, each without its first two bytes, in front of `upper`.
+/// A packet with these headers, each without its first two bytes, before `upper`.
 fn chain(headers: &[(u8, Vec<u8>)], protocol: u8, upper: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     for (i, (kind, body)) in headers.iter().enumerate() {
@@ -32,7 +32,7 @@ fn chain(headers: &[(u8, Vec<u8>)], protocol: u8, upper: &[u8]) -> Vec<u8> {
     packet(headers.first().map_or(protocol, |h| h.0), &payload)
 }
 
-/// Destination options that are nothing but padding, `len` bytes in all.
+/// Destination options with only padding, `len` bytes in total.
 fn padding(len: usize) -> (u8, Vec<u8>) {
     let mut body = vec![option::PADN, (len - 4) as u8];
     body.resize(len - 2, 0);
@@ -52,7 +52,7 @@ fn a_packet_without_extension_headers() {
     assert!(!Chain::of(&packet(17, &[0; 7])).unwrap().whole);
     assert!(Chain::of(&packet(59, &[])).unwrap().whole);
     assert_eq!(Chain::of(&packet(17, &[])[..39]), Err(ExtensionError::Truncated));
-    // What is behind the packet's length does not belong to it.
+    // Bytes after the packet's length do not belong to it.
     let mut padded = packet(17, &[0; 7]);
     padded.push(0);
     assert!(!Chain::of(&padded).unwrap().whole);
@@ -81,7 +81,7 @@ fn rfc5095_3_a_source_route_is_refused_while_there_is_somewhere_left_to_go() {
     let header = |left| chain(&[(43, vec![Routing::SOURCE_ROUTE, left, 0, 0, 0, 0])], 59, &[]);
     assert_eq!(Chain::of(&header(1)).unwrap().routing.unwrap().refused_at(), Some(42));
     assert_eq!(Chain::of(&header(0)).unwrap().routing.unwrap().refused_at(), None);
-    // One that is done with does not hide one that is not.
+    // A processed routing header does not hide one with segments left.
     let two = chain(&[(43, vec![0; 6]), (43, vec![0, 2, 0, 0, 0, 0])], 59, &[]);
     assert_eq!(Chain::of(&two).unwrap().routing, Some(Routing { at: 48, kind: 0, segments_left: 2 }));
 }
@@ -100,10 +100,10 @@ fn rfc8200_4_5_fragments_are_told_apart() {
     // RFC 6946.
     let atomic = c(0, false, &[0; 8]);
     assert!(!atomic.is_fragment() && atomic.whole && atomic.fragment.is_some_and(|f| f.is_atomic()));
-    // Behind a later fragment's header there are no headers, whatever it says.
+    // In a later fragment there are no headers after the fragment header, whatever the bytes are.
     let later = chain(&[fragment(8, true), padding(8)], 17, &[0; 8]);
     assert_eq!(Chain::of(&later).map(|c| (c.protocol, c.offset)), Ok((60, 48)));
-    // An atomic fragment of which a fragment header follows is a piece all the same.
+    // A fragment header after an atomic fragment header still makes the packet a fragment.
     let nested = chain(&[fragment(0, false), fragment(8, true)], 17, &[0; 8]);
     assert!(Chain::of(&nested).unwrap().is_fragment());
     let nested = chain(&[fragment(0, true), fragment(0, false)], 17, &[0; 8]);
@@ -176,7 +176,7 @@ fn options_that_are_wrong() {
     assert_eq!(check_options(&[], |_| true), Ok(None));
 }
 
-/// What RFC 8200 says, step by step.
+/// The rules of RFC 8200, step by step.
 fn oracle(bytes: &[u8]) -> Result<Chain, ExtensionError> {
     if bytes.len() < 40 {
         return Err(ExtensionError::Truncated);
@@ -250,7 +250,7 @@ fn any_header() -> impl Strategy<Value = (u8, Vec<u8>)> {
     })
 }
 
-/// What holds of any bytes.
+/// Properties for any bytes.
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let found = Chain::of(bytes);
     prop_assert_eq!(found, oracle(bytes));
@@ -312,7 +312,7 @@ proptest! {
         prop_assert_eq!((found.protocol, udp.slice()), (17, &bytes[found.offset..]));
     }
 
-    /// Options lie one behind the other, whatever the bytes, and a header that is nothing but options comes back.
+    /// For any bytes, options are adjacent, and a header with only options is returned completely.
     #[test]
     fn options_are_gone_through(
         options in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..6)), 0..MAX_OPTIONS),

@@ -46,7 +46,7 @@ fn what_has_no_five_tuple() {
     }
 }
 
-/// MurmurHash3 of any bytes, as its author describes it.
+/// MurmurHash3 of any bytes, by its author's description.
 fn murmur3(seed: u32, bytes: &[u8]) -> u32 {
     let scramble = |k: u32| k.wrapping_mul(0xcc9e2d51).rotate_left(15).wrapping_mul(0x1b873593);
     let mut h = seed;
@@ -71,7 +71,7 @@ fn the_oracle_gives_published_values() {
     assert_eq!(murmur3(0, b"Hello, world!"), 0xc0363e43);
 }
 
-/// Each input bit changes half of the output bits, also where the inputs are neighbours, as addresses and ports are.
+/// Each input bit changes half of the output bits, even for adjacent inputs, such as addresses and ports.
 #[test]
 fn every_bit_reaches_every_bit() {
     const SAMPLES: u64 = 4000;
@@ -103,7 +103,7 @@ fn every_bit_reaches_every_bit() {
     }
 }
 
-/// Flows that differ in the source port only spread over 1,024 shards as random ones would.
+/// Flows that differ only in the source port spread over 1,024 shards like random ones.
 #[test]
 fn ports_spread() {
     let mut shards = vec![0u32; 1024];
@@ -130,7 +130,7 @@ proptest! {
         prop_assert_eq!(t.symmetric_hash(), t.reversed().symmetric_hash());
         prop_assert!([t.hash(), t.reversed().hash()].contains(&t.symmetric_hash()));
         if t != t.reversed() {
-            // Two in 2^32 would be alike by chance.
+            // Two in 2^32 would be equal by chance.
             prop_assert_ne!(t.hash(), t.reversed().hash());
         }
     }
@@ -158,7 +158,7 @@ proptest! {
         };
         let expected = FiveTuple { src_port: ports.0, dst_port: ports.1, protocol: if tcp { 6 } else { 17 }, ..t };
         prop_assert_eq!(five_tuple(&l3), Some(expected));
-        // Cut short: no header, no tuple; no ports, none in the tuple.
+        // Truncated: without the header, no tuple; without the ports, none in the tuple.
         let short = &l3[..cut.min(l3.len())];
         let header_len = usize::from(l3[0] & 15) * 4;
         match five_tuple(short) {
@@ -194,7 +194,7 @@ fn ipv6(src: [u8; 16], dst: [u8; 16], next: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 proptest! {
-    /// Whatever a packet is wrapped in, its flow is that of its five-tuple, in both directions.
+    /// In any encapsulation, a packet's flow is that of its five-tuple, in both directions.
     #[test]
     fn a_flow_keeps_its_hash_under_tags_and_in_tunnels(
         mut tuple in any_tuple(),
@@ -220,10 +220,10 @@ proptest! {
             prop_assert_eq!(frame_hash(&framed(0x0800, &tags, &tunnel(protocol::GRE, &gre))), wanted, "GRE");
             let over6 = ipv6([1; 16], [2; 16], protocol::IPIP, &packet);
             prop_assert_eq!(frame_hash(&framed(0x86dd, &tags, &over6)), wanted, "IP in IPv6");
-            // RFC 2473 section 4.1.1 puts a limit of encapsulations into destination options.
+            // RFC 2473 section 4.1.1: a limit on encapsulations in destination options.
             let limited = [&[protocol::IPIP, 0, 4, 1, 4, 1, 0, 0][..], &packet].concat();
             let over6 = ipv6([1; 16], [2; 16], protocol::DESTINATION_OPTIONS, &limited);
-            prop_assert_eq!(frame_hash(&framed(0x86dd, &tags, &over6)), wanted, "behind options");
+            prop_assert_eq!(frame_hash(&framed(0x86dd, &tags, &over6)), wanted, "after options");
         }
     }
 
@@ -235,7 +235,7 @@ proptest! {
         options in 0u8..4,
         kind in 0x0900u16..0xffff,
     ) {
-        // Behind any number of destination options headers.
+        // After any number of destination options headers.
         let packet = |src, dst, a: u16, b: u16| {
             let header = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
             let mut payload: Vec<u8> = (1..options).flat_map(|_| header(60)).collect();
@@ -260,7 +260,7 @@ proptest! {
         prop_assert_eq!(frame_hash(&there), frame_hash(&back));
     }
 
-    /// Fragments say different things of what they carry, and the first one may even be malformed.
+    /// Fragments may name different protocols, and the first one may even be malformed.
     #[test]
     fn all_fragments_of_an_ipv6_datagram_are_one_flow(
         (src, dst) in any::<([u8; 16], [u8; 16])>(),

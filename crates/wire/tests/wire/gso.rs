@@ -9,7 +9,7 @@ use wire::{Ipv4Header, Ipv6Header, Mac, TcpHeader, UdpHeader, protocol};
 
 use crate::{plain_checksum, plain_transport_checksum};
 
-/// Cuts a frame as a transmit path does, and gives whole frames.
+/// Segments a frame like a transmit path, and returns whole frames.
 fn cut(plan: &Segmentation, frame: &[u8]) -> Vec<Vec<u8>> {
     let payload = &frame[plan.header_len()..];
     plan.segments()
@@ -47,13 +47,13 @@ proptest! {
         let l3 = 14 + 4 * tags;
         let b = builder(tags, &options).id(id).tcp(1234, 80, seq, 99, Flags(flags));
         let l4 = b.header_len() - 20;
-        // TCP options are the front of what the builder takes for payload.
+        // The TCP options are the front of the builder's payload.
         let with_options = [&vec![1; tcp_words * 4][..], &payload].concat();
         let mut frame = b.payload(&with_options).build();
         frame[l4 + 12] = (5 + tcp_words as u8) << 4;
         let headers = l4 + 20 + tcp_words * 4;
 
-        // All that is known are the headers.
+        // Only the headers are known.
         let plan = Segmentation::new(Kind::Tcp, &frame[..headers], l3, payload.len(), size).unwrap();
         prop_assert_eq!(plan.header_len(), headers);
         let segments = cut(&plan, &frame);
@@ -129,7 +129,7 @@ proptest! {
             reassembled.extend(&s[l4 + own..]);
         }
         prop_assert_eq!(reassembled, payload);
-        // A fragment is not cut again.
+        // A fragment is not segmented.
         let fragment = PacketBuilder::ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST).fragment(0, true).udp(1, 2).build();
         prop_assert!(Segmentation::new(kind, &fragment, 0, 100, size).is_err());
     }

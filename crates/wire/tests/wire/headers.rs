@@ -105,7 +105,7 @@ fn udp_and_tcp_lengths() {
 }
 
 proptest! {
-    /// Each view is there exactly when the bytes suffice, and what follows it is what follows it.
+    /// Each view exists exactly if the bytes suffice, and the rest is returned.
     #[test]
     fn views_split_where_they_end(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
         macro_rules! check {

@@ -26,9 +26,9 @@ fn what_may_be_reported() {
     assert!(!about(packet().fragment(1, false)));
     for k in [3, 4, 5, 11, 12] {
         assert!(!about(packet().icmp(k, 0, 0)), "type {k}");
-        assert!(!about(packet().options(&[7, 7, 4, 0]).icmp(k, 0, 0)), "type {k} behind options");
+        assert!(!about(packet().options(&[7, 7, 4, 0]).icmp(k, 0, 0)), "type {k} after options");
     }
-    // Cut off before the type: it might be an error.
+    // Truncated before the type: it might be an error.
     assert!(!icmpv4::may_report(&packet().echo_request(1, 1).build()[..20]));
     for dst in [[224, 0, 0, 5], [255, 255, 255, 255]] {
         assert!(!about(PacketBuilder::ipv4([10, 0, 0, 1].into(), dst.into()).udp(1, 2)), "to {dst:?}");
@@ -56,7 +56,7 @@ fn fragmentation_needed_carries_the_mtu() {
     assert!(h.checksum_ok(&quote));
 }
 
-/// A ping with identifier 0, sequence number 0 and no data, or zeros.
+/// A ping with identifier 0, sequence number 0, and no data or zeros.
 #[test]
 fn a_reply_of_zeros_has_the_right_checksum() {
     let mut h = IcmpHeader::echo_request(0, 0, &[0; 20]);

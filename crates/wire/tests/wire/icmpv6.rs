@@ -53,15 +53,15 @@ fn rfc4443_2_4_e_what_may_be_reported() {
         let is_error = kind < 128 || kind == kind::REDIRECT;
         assert_eq!(may(&icmp(kind)), !is_error, "type {kind}");
         let behind = packet(HOST, FAR, 60, &[58, 0, 1, 4, 0, 0, 0, 0, kind, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(may(&behind), !is_error, "type {kind} behind options");
+        assert_eq!(may(&behind), !is_error, "type {kind} after options");
         let fragment = |at| packet(HOST, FAR, 44, &[58, 0, 0, at, 0, 0, 0, 0, kind, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(may(&fragment(1)), !is_error, "type {kind}, first fragment");
-        assert!(!may(&fragment(9)), "it may be a piece of an error");
+        assert!(!may(&fragment(9)), "it may be a fragment of an error");
     }
-    assert!(!may(&icmp(128)[..40]), "cut off before the type");
+    assert!(!may(&icmp(128)[..40]), "truncated before the type");
     assert!(may(&packet(HOST, FAR, 44, &[17, 0, 0, 9, 0, 0, 0, 0])), "a later fragment of UDP");
     assert!(may(&packet(HOST, FAR, 60, &[0, 0, 1, 4, 0, 0, 0, 0])), "misplaced hop-by-hop options");
-    assert!(!may(&packet(HOST, FAR, 60, &[58, 0, 1])), "nobody knows what it is");
+    assert!(!may(&packet(HOST, FAR, 60, &[58, 0, 1])), "the message type is unknown");
     for src in ["::", "::1", "ff02::1", "::ffff:10.0.0.1"] {
         assert!(!may(&packet(src, FAR, protocol::UDP, &[0; 8])), "from {src}");
     }

@@ -12,7 +12,7 @@ fn bits(text: &str) -> u128 {
     text.parse::<Ipv6Addr>().unwrap().to_bits()
 }
 
-/// The checks of one address, in the order of their declaration.
+/// The classes of one address, in order of declaration.
 fn classes(text: &str) -> String {
     let a = bits(text);
     [
@@ -92,7 +92,7 @@ fn addresses_are_made() {
     // The example of RFC 4291 section 2.7.1.
     assert_eq!(ipv6::solicited_node(bits("4037::01:800:200e:8c6c")), bits("ff02::1:ff0e:8c6c"));
     assert_eq!(ipv6::solicited_node(bits("::1")), bits("ff02::1:ff00:1"));
-    // That of RFC 2464 section 4, and its section 7.
+    // The examples of RFC 2464 sections 4 and 7.
     let mac: Mac = "34:56:78:9a:bc:de".parse().unwrap();
     assert_eq!(ipv6::interface_id(mac), 0x3656_78ff_fe9a_bcde);
     assert_eq!(ipv6::link_local(mac), bits("fe80::3656:78ff:fe9a:bcde"));
@@ -173,7 +173,7 @@ proptest! {
         }
     }
 
-    /// Pseudo header and transport checksums are what the bytes sum up to.
+    /// Pseudo header and transport checksums match the sums of the bytes.
     #[test]
     fn checksums_agree(
         (src, dst, ports) in any::<(u128, u128, (u16, u16))>(),

@@ -1,4 +1,4 @@
-//! Property tests of the wire formats against plain oracles and against etherparse.
+//! Property tests of the wire formats, compared with plain oracles and with etherparse.
 
 mod builder;
 mod checksum;
@@ -14,7 +14,7 @@ mod mac;
 mod mld;
 mod nd;
 
-/// The internet checksum as RFC 1071 section 1 has it: word by word, an odd last byte filled up with zero.
+/// The internet checksum by RFC 1071 section 1: word by word, an odd last byte padded with zero.
 fn plain_checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {

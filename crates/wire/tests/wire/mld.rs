@@ -11,7 +11,7 @@ fn a(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// Queries of another implementation: of version 2 for all groups, of version 1 for one.
+/// Queries of another implementation: version 2 for all groups, and version 1 for one group.
 fn queries() -> [Vec<u8>; 2] {
     [
         bytes(
@@ -25,7 +25,7 @@ fn queries() -> [Vec<u8>; 2] {
     ]
 }
 
-/// The packet after a change, with a right checksum.
+/// The packet after a change, with a correct checksum.
 fn changed(packet: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = packet.to_vec();
     change(&mut out);
@@ -83,7 +83,7 @@ fn queries_are_read() {
         assert_eq!(query(&general), expected, "0x{code:x}");
         assert_eq!(query(&of_version_1), code.into());
     }
-    // Sources are there, and not looked at.
+    // Sources are present and ignored.
     let with_sources = changed(&general, |p| p.extend([0x20; 16]));
     assert!(mld::parse_query(&with_sources).is_ok());
 }
@@ -99,8 +99,8 @@ fn rfc3810_6_2_what_is_no_query() {
         assert_eq!(bad(&|p| p[48] = 131), Err(MldError::Kind));
         assert_eq!(bad(&|p| p[40] = 17), Err(MldError::Kind));
         assert_eq!(bad(&|p| p[42] = 1), Err(MldError::RouterAlert));
-        assert_eq!(bad(&|p| p[45] = 1), Err(MldError::RouterAlert), "an alert about something else");
-        assert_eq!(bad(&|p| p[6] = 60), Err(MldError::RouterAlert), "of destination options");
+        assert_eq!(bad(&|p| p[45] = 1), Err(MldError::RouterAlert), "an alert with another subject");
+        assert_eq!(bad(&|p| p[6] = 60), Err(MldError::RouterAlert), "in destination options");
         assert_eq!(bad(&|p| p.truncate(71)), Err(MldError::Short));
         assert_eq!(bad(&|p| p.truncate(50)), Err(MldError::Short));
         assert_eq!(bad(&|p| p[56] = 0x20), Err(MldError::Group));

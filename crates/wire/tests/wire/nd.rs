@@ -16,7 +16,7 @@ fn a(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// The messages of another implementation, and what they are: source, destination, message, options.
+/// Messages of another implementation, with their source, destination, message and options.
 #[allow(clippy::type_complexity)]
 fn examples() -> Vec<(Vec<u8>, &'static str, &'static str, Message, Vec<NdOption<'static>>)> {
     const SERVERS: &[[u8; 16]] = &[
@@ -128,7 +128,7 @@ fn parse(packet: &[u8]) -> Result<(Message, Vec<NdOption<'_>>), NdError> {
     nd::parse(ip, icmp).map(|(message, options)| (message, options.collect()))
 }
 
-/// The packet after a change of its header, its message and its options, with a right checksum.
+/// The packet after a change of its header, its message or its options, with a correct checksum.
 fn changed(packet: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = packet.to_vec();
     change(&mut out);
@@ -169,7 +169,7 @@ fn rules_for_all_messages() {
         flipped[43] ^= 1;
         assert_eq!(parse(&flipped), Err(NdError::Checksum));
         let fixed = packet.len() - nd::build(a("::"), a("::"), &Message::RouterSolicitation, &options).len();
-        assert_eq!(bad(&|p| p.truncate(48 + fixed)), Ok(()), "options need not be there");
+        assert_eq!(bad(&|p| p.truncate(48 + fixed)), Ok(()), "options are not required");
         if fixed > 0 {
             assert_eq!(bad(&|p| p.truncate(47 + fixed)), Err(NdError::Short), "{message:?}");
         }
@@ -177,7 +177,7 @@ fn rules_for_all_messages() {
         for option in [&[99, 0, 0, 0, 0, 0, 0, 0][..], &[99], &[99, 2, 0, 0, 0, 0, 0, 0]] {
             assert_eq!(bad(&|p| p.extend(option)), Err(NdError::OptionLength), "{option:?}");
         }
-        // What is unknown is passed over, and so is what is known but not in this form.
+        // Unknown options are skipped, and so are malformed known ones.
         let others = [[99, 1, 1, 2, 3, 4, 5, 6], [3, 1, 64, 0, 0, 0, 0, 0], [25, 2, 0, 0, 0, 0, 0, 0]];
         let more = changed(&packet, |p| {
             p.extend(others[0]);
@@ -243,7 +243,7 @@ fn rfc4861_4_6_3_a_redirect_quotes_no_more_than_fits() {
     assert_eq!(packet.len(), 1280);
     assert_eq!(parse(&packet), Ok((message, vec![NdOption::Redirected(&quote[..1280 - 88])])));
     let odd = nd::build(a(LOCAL), a(PEER), &message, &[NdOption::Redirected(&quote[..47])]);
-    assert_eq!(parse(&odd).unwrap().1, [NdOption::Redirected(&quote[..40])], "eights only");
+    assert_eq!(parse(&odd).unwrap().1, [NdOption::Redirected(&quote[..40])], "only multiples of 8");
 }
 
 fn address() -> impl Strategy<Value = Ipv6Addr> {
@@ -343,7 +343,7 @@ proptest! {
         }
         packet.truncate(48 + cut.index(packet.len() - 47));
         packet.extend(noise);
-        // With a right checksum the rest is looked at, too.
+        // With a correct checksum the rest is checked too.
         let packet = changed(&packet, |p| p[7] = 255);
         if let Ok((message, options)) = parse(&packet) {
             let (ip, _) = Ipv6Header::split(&packet).unwrap();

@@ -1,4 +1,4 @@
-//! How a change goes down the nodes below the first table.
+//! Changes of the nodes below the first table.
 
 use super::{
     build::Item,
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::lpm::{Address, LpmFull};
 
-/// A table with so many intervals or fewer becomes a list when a route goes.
+/// A table with this many intervals or fewer becomes a list when a route is removed.
 const FEW: usize = 6;
-/// An inner list with fewer intervals is put together with the others when a route goes.
+/// An inner list with fewer intervals is merged with the others when a route is removed.
 const LEAST: usize = 3;
 
 impl TrieWriter {
-    /// What is to be in place of an entry that leads below `depth` bits, for a prefix that is longer.
+    /// Returns the replacement for an entry that leads below `depth` bits, for a longer prefix.
     pub(super) fn change(&mut self, slot: Slot, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
         match () {
             () if slot.is_child() && slot.entry & TABLE != 0 => self.change_table(slot.entry, depth, change),
@@ -26,10 +26,11 @@ impl TrieWriter {
         }
     }
 
-    /// The same for an entry of a node that has prefixes longer than `at`.
+    /// The same for an entry of a node with prefixes longer than `at`.
     ///
-    /// Where prefixes hid the one that stands behind them from all addresses below the entry, a node that was made
-    /// meanwhile does not have it as its default. When one of them goes, the default is set right.
+    /// Prefixes may hide their covering prefix from all addresses below the entry. A node built meanwhile
+    /// does not have the covering prefix as its default. When one of the hiding prefixes is removed, the
+    /// default is corrected.
     fn change_child(&mut self, slot: Slot, at: u8, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
         let mut entry = slot.entry;
         if slot.is_child() && !change.adds && (at + 1..=depth).contains(&change.to.len) {
@@ -39,7 +40,7 @@ impl TrieWriter {
         self.change(Slot { entry, ..slot }, depth, change)
     }
 
-    /// What is to be in place of an entry that the prefix covers, which becomes `to` if it gives way.
+    /// Returns the replacement for an entry covered by the prefix; it becomes `to` if it gives way.
     fn cover(&mut self, slot: Slot, to: Slot, change: &Change) -> Result<Slot, LpmFull> {
         if !slot.is_child() {
             return Ok(if change.replaces(slot.len) { to } else { slot });
@@ -114,7 +115,7 @@ impl TrieWriter {
             if !change.adds {
                 return Ok(Slot::child(list));
             }
-            // Where there are no children yet, another depth may have none, or fewer of them later.
+            // Without children so far, another depth may have none, or fewer of them later.
             if !l.intervals().iter().any(|(_, slot)| slot.is_child()) || !l.reaches(&points) {
                 return self.build_anew(list, &l, at, change);
             }
@@ -130,7 +131,7 @@ impl TrieWriter {
         self.nodes.build_runs(at, l.default, l.origin(change.prefix), l.depth, &self.runs)
     }
 
-    /// The child on an address's way behind all levels of a list.
+    /// Returns the child for an address behind all levels of a list.
     fn child_in_list(&self, list: u32, depth: u8, address: u128) -> Option<u32> {
         let child = self.reader.nodes.in_list(list, &address).entry;
         match child & CHILD {
@@ -142,7 +143,7 @@ impl TrieWriter {
         }
     }
 
-    /// Nodes of what is in a list and of a prefix that covers none of it, at whichever depth is best.
+    /// Builds nodes from the contents of a list and a prefix that covers none of it, at the best depth.
     fn build_anew(&mut self, list: u32, l: &List, at: u8, change: &Change) -> Result<Slot, LpmFull> {
         let none = Paint { points: 0..0, change, to: change.to, put: None };
         self.nodes.take_apart(list, l, &none, &mut self.runs);
@@ -151,7 +152,7 @@ impl TrieWriter {
         self.nodes.build(at, l.default, &items)
     }
 
-    /// The list with the points painted, if they are in one line of it, and still are then.
+    /// Returns the list with the points painted, if they are in one line of it before and after.
     fn change_line(&mut self, list: u32, l: &List, paint: &Paint) -> Result<Option<u32>, LpmFull> {
         let held = l.holding(&paint.points);
         if let Some((n, _)) = held
@@ -195,7 +196,7 @@ impl TrieWriter {
         self.nodes.levels(origin, l.depth, l.default, self.runs.start, &self.runs.all).map(Some)
     }
 
-    /// Gives the children in the runs that the change covers another default.
+    /// Sets another default in the children of the runs covered by the change.
     fn cover_children(&mut self, paint: &Paint) -> Result<(), LpmFull> {
         if paint.put.is_some() {
             return Ok(());
@@ -211,7 +212,7 @@ impl TrieWriter {
         Ok(())
     }
 
-    /// The list with another slot for interval `n`.
+    /// Returns the list with another slot for interval `n`.
     fn set_in_list(&mut self, list: u32, l: &List, n: usize, slot: Slot) -> Result<u32, LpmFull> {
         let new = if self.in_place() {
             self.nodes.make_room()?;

@@ -1,4 +1,4 @@
-//! Nodes from what is in them.
+//! Building nodes from their contents.
 
 use super::{
     change::Slot,
@@ -11,7 +11,7 @@ use super::{
 use crate::lpm::{Address, LpmFull};
 use std::borrow::Cow;
 
-/// So many intervals are in two levels of lists; where there are more is a table.
+/// Maximum number of intervals in two levels of lists; more need a table.
 pub(super) const MOST: usize = INTERVALS * INTERVALS;
 
 /// Addresses with one leaf, or below one child.
@@ -19,15 +19,15 @@ pub(super) const MOST: usize = INTERVALS * INTERVALS;
 pub(super) struct Item {
     pub first: u128,
     pub last: u128,
-    /// The leaf; or the child, and how many bits of its addresses are the same.
+    /// The leaf; or the child with the number of common bits of its addresses.
     pub slot: Slot,
-    /// Under a child: its default.
+    /// Below a child: its default.
     pub under: Slot,
 }
 
-/// What a list of some depth would have.
+/// The contents of a list of some depth.
 struct Cuts<'i> {
-    /// How many of the pieces have more below.
+    /// Number of pieces with more below them.
     below: usize,
     depth: u8,
     items: Cow<'i, [Item]>,
@@ -35,7 +35,7 @@ struct Cuts<'i> {
 }
 
 impl Builder {
-    /// Adds what is in a table to `items`, and gives the table up.
+    /// Adds the contents of a table to `items`, and removes the table.
     pub fn take_table_apart(&mut self, child: u32, depth: u8, path: u128, items: &mut Vec<Item>) {
         self.give_up(child);
         for byte in 0..=255 {
@@ -55,8 +55,8 @@ impl Builder {
         }
     }
 
-    /// Makes nodes of items, in order and longer than `depth`, the number of bits in which all of them are the same; and
-    /// over a default.
+    /// Builds nodes from items over a default. The items are in order and longer than `depth`, the number of
+    /// bits that all of them have in common.
     pub fn build(&mut self, at: u8, default: Slot, items: &[Item]) -> Result<Slot, LpmFull> {
         let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(default) };
         let longest = items.iter().map(|item| item.slot.len).max().unwrap_or(128);
@@ -98,7 +98,7 @@ impl Builder {
         Ok(Slot { entry, len: 0 })
     }
 
-    /// The entry of a piece.
+    /// Returns the entry of a piece.
     fn slot(&mut self, piece: &Piece, depth: u8, items: &[Item]) -> Result<Slot, LpmFull> {
         match &piece.what {
             What::Whole(item) if item.slot.is_child() => {
@@ -134,7 +134,7 @@ impl Builder {
         Ok(Slot::child(self.levels(origin, depth, default, 0, &all)?))
     }
 
-    /// Makes nodes of a prefix that is longer than `at`, over a default.
+    /// Builds nodes for a prefix longer than `at`, over a default.
     pub fn build_one(&mut self, at: u8, default: Slot, prefix: u128, to: Slot) -> Result<Slot, LpmFull> {
         let depth = to.len.next_multiple_of(8).min(at.saturating_add(64));
         let points = 1 << depth.saturating_sub(to.len);
@@ -142,7 +142,7 @@ impl Builder {
         Ok(Slot::child(self.levels(prefix, depth, default, 0, &[(points, slot)])?))
     }
 
-    /// Makes nodes of what was in a list of this depth, counted from `origin`.
+    /// Builds nodes from the former contents of a list of this depth, counted from `origin`.
     pub fn build_runs(
         &mut self,
         at: u8,
@@ -161,7 +161,7 @@ impl Builder {
         self.build(at, default, &items)
     }
 
-    /// What was in a list of this depth, counted from `origin`.
+    /// Returns the former contents of a list of this depth, counted from `origin`.
     pub fn items(&self, origin: u128, depth: u8, runs: &Runs) -> Vec<Item> {
         let address = |point: i128| origin.wrapping_add((point as u128).up(128 - depth));
         let (mut items, mut start) = (Vec::with_capacity(runs.all.len() + 1), runs.start);
@@ -176,7 +176,7 @@ impl Builder {
 }
 
 impl Item {
-    /// Adds a prefix to items in order, none of which is longer or in several parts there.
+    /// Adds a prefix to ordered items, none of which is longer or split there.
     pub fn insert(items: &mut Vec<Item>, prefix: u128, slot: Slot) {
         let new = Item { first: prefix, last: prefix.last(slot.len), slot, under: Slot::default() };
         let at = items.partition_point(|item| item.last < new.first);
@@ -189,14 +189,14 @@ impl Item {
         items.splice(at..at + usize::from(around.is_some()), parts);
     }
 
-    /// The item below a node at `depth` that has the shorter prefixes.
+    /// Returns the item below a node at `depth` that holds the shorter prefixes.
     fn without_shorter(&self, depth: u8) -> Item {
         let under = if self.under.len > depth { self.under } else { Slot::default() };
         Item { under, ..*self }
     }
 }
 
-/// Makes one of neighbours that are alike.
+/// Merges equal neighbors.
 pub(super) fn merge(items: &mut Vec<Item>) {
     items.dedup_by(|next, item| {
         let alike =

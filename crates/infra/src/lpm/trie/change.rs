@@ -1,10 +1,10 @@
-//! What the writer knows of an entry, and what is to become of some of them.
+//! The writer's view of an entry, and the changes to entries.
 
 use super::node::{CHILD, INNER};
 use crate::lpm::Address;
 use std::ops::Range;
 
-/// An entry, and the length of the prefix behind it: 0 for none. A child has none, or [`INNER`].
+/// An entry, and the length of the prefix behind it: 0 for none. A child has 0 or [`INNER`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
     pub entry: u32,
@@ -12,7 +12,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The slot of a child.
+    /// Returns the slot of a child.
     pub fn child(entry: u32) -> Slot {
         Slot { entry, len: 0 }
     }
@@ -21,7 +21,7 @@ impl Slot {
         self.entry & CHILD != 0
     }
 
-    /// Whether it leads from a list to more intervals of the same list.
+    /// True if it leads from a list to more intervals of the same list.
     pub fn is_inner(self) -> bool {
         self.len == INNER
     }
@@ -31,22 +31,22 @@ impl Slot {
     }
 }
 
-/// What is to become of a prefix's addresses.
+/// The change of a prefix's addresses.
 pub(super) struct Change {
     pub prefix: u128,
     pub len: u8,
-    /// What they get: the prefix's leaf, or that of the next shorter one.
+    /// Their new slot: the prefix's leaf, or that of the next shorter prefix.
     pub to: Slot,
     pub adds: bool,
 }
 
 impl Change {
-    /// Whether a prefix of this length gives way.
+    /// True if a prefix of this length is replaced.
     pub fn replaces(&self, len: u8) -> bool {
         if self.adds { len <= self.len } else { len == self.len }
     }
 
-    /// What the addresses get in a node that has prefixes longer than `depth`.
+    /// Returns the new slot of the addresses in a node with prefixes longer than `depth`.
     pub fn to(&self, depth: u8) -> Slot {
         if self.to.len > depth { self.to } else { Slot::default() }
     }
@@ -55,13 +55,13 @@ impl Change {
         self.prefix.last(self.len)
     }
 
-    /// The values of the first bits that it covers.
+    /// Values of the first bits that it covers.
     pub fn first_bits(&self, bits: u8) -> Range<usize> {
         let start = self.prefix.bits(0, bits) as usize;
         start..start + (1 << (bits - self.len))
     }
 
-    /// Its addresses, or the one that it is in, cut to `depth` bits and counted from that of `origin`.
+    /// Its addresses, or the address that contains it, cut to `depth` bits and counted from that of `origin`.
     pub fn points(&self, origin: u128, depth: u8) -> Range<i128> {
         let point = |address: u128| address.down(128 - depth).wrapping_sub(origin.down(128 - depth)) as i128;
         point(self.prefix)..point(self.last()) + 1

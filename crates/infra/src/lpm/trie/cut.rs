@@ -1,29 +1,29 @@
-//! What a node of some depth says of what is in it.
+//! The contents of a node at some depth.
 
 use super::{build::Item, change::Slot};
 use crate::lpm::Address;
 use std::{borrow::Cow, ops::Range};
 
-/// A piece of what is in a node, in addresses cut to its depth, counted from the first.
+/// A piece of a node's contents, in addresses cut to its depth and counted from the first.
 pub(super) struct Piece {
     pub points: Range<u64>,
     pub what: What,
 }
 
 pub(super) enum What {
-    /// This is all there is.
+    /// The complete contents.
     Whole(Item),
-    /// There is more below: the items in this range that are longer, over this one.
+    /// There is more below: the longer items in this range, over this slot.
     Below(Range<usize>, Slot),
 }
 
-/// How many intervals a list of the pieces has: they, and the gaps between them.
+/// Number of intervals of a list with these pieces, including the gaps between them.
 pub(super) fn intervals(pieces: &[Piece]) -> usize {
     pieces.len() + pieces.windows(2).filter(|pair| pair[0].points.end < pair[1].points.start).count()
 }
 
-/// The items, of which those longer than `depth` lie within one point each. Neighbours with one leaf may have become one item,
-/// which is wider than its prefixes.
+/// Splits items so that those longer than `depth` are within one point each. Neighbors with the same leaf may
+/// have been merged to an item that is wider than its prefixes.
 pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
     let point = |address: u128| address.down(128 - depth);
     let is_wide = |item: &Item| item.slot.len > depth && point(item.first) != point(item.last);
@@ -43,8 +43,8 @@ pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
     Cow::Owned(all)
 }
 
-/// Cuts items, those that are longer [`apart`], into what a node of this depth says of each point: all, or that there is
-/// more below.
+/// Cuts items, with the longer ones [`apart`], into the contents of a node of this depth for each point:
+/// complete, or more below.
 pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     let start = items.first().map_or(0, |item| item.first.down(128 - depth));
     let point = |address: u128| (address.down(128 - depth) - start) as u64;
@@ -87,7 +87,7 @@ pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     pieces
 }
 
-/// What lies under a child lies under all of its point, if it is no longer than the point.
+/// A child's default applies to its whole point, if it is no longer than the point.
 fn take_over(under: &mut Slot, of_child: Slot, depth: u8) {
     if of_child.len > 0 && of_child.len <= depth {
         *under = of_child;

@@ -1,4 +1,4 @@
-//! Lists as the writer reads and makes them.
+//! Reading and building lists, on the writer's side.
 
 use super::{
     change::{Change, Slot},
@@ -10,50 +10,50 @@ use super::{
 use crate::lpm::{Address, LpmFull};
 use std::ops::Range;
 
-/// A list by its parts.
+/// The parts of a list.
 pub(super) struct List {
     base: u64,
     pub depth: u8,
-    /// The intervals' ends and entries, the first first.
+    /// The intervals' ends and entries, the first one first.
     intervals: [(u16, Slot); INTERVALS],
     n: usize,
     pub default: Slot,
 }
 
 impl List {
-    /// The intervals' ends, and what is in them.
+    /// The intervals' ends and contents.
     pub fn intervals(&self) -> &[(u16, Slot)] {
         &self.intervals[..self.n]
     }
 
-    /// What is in interval `n`; nothing where there is none.
+    /// Returns the contents of interval `n`; empty if there is none.
     pub fn slot(&self, n: usize) -> Slot {
         self.intervals.get(n).map_or(Slot::default(), |(_, slot)| *slot)
     }
 
-    /// The address of its first point; `path` is any address below the list.
+    /// Returns the address of the first point; `path` is any address below the list.
     pub fn origin(&self, path: u128) -> u128 {
         let behind = 8 * cut(self.depth).0;
         path & u128::mask(64 - behind) | u128::from(self.base).up(behind)
     }
 
-    /// The points of a change, counted from the first one here.
+    /// Returns the points of a change, counted from this list's first one.
     pub fn points(&self, change: &Change) -> Range<i128> {
         change.points(self.origin(change.prefix), self.depth)
     }
 
-    /// How many points behind this list's first that of an inner list is.
+    /// Returns the offset of an inner list's first point from this list's first one.
     pub fn offset(&self, inner: &List) -> i128 {
         i128::from(inner.base.wrapping_sub(self.base) >> cut(self.depth).1)
     }
 
-    /// Whether a list may have these points and its own.
+    /// True if a list can hold these points and its own.
     pub fn reaches(&self, points: &Range<i128>) -> bool {
         let end = self.intervals().last().map_or(0, |(end, _)| (*end).into());
         points.end.max(end) - points.start.min(0) <= u16::MAX.into()
     }
 
-    /// Which interval has all of these points, and whether they are all that it has.
+    /// Returns the interval that contains all of these points, and whether they fill it.
     pub fn holding(&self, points: &Range<i128>) -> Option<(usize, bool)> {
         let mut start = 0;
         for (n, (end, _)) in self.intervals().iter().enumerate() {
@@ -68,13 +68,13 @@ impl List {
 }
 
 impl Builder {
-    /// How many bits the addresses of a list are cut to.
+    /// Number of bits that a list's addresses are cut to.
     pub fn depth(&self, child: u32) -> u8 {
         let high = self.pool.get(unit(child), 2);
         depth(((high >> 48) as u8, (high >> 56) as u8))
     }
 
-    /// The list that a child is.
+    /// Reads the list of a child.
     pub fn read_list(&self, child: u32) -> List {
         let words = self.pool.words_of(unit(child));
         let high = words[2];
@@ -120,14 +120,14 @@ impl Builder {
         Ok(list(at))
     }
 
-    /// Sets what is in interval `n` of a list, of which readers may see one or the other.
+    /// Sets the contents of interval `n` of a list. Readers see the old or the new ones.
     pub fn set_list_slot(&mut self, child: u32, l: &List, n: usize, slot: Slot) {
         let (at, lane) = (unit(child), l.n - 1 - n);
         self.set_half(at, 7 + lane, slot.entry);
         if l.n == 1 { self.set_byte(at, 1, 4, slot.len) } else { self.set_byte(at, 7, lane, slot.len) }
     }
 
-    /// What a list of one level or two has for a point.
+    /// Returns the slot for a point in a list of one or two levels.
     pub fn list_slot(&self, l: &List, point: i128) -> Slot {
         match l.holding(&(point..point + 1)).map(|(n, _)| l.slot(n)) {
             Some(slot) if slot.is_inner() => {
@@ -138,7 +138,7 @@ impl Builder {
         }
     }
 
-    /// Gives a list's nodes up; what was in them, painted, is in `runs` then.
+    /// Removes a list's nodes and adds their contents, painted, to `runs`.
     pub fn take_apart(&mut self, list: u32, l: &List, paint: &Paint, runs: &mut Runs) {
         self.give_up(list);
         runs.open(paint);
@@ -155,8 +155,8 @@ impl Builder {
         runs.close(paint);
     }
 
-    /// A list of intervals, which begin with the point `start`, each with its end; of two levels if need be. Points are
-    /// addresses cut to `depth` bits, and counted from that of `origin`.
+    /// Builds a list of intervals, which begin with the point `start` and have an end each; of two levels if
+    /// necessary. Points are addresses cut to `depth` bits and counted from that of `origin`.
     pub fn levels(
         &mut self,
         origin: u128,

@@ -1,21 +1,24 @@
-//! A trie for IPv6 of two kinds of nodes: lists, where prefixes are few, and tables of a byte, where they are many.
+//! A trie for IPv6 with two kinds of nodes: lists where prefixes are sparse, and tables of one address byte
+//! where they are dense.
 //!
-//! The first 32 bits of an address choose an entry of a table that is in memory only where there are routes. An entry
-//! is a leaf, or leads to a node (`node.rs`), and so do the node's entries. On its way a lookup remembers the last leaf
-//! that it met as the default of a node; that is the answer where no longer prefix is found. Prefixes of up to [`WIDE`]
-//! bits lie beside the table, and those of up to [`WIDEST`] beside these (`wide.rs`).
+//! The first 32 bits of an address select an entry of a table, of which only the parts with routes take
+//! memory. An entry is a leaf or leads to a node (`node.rs`), and so do the node's entries. On its way a
+//! lookup remembers the last leaf that it found as the default of a node; that is the answer if there is no
+//! longer prefix. Prefixes of up to [`WIDE`] bits are stored separately from the table, and those of up to
+//! [`WIDEST`] bits separately from these (`wide.rs`).
 //!
-//! The intervals of a list that readers can find never change. Whoever adds or removes a route makes a new list, or in a
-//! list of two levels a new line of it, and one store puts it into the entry above; where an entry is all that changes,
-//! that store is all there is. What was replaced is used again after a grace period.
+//! The intervals of a published list never change. To add or remove a route, the writer builds a new list, or
+//! a new line of a two-level list. One store puts it into the entry above. If only an entry changes, that
+//! store is enough. Replaced memory is reused after a grace period.
 //!
-//! A default that a reader remembers and an entry that it reads later must belong together: a default that came before
-//! the longer route below went must not have been missed. It is enough that no entry changes under a default that has
-//! changed, as long as a reader may remember the former one. So until all readers have passed such a change, the nodes
-//! above a new one are replaced, too, up to the first table, and whoever reads there looks at the table of one moment.
+//! A reader's remembered default and an entry that it reads later must be consistent: if a new default is set
+//! before a longer route below it is removed, no reader may find the old default and miss the longer route.
+//! It is enough that no entry changes under a changed default while a reader may remember the former one. So
+//! until all readers have passed such a change, the nodes above a new one are replaced as well, up to the
+//! first table. A reader from there sees the table of one moment.
 //!
-//! No change repaints what lies below a prefix: it reaches the 256 entries of a table, the intervals of a list, or
-//! 2,048 entries of the first table, and the defaults of the nodes there.
+//! No change rewrites everything below a prefix: it affects the 256 entries of a table, the intervals of a
+//! list, or 2,048 entries of the first table, and the defaults of the nodes there.
 
 mod below;
 mod build;
@@ -46,28 +49,28 @@ use crate::{
 use node::{CHILD, Nodes, Step, TABLE, child};
 use std::io;
 
-/// Bits of an address that choose an entry of the first table.
+/// Number of address bits that select an entry of the first table.
 const FIRST: u8 = 32;
-/// Length of the longest prefix that lies beside the table.
+/// Maximum length of the prefixes stored separately from the table.
 const WIDE: u8 = 20;
-/// Length of the longest prefix that lies beside both.
+/// Maximum length of the prefixes stored separately from both.
 const WIDEST: u8 = 12;
-/// More nodes than there can be one below the other: two lists for each byte of an address behind the first four.
+/// Upper bound on the number of nested nodes: two lists for each byte of an address after the first four.
 const DEEPEST: usize = 32;
-/// So many addresses are looked up at a time.
+/// Number of addresses looked up together.
 const VECTOR: usize = 256;
 
 /// Makes an empty table. It takes 22 GiB of address space, but memory only for routes.
 ///
 /// # Errors
-/// When the kernel refuses the address space.
+/// If the kernel refuses the address space.
 pub fn trie(domain: &Domain) -> io::Result<(TrieWriter, TrieReader)> {
     let writer = TrieWriter::new(domain, u32::MAX)?;
     let reader = writer.reader();
     Ok((writer, reader))
 }
 
-/// A handle to look up addresses; cheap to clone.
+/// A handle to look up addresses. Cheap to clone.
 #[derive(Clone)]
 pub struct TrieReader {
     /// 2^[`FIRST`] entries.
@@ -75,7 +78,7 @@ pub struct TrieReader {
     nodes: Nodes,
     /// Prefixes of more than [`WIDEST`] and up to [`WIDE`] bits.
     wide: WideReader<WIDE>,
-    /// Those of fewer.
+    /// Prefixes of up to [`WIDEST`] bits.
     widest: WideReader<WIDEST>,
 }
 
@@ -86,21 +89,21 @@ impl TrieReader {
         unsafe { self.first.get_unchecked((addr >> (u128::BITS - u32::from(FIRST))) as usize) }.load(Acquire)
     }
 
-    /// Fetches the first node on an address's way; gives the entry that leads there.
+    /// Prefetches the first node for an address. Returns the entry that leads to it.
     fn fetch_node(&self, addr: u128) -> u32 {
         let entry = self.entry(addr);
         self.nodes.fetch(entry, &addr);
         entry
     }
 
-    /// Fetches the node behind that.
+    /// Prefetches the next node.
     fn fetch_below(&self, entry: u32, addr: u128) {
         if entry & CHILD != 0 {
             self.nodes.fetch(self.nodes.in_child(entry, &addr).entry, &addr);
         }
     }
 
-    /// The leaf of the longest prefix of more than [`WIDE`] bits.
+    /// Returns the leaf of the longest prefix of more than [`WIDE`] bits.
     fn narrow(&self, addr: u128) -> u32 {
         let (mut entry, mut best) = (self.entry(addr), NO_ROUTE);
         for _ in 0..DEEPEST {
@@ -114,28 +117,30 @@ impl TrieReader {
         if entry & CHILD == 0 { better(best, entry) } else { best }
     }
 
-    /// What there is to say when no prefix of more than [`WIDE`] bits covers the address.
+    /// Returns the leaf if no prefix of more than [`WIDE`] bits covers the address.
     #[cold]
     fn settle(&self, addr: u128) -> u32 {
         let wide = || self.wide.settle(addr.bits(0, WIDE), || self.narrow(addr));
         self.widest.settle(addr.bits(0, WIDEST), wide)
     }
 
-    /// Looks up as many addresses as fit in a vector.
+    /// Looks up as many addresses as fit into a vector.
     #[inline(always)]
     fn vector(&self, addrs: &[u128], leaves: &mut [u32]) {
         let n = addrs.len().min(leaves.len()).min(VECTOR);
         let (addrs, leaves) = (&addrs[..n], &mut leaves[..n]);
-        // Addresses that wait for a list, and those for a table: the number of the address, and the child.
+        // Addresses waiting for a list, and addresses waiting for a table: the number of the address, and the
+        // child.
         let (mut lists, mut tables) = ([0u64; VECTOR + 1], [0u64; VECTOR + 1]);
         let (mut n_lists, mut n_tables) = (0usize, 0usize);
-        // Where the address goes from here, written to both; it is one place further in the one that it waits in.
+        // The next node of the address is written to both; the index advances by one in the one where it
+        // waits.
         macro_rules! go_on {
             ($i:expr, $entry:expr, $addr:expr) => {
                 self.nodes.fetch($entry, $addr);
                 let waits = ($i as u64) << 32 | u64::from($entry);
-                // SAFETY: as many wait in each as it has been advanced for, at most one for each address, and there is
-                // a place more than addresses in a vector.
+                // SAFETY: each index was advanced once per waiting address, so at most once per address, and
+                // there is one slot more than addresses in a vector.
                 unsafe {
                     *lists.get_unchecked_mut(n_lists) = waits;
                     *tables.get_unchecked_mut(n_tables) = waits;
@@ -147,11 +152,11 @@ impl TrieReader {
         macro_rules! round {
             ($from:ident, $n:ident, $step:ident) => {
                 for at in 0..std::mem::take(&mut $n) {
-                    // SAFETY: so many wait there.
+                    // SAFETY: at least this many wait there.
                     let waits = unsafe { *$from.get_unchecked(at) };
                     let i = (waits >> 32) as usize;
-                    // SAFETY: what waits was given the number of one of the addresses, of which there are as many as
-                    // leaves.
+                    // SAFETY: every waiting item holds the number of one of the addresses, and there are as
+                    // many leaves.
                     let (addr, leaf) = unsafe { (addrs.get_unchecked(i), leaves.get_unchecked_mut(i)) };
                     let Step { default, entry } = self.nodes.$step(waits as u32, addr);
                     *leaf = better(better(*leaf, default), entry & !child(entry));
@@ -179,7 +184,8 @@ impl TrieReader {
     }
 }
 
-/// The second if it is a leaf, else the first. Which of them, nobody can foretell: a branch would often be wrong.
+/// Returns the second if it is a leaf, else the first. The choice is unpredictable, so a branch would often
+/// be mispredicted.
 #[inline(always)]
 fn better(leaf: u32, longer: u32) -> u32 {
     std::hint::select_unpredictable(longer == NO_ROUTE, leaf, longer)
@@ -201,7 +207,7 @@ impl LpmLookup for TrieReader {
         prefetch::read(self.first.as_ptr().wrapping_add((addr >> (u128::BITS - u32::from(FIRST))) as usize));
     }
 
-    /// All addresses advance by a node at a time, so that the misses of many overlap.
+    /// All addresses advance by one node at a time, so that the misses of many overlap.
     fn lookup_many(&self, addrs: &[u128], leaves: &mut [u32]) {
         for (addrs, leaves) in addrs.chunks(VECTOR).zip(leaves.chunks_mut(VECTOR)) {
             self.vector(addrs, leaves);

@@ -1,23 +1,27 @@
-//! What lies in the words of nodes, and how a lookup reads them.
+//! The words of nodes, and how a lookup reads them.
 //!
-//! An **entry** is 32 bits: 0 for nothing, a leaf, or with its top bit set a child. Each node has a **default**, the leaf
-//! of the longest prefix that covers all of the node; it decides where the node's entries say 0.
+//! An **entry** is 32 bits: 0 for nothing, a leaf, or a child with the top bit set. Each node has a
+//! **default**, the leaf of the longest prefix that covers the whole node; it applies where the node's
+//! entries are 0.
 //!
-//! A **list** resolves addresses to `depth` bits. It has up to seven intervals, each with an entry, side by side from
-//! `base` on, which is the lower end of the first. Where they end is counted from `base`, in addresses cut to `depth`
-//! bits, at most 65,535; elsewhere the default decides. A child is an interval of one such address; or, with the same
-//! depth, it is a list of what is in the interval, so that two levels of lists hold 49 intervals. In words of 64 bits,
-//! in little-endian order:
+//! A **list** resolves addresses to `depth` bits. It has up to seven adjacent intervals with an entry each,
+//! from `base` on, which is the lower end of the first one. Their ends are counted from `base`, in addresses
+//! cut to `depth` bits, at most 65,535; elsewhere the default applies. A child is an interval of one such
+//! address. Or, with the same depth, it is a list of the interval's contents, so that two levels of lists
+//! hold 49 intervals. In words of 64 bits, in little-endian order:
 //!
 //! | word | contents |
 //! |---|---|
-//! | 0 | `base`: the 64 bits of the address that end at `depth`, or at bit 72 if that is more; cut to `depth` |
-//! | 1, 2 | the intervals' ends, 16 bits each, the last first; 0 behind the first; then which bits `base` has, [`cut`] |
+//! | 0 | `base`: the 64 bits of the address that end at `depth`, or at bit 72 if that is more; cut to `depth`
+//! |
+//! | 1, 2 | the intervals' ends, 16 bits each, the last first; 0 after the first; then the bits of `base`,
+//! [`cut`] |
 //! | 3 | default; entry of the last interval |
 //! | 4 to 6 | entries of the intervals before it |
-//! | 7 | lengths of the prefixes behind the entries, the last first, or [`INNER`]; that of the default in the top byte |
+//! | 7 | lengths of the prefixes of the entries, the last first, or [`INNER`]; that of the default in the top
+//! byte |
 //!
-//! One with a single interval ends with word 3, and has the lengths in the upper half of word 1.
+//! A list with a single interval ends with word 3, and has the lengths in the upper half of word 1.
 //!
 //! A **table** has an entry for each value of one byte of the address.
 //!
@@ -25,7 +29,7 @@
 //! |---|---|
 //! | 0 | default; the length of its prefix |
 //! | 4 to 131 | entries |
-//! | 132 to 163 | lengths of the prefixes behind them |
+//! | 132 to 163 | lengths of the prefixes of the entries |
 
 use super::pool::{Size, UNIT, UNIT_BITS, UNIT_BYTES};
 use crate::{
@@ -39,57 +43,57 @@ use std::io;
 pub(super) const CHILD: u32 = 1 << 31;
 /// Set in a child that is a table.
 pub(super) const TABLE: u32 = 1 << 30;
-/// Which byte of the address, counted from the last, a table is for: four bits from here on.
+/// The address byte of a table, counted from the last: four bits from here on.
 const BYTE_SHIFT: u32 = UNIT_BITS;
-/// In place of the length of a prefix: the child is a list of more intervals of the same list.
+/// In place of a prefix length: the child is a list of more intervals of the same list.
 pub(super) const INNER: u8 = 255;
-/// Intervals of a list.
+/// Maximum number of intervals of a list.
 pub(super) const INTERVALS: usize = 7;
-/// Words of a table in front of its entries.
+/// Number of words of a table before its entries.
 pub(super) const TABLE_ENTRIES: usize = 4;
-/// Words of a table in front of its lengths.
+/// Number of words of a table before its lengths.
 pub(super) const TABLE_LENGTHS: usize = 132;
 
-/// The child that is the list at `unit`.
+/// Returns the child for the list at `unit`.
 pub(super) fn list(unit: u32) -> u32 {
     CHILD | unit
 }
 
-/// The child that is a table at `unit` for the byte that begins at bit `depth` of the address.
+/// Returns the child for a table at `unit`, for the byte that begins at bit `depth` of the address.
 pub(super) fn table(unit: u32, depth: u8) -> u32 {
     CHILD | TABLE | u32::from(15 - depth / 8) << BYTE_SHIFT | unit
 }
 
-/// All ones if the entry is a child, else zeros.
+/// Returns all ones if the entry is a child, else zeros.
 #[inline(always)]
 pub(super) fn child(entry: u32) -> u32 {
     (entry as i32 >> 31) as u32
 }
 
-/// Where a child lies.
+/// Returns the unit of a child.
 #[inline(always)]
 pub(super) fn unit(entry: u32) -> u32 {
     entry & ((1 << UNIT_BITS) - 1)
 }
 
-/// Which 64 bits of an address, by the number of bytes behind them, a list of this depth looks at, and by how many bits
-/// they are moved down so that their last ones are those before `depth`. There are at most 7 bytes behind them.
+/// Returns the 64 address bits that a list of this depth uses: the number of bytes after them (at most 7),
+/// and the shift to the right that makes their last bits those before `depth`.
 pub(super) fn cut(depth: u8) -> (u8, u8) {
     if depth <= 72 { (7, 72 - depth) } else { ((128 - depth) / 8, 0) }
 }
 
-/// The depth that was cut to.
+/// Returns the depth of a cut.
 pub(super) fn depth((bytes, bits): (u8, u8)) -> u8 {
     128 - 8 * bytes - bits
 }
 
-/// The 64 bits of an address that have so many bytes behind them, at most 7.
+/// Returns the 64 bits of an address with this many bytes after them, at most 7.
 #[inline(always)]
 fn middle(address: &u128, bytes: u64) -> u64 {
     #[cfg(target_endian = "little")]
     {
         let from = (&raw const *address).cast::<u8>();
-        // SAFETY: eight bytes from one of the first eight on lie within the sixteen of the address.
+        // SAFETY: eight bytes from one of the first eight on are inside the sixteen of the address.
         unsafe { from.add((bytes & 7) as usize).cast::<u64>().read_unaligned() }
     }
     #[cfg(target_endian = "big")]
@@ -98,7 +102,7 @@ fn middle(address: &u128, bytes: u64) -> u64 {
     }
 }
 
-/// The byte of an address that has so many behind it, at most 15.
+/// Returns the byte of an address with this many bytes after it, at most 15.
 #[inline(always)]
 fn byte(address: &u128, behind: u32) -> u8 {
     #[cfg(target_endian = "little")]
@@ -113,8 +117,8 @@ fn byte(address: &u128, behind: u32) -> u8 {
     }
 }
 
-/// How many of the seven ends are above `at`: those in front of the first that is not. They are in the lowest seven
-/// 16-bit lanes of the two words.
+/// Returns the number of the seven ends above `at`: those before the first one that is not above it. They are
+/// in the lowest seven 16-bit lanes of the two words.
 #[inline(always)]
 pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -136,53 +140,54 @@ pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
     }
 }
 
-/// The words of nodes as readers see them. A reader in a section of the domain sees nodes as they were published; one
-/// that is not may see anything, but only words that are there.
+/// The words of nodes, as readers see them. A reader in a section of the domain sees nodes as they were
+/// published. Any other reader may see arbitrary contents, but only existing words.
 #[derive(Clone)]
 pub(super) struct Nodes(SharedZeroed<AtomicU64>);
 
-/// What a node says of an address.
+/// A step of a lookup: a node's answer for an address.
 pub(super) struct Step {
     pub default: u32,
     pub entry: u32,
 }
 
 impl Nodes {
-    /// The words that a pool gives out: [`words`](super::pool::words).
+    /// Wraps the words of a pool: [`words`](super::pool::words).
     pub fn new(words: SharedZeroed<AtomicU64>) -> io::Result<Nodes> {
-        // What `word` relies on.
+        // `word` relies on this.
         if words.len() < ((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(Nodes(words))
     }
 
-    /// Any words: loom's are checked.
+    /// Wraps any words: loom's accesses are checked.
     #[cfg(all(test, feature = "loom"))]
     pub fn of_any(words: SharedZeroed<AtomicU64>) -> Nodes {
         Nodes(words)
     }
 
-    /// A word of the node at `unit`, less than [`UNIT_BITS`] bits; the largest node has 164.
+    /// Reads a word of the node at `unit`, which has at most [`UNIT_BITS`] bits; the largest node has 164
+    /// words.
     #[inline(always)]
     fn word(&self, unit: u32, at: usize) -> u64 {
         debug_assert!(unit < 1 << UNIT_BITS && at < Size::Table.units() as usize * UNIT);
         let at = unit as usize * UNIT + at;
         #[cfg(feature = "loom")]
         return self.0[at].load(Acquire);
-        // SAFETY: there are words for the largest node at each unit, as `new` has checked; all callers have cut the
-        // unit to its bits, and ask for words of such a node.
+        // SAFETY: `new` has checked that there are words for the largest node at each unit. All callers mask
+        // the unit to its bits, and ask for words of such a node.
         #[cfg(not(feature = "loom"))]
         unsafe { self.0.get_unchecked(at) }.load(Acquire)
     }
 
-    /// Half `at` of the words of a node.
+    /// Reads the half word `at` of a node.
     #[inline(always)]
     fn half(&self, unit: u32, at: usize) -> u32 {
         (self.word(unit, at / 2) >> (at % 2 * 32)) as u32
     }
 
-    /// What the list `child` says of an address.
+    /// Looks up an address in the list `child`.
     #[inline(always)]
     pub fn in_list(&self, child: u32, address: &u128) -> Step {
         let unit = unit(child);
@@ -192,7 +197,7 @@ impl Nodes {
         Step { default: self.word(unit, 3) as u32, entry: self.half(unit, 6 + above as usize) }
     }
 
-    /// What the table `child` says of an address.
+    /// Looks up an address in the table `child`.
     #[inline(always)]
     pub fn in_table(&self, child: u32, address: &u128) -> Step {
         let unit = unit(child);
@@ -200,13 +205,14 @@ impl Nodes {
         Step { default: self.word(unit, 0) as u32, entry: self.half(unit, 2 * TABLE_ENTRIES + byte) }
     }
 
-    /// What a child says of an address.
+    /// Looks up an address in a child.
     #[inline(always)]
     pub fn in_child(&self, child: u32, address: &u128) -> Step {
         if child & TABLE == 0 { self.in_list(child, address) } else { self.in_table(child, address) }
     }
 
-    /// Fetches the line that a lookup will read: a list's, or that of a table's entry. Of what is no child, any.
+    /// Prefetches the line that a lookup will read: a list's, or that of a table's entry. For an entry that
+    /// is no child, any line.
     #[inline(always)]
     pub fn fetch(&self, entry: u32, address: &u128) {
         let of_entry = TABLE_ENTRIES * 8 + 4 * usize::from(byte(address, entry >> BYTE_SHIFT));

@@ -14,35 +14,35 @@ use crate::{
     },
 };
 
-/// An entry of the first table, and the writer of what hangs on it.
+/// An entry of the first table, and the writer of its list.
 pub struct OneList {
     entry: Arc<AtomicU32>,
     nodes: Nodes,
     builder: Builder,
 }
 
-/// What a reader has of it.
+/// The reader's side.
 pub struct OneListReader {
     entry: Arc<AtomicU32>,
     nodes: Nodes,
 }
 
 impl OneList {
-    /// One list, and room for another.
+    /// Returns one list, with room for another.
     pub fn new(domain: &Domain, leaf: u32) -> OneList {
         let words = Zeroed::with_pages(8 + 41 * 4, Pages::Small).expect("memory").share();
         let builder = Builder::new(Pool::new(domain, words.clone(), 2));
         let mut list = OneList { entry: Arc::new(AtomicU32::new(0)), nodes: Nodes::of_any(words), builder };
-        list.publish(leaf).expect("there is room");
+        list.publish(leaf).expect("room for a list");
         list
     }
 
-    /// A handle for a reader.
+    /// Returns a handle for a reader.
     pub fn reader(&self) -> OneListReader {
         OneListReader { entry: self.entry.clone(), nodes: self.nodes.clone() }
     }
 
-    /// A list of the addresses 0 to 255 with this leaf.
+    /// Builds a list of the addresses 0 to 255 with this leaf.
     pub fn build(&mut self, leaf: u32) -> Result<u32, LpmFull> {
         let slot = Slot { entry: leaf, len: 120 };
         Ok(self.builder.build_one(80, Slot::default(), 0, slot)?.entry)
@@ -56,7 +56,7 @@ impl OneList {
         Ok(())
     }
 
-    /// Puts a list with another leaf in its place.
+    /// Replaces the list by one with another leaf.
     pub fn replace(&mut self, leaf: u32) -> Result<(), LpmFull> {
         self.builder.give_up(self.entry.load(Relaxed));
         self.publish(leaf)
@@ -64,7 +64,7 @@ impl OneList {
 }
 
 impl OneListReader {
-    /// What a lookup finds.
+    /// Returns the leaf that a lookup finds.
     pub fn leaf(&self) -> u32 {
         self.nodes.in_list(self.entry.load(Acquire), &7).entry
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 use std::{collections::VecDeque, io, time::Duration};
 
-/// Words of a unit. A block begins at a unit, whose number is its name.
+/// Words of a unit. A block begins at a unit and is identified by the unit's number.
 pub(super) const UNIT: usize = 4;
 /// Bytes of a unit.
 pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
@@ -22,19 +22,19 @@ pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
 pub(super) const UNIT_BITS: u32 = 26;
 /// No unit.
 const NONE: u32 = u32::MAX;
-/// As many units as may wait for readers, 2 MiB, before whoever needs a block waits for readers too. They pass within a tenth of a
-/// millisecond, unless the system has given a worker's core to somebody else; and then memory must not grow by all that changes
-/// meanwhile.
+/// Maximum number of units that wait for readers, 2 MiB; beyond it, an allocation waits for readers as well.
+/// Readers pass within a tenth of a millisecond, unless the system has given a worker's core to another
+/// thread. Memory must not grow with all changes meanwhile.
 const MOST_RETIRED: u32 = 1 << 16;
-/// How long a change waits for readers at most.
+/// Maximum time that a change waits for readers.
 const PATIENCE: Duration = Duration::from_micros(500);
 
-/// How many units a block has.
+/// Size of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
     /// Half a cache line.
     Half,
-    /// One cache line, and it begins with it.
+    /// One cache line, aligned to it.
     Line,
     /// 256 entries, and the lengths of their prefixes.
     Table,
@@ -53,35 +53,34 @@ impl Size {
 /// A block.
 pub(super) type Block = (u32, Size);
 
-/// The words that readers look at. All that can be the number of a unit is, and has the words of the largest block
-/// behind it.
+/// Returns the words of all possible units, with the largest block after the last one.
 pub(super) fn words() -> io::Result<SharedZeroed<AtomicU64>> {
     Ok(Zeroed::with_pages(((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT, Pages::Small)?.share())
 }
 
-/// Gives out blocks, and gives one out again only when no reader can still look at it.
+/// Allocates blocks. A block is reused only when no reader can still use it.
 pub(super) struct Pool {
     words: SharedZeroed<AtomicU64>,
     domain: Domain,
     /// Units from here on were never used.
     next: u32,
     capacity: u32,
-    /// For each size the first free block; its first word is the number of the next.
+    /// The first free block of each size; its first word is the number of the next.
     free: [u32; 3],
-    /// Blocks out of the readers' reach, oldest first.
+    /// Blocks that readers cannot reach any more, oldest first.
     retired: VecDeque<(Mark, Block)>,
-    /// How many units these have.
+    /// Number of units in these.
     retired_units: u32,
-    /// Whether this change has waited for readers.
+    /// True if this change has waited for readers.
     waited: bool,
     /// All readers have passed this mark.
     passed: Option<Mark>,
-    /// Whether a route is being taken away.
+    /// True if a route is being removed.
     removes: bool,
 }
 
 impl Pool {
-    /// No blocks yet; at most `capacity` units, or what there are words for.
+    /// Returns a pool without blocks, for at most `capacity` units, or as many as there are words for.
     pub fn new(domain: &Domain, words: SharedZeroed<AtomicU64>, capacity: u32) -> Pool {
         let room = (words.len() / UNIT).saturating_sub(Size::Table.units() as usize);
         let capacity = capacity.min(room.try_into().unwrap_or(NONE));
@@ -99,32 +98,32 @@ impl Pool {
         }
     }
 
-    /// Begins a change, and says whether it takes a route away. That may use up what is kept back, a sixteenth of the units.
+    /// Begins a change. If it removes a route (`removes`), it may use the reserve, a sixteenth of the units.
     pub fn begin(&mut self, removes: bool) {
         self.waited = false;
         self.removes = removes;
     }
 
-    /// A word of a block.
+    /// Reads a word of a block.
     pub fn get(&self, unit: u32, word: usize) -> u64 {
         self.words[unit as usize * UNIT + word].load(Relaxed)
     }
 
-    /// The words of a list; of half a line those behind it, too.
+    /// Reads the words of a list; after half a line, the next half as well.
     pub fn words_of(&self, unit: u32) -> [u64; 8] {
         let words = &self.words[unit as usize * UNIT..][..8];
         std::array::from_fn(|word| words[word].load(Relaxed))
     }
 
-    /// Writes a word of a block. Who reads it sees what was written before.
+    /// Writes a word of a block. A reader of the word sees all earlier writes.
     pub fn set(&mut self, unit: u32, word: usize, value: u64) {
         self.words[unit as usize * UNIT + word].store(value, Release);
     }
 
-    /// A block. What is in it, nobody knows.
+    /// Takes a block with undefined contents.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// If there is no memory for it.
     pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
         if self.free[size as usize] == NONE {
             self.reclaim();
@@ -142,22 +141,22 @@ impl Pool {
         self.grow(size)
     }
 
-    /// Gives a block back that no reader ever saw.
+    /// Frees a block that no reader ever saw.
     pub fn give_back(&mut self, (unit, size): Block) {
         let next = self.free[size as usize];
         self.set(unit, 0, next.into());
         self.free[size as usize] = unit;
     }
 
-    /// Makes sure that retiring so many blocks next cannot fail.
+    /// Reserves room so that retiring this many blocks next cannot fail.
     ///
     /// # Errors
-    /// When there is no memory.
+    /// If there is no memory.
     pub fn make_room(&mut self, blocks: usize) -> Result<(), LpmFull> {
         self.retired.try_reserve(blocks).map_err(|_| LpmFull::Memory)
     }
 
-    /// Gives blocks back that readers may still look at, but can no longer find.
+    /// Frees blocks that readers may still use, but cannot find any more.
     pub fn retire(&mut self, blocks: impl Iterator<Item = Block>) {
         let mark = self.domain.mark();
         for block in blocks {
@@ -166,12 +165,12 @@ impl Pool {
         }
     }
 
-    /// A point in the history of the readers' domain.
+    /// Returns a point in the history of the readers' domain.
     pub fn mark(&self) -> Mark {
         self.domain.mark()
     }
 
-    /// Whether all readers have passed a mark.
+    /// True if all readers have passed a mark.
     pub fn passed(&mut self, mark: Mark) -> bool {
         if self.passed < Some(mark) {
             self.passed = Some(self.domain.all_passed());
@@ -179,7 +178,7 @@ impl Pool {
         self.passed >= Some(mark)
     }
 
-    /// Frees what every reader has passed.
+    /// Frees the blocks that all readers have passed.
     fn reclaim(&mut self) {
         let Some(&(oldest, _)) = self.retired.front() else { return };
         if !self.passed(oldest) {
@@ -194,7 +193,7 @@ impl Pool {
         }
     }
 
-    /// A block of memory that was never used.
+    /// Takes a block of memory that was never used.
     fn grow(&mut self, size: Size) -> Result<u32, LpmFull> {
         let odd = size == Size::Line && !self.next.is_multiple_of(2);
         let unit = self.next + u32::from(odd);
@@ -204,7 +203,7 @@ impl Pool {
             return Err(LpmFull::Blocks);
         }
         let byte = |unit: u32| unit as usize * UNIT_BYTES;
-        // Another 2 MiB: the kernel would promise them in any case.
+        // Another 2 MiB: the kernel would overcommit otherwise.
         if !self.removes && byte(end).div_ceil(HUGE) > byte(self.next).div_ceil(HUGE) {
             Room::now().must_have(HUGE as u64).map_err(|_| LpmFull::Memory)?;
         }
@@ -220,14 +219,14 @@ impl Pool {
         Ok(unit)
     }
 
-    /// Memory in use, in bytes.
+    /// Memory in use in bytes.
     pub fn memory_bytes(&self) -> usize {
         let pages = (self.next as usize * UNIT_BYTES).div_ceil(SMALL);
         let in_each = (0..pages).step_by(PER_HUGE).map(|first| (pages - first).min(PER_HUGE));
         resident(Pages::Small, in_each) + self.retired.capacity() * size_of::<(Mark, Block)>()
     }
 
-    /// How many units are neither free nor retired.
+    /// Number of units that are neither free nor retired.
     #[cfg(all(test, not(feature = "loom")))]
     pub fn in_use(&self) -> u32 {
         let mut n = self.next - self.retired_units;

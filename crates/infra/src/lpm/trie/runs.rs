@@ -1,4 +1,4 @@
-//! What is in a list while it changes.
+//! The contents of a list while it changes.
 
 use super::{
     build::MOST,
@@ -7,18 +7,18 @@ use super::{
 };
 use std::ops::Range;
 
-/// What some points get: addresses cut to the depth of a list, counted from its first.
+/// New contents of some points: addresses cut to the depth of a list, counted from its first.
 pub(super) struct Paint<'c> {
     pub points: Range<i128>,
     pub change: &'c Change,
-    /// What they get where what there is gives way to the change.
+    /// Their slot where the present contents give way to the change.
     pub to: Slot,
-    /// What they get whatever there is.
+    /// Their slot whatever the present contents are.
     pub put: Option<Slot>,
 }
 
 impl Paint<'_> {
-    /// What is in the place of a slot within the points, if it is a leaf.
+    /// Returns the replacement for a slot within the points, if it is a leaf.
     fn over(&self, slot: Slot) -> Slot {
         match self.put {
             Some(new) => new,
@@ -27,25 +27,25 @@ impl Paint<'_> {
         }
     }
 
-    /// The same, counted from a point that comes later.
+    /// The same, counted from a later point.
     pub fn behind(&self, first: i128) -> Self {
         Self { points: self.points.start - first..self.points.end - first, ..*self }
     }
 }
 
-/// Intervals side by side, never two alike next to each other; the first one and the last one have something.
+/// Adjacent intervals, never two equal ones side by side. The first and the last one are not empty.
 #[derive(Default)]
 pub(super) struct Runs {
-    /// So far all points are in.
+    /// All points up to here are included.
     at: i128,
-    /// Where the first interval begins.
+    /// Start of the first interval.
     pub start: i128,
-    /// Where each ends, and what it has.
+    /// End and contents of each interval.
     pub all: Vec<(i128, Slot)>,
 }
 
 impl Runs {
-    /// Begins with a list's first point, or the first that is painted if that comes before.
+    /// Begins with a list's first point, or with the first painted point if that is earlier.
     pub fn open(&mut self, paint: &Paint) {
         self.all.clear();
         self.at = paint.points.start.min(0);
@@ -62,7 +62,7 @@ impl Runs {
         self.push(end, slot);
     }
 
-    /// Adds what is in one list, whose first point is `first`.
+    /// Adds the contents of one list, whose first point is `first`.
     pub fn add_list(&mut self, l: &List, first: i128, paint: &Paint) {
         self.add(first, Slot::default(), paint);
         for (end, slot) in l.intervals() {
@@ -70,7 +70,7 @@ impl Runs {
         }
     }
 
-    /// Ends with the last point that is painted, if that comes behind all others.
+    /// Ends with the last painted point, if that is after all others.
     pub fn close(&mut self, paint: &Paint) {
         self.add(paint.points.end, Slot::default(), paint);
         if self.all.last().is_some_and(|(_, slot)| slot.is_empty()) {
@@ -95,7 +95,7 @@ impl Runs {
         self.at = end;
     }
 
-    /// Whether they are something, and fit into a list of two levels.
+    /// True if there are any, and they fit into a list of two levels.
     pub fn fit(&self) -> bool {
         let points = self.all.last().map_or(0, |(end, _)| end - self.start);
         (1..=MOST).contains(&self.all.len()) && points <= u16::MAX.into()

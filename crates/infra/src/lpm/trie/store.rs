@@ -1,4 +1,4 @@
-//! The nodes as the writer changes them.
+//! The nodes, as the writer changes them.
 
 use super::{
     change::Slot,
@@ -10,9 +10,9 @@ use crate::lpm::LpmFull;
 /// The nodes, as the writer sees them.
 pub(super) struct Builder {
     pub pool: Pool,
-    /// Blocks that were taken since the last publication.
+    /// Blocks taken since the last publication.
     fresh: Vec<Block>,
-    /// Blocks that will no longer be found after the next one.
+    /// Blocks that cannot be found any more after the next publication.
     stale: Vec<Block>,
 }
 
@@ -21,15 +21,15 @@ impl Builder {
         Builder { pool, fresh: Vec::new(), stale: Vec::new() }
     }
 
-    /// Makes sure that [`published`](Self::published) cannot fail.
+    /// Ensures that [`published`](Self::published) cannot fail.
     ///
     /// # Errors
-    /// When there is no memory.
+    /// If there is no memory.
     pub fn make_room(&mut self) -> Result<(), LpmFull> {
         self.pool.make_room(self.stale.len())
     }
 
-    /// What was built is where readers find it.
+    /// The new nodes have been published.
     pub fn published(&mut self) {
         self.fresh.clear();
         if !self.stale.is_empty() {
@@ -37,7 +37,7 @@ impl Builder {
         }
     }
 
-    /// What was built will not be used.
+    /// The new nodes are not used.
     pub fn abandoned(&mut self) {
         self.stale.clear();
         for block in self.fresh.drain(..) {
@@ -45,7 +45,7 @@ impl Builder {
         }
     }
 
-    /// A block for a new node.
+    /// Takes a block for a new node.
     pub fn take(&mut self, size: Size) -> Result<u32, LpmFull> {
         let unit = self.pool.take(size)?;
         self.fresh.push((unit, size));
@@ -72,7 +72,7 @@ impl Builder {
         self.pool.set(unit, word + at / 8, old & !(0xff << shift) | u64::from(value) << shift);
     }
 
-    /// Whether a list has one interval only.
+    /// True if a list has a single interval.
     pub fn is_half(&self, unit: u32) -> bool {
         self.pool.get(unit, 1) as u32 >> 16 == 0
     }
@@ -85,7 +85,7 @@ impl Builder {
         }
     }
 
-    /// The default of a child.
+    /// Returns the default of a child.
     pub fn default(&self, child: u32) -> Slot {
         let at = unit(child);
         match self.size(child) {
@@ -95,7 +95,7 @@ impl Builder {
         }
     }
 
-    /// Sets the default of a child in its place.
+    /// Sets the default of a child in place.
     pub fn set_default(&mut self, child: u32, default: Slot) {
         let at = unit(child);
         match self.size(child) {
@@ -108,7 +108,7 @@ impl Builder {
         self.set_half(at, 6, default.entry);
     }
 
-    /// The child with another default.
+    /// Returns the child with another default.
     pub fn with_default(&mut self, child: u32, default: Slot) -> Result<u32, LpmFull> {
         if self.default(child) == default {
             return Ok(child);
@@ -118,7 +118,7 @@ impl Builder {
         Ok(copy)
     }
 
-    /// A copy of a child in place of it.
+    /// Replaces a child by a copy.
     pub fn copy(&mut self, child: u32) -> Result<u32, LpmFull> {
         let size = self.size(child);
         let (from, to) = (unit(child), self.take(size)?);
@@ -129,32 +129,32 @@ impl Builder {
         Ok(child ^ from ^ to)
     }
 
-    /// Gives a node up: what is published next does not lead to it.
+    /// Removes a node: the next publication does not lead to it.
     pub fn give_up(&mut self, child: u32) {
         self.stale.push((unit(child), self.size(child)));
     }
 
-    /// The entry of a table for a byte.
+    /// Returns the entry of a table for a byte.
     pub fn table_slot(&self, child: u32, byte: u8) -> Slot {
         let at = unit(child);
         let entry = self.half(at, 2 * TABLE_ENTRIES + usize::from(byte));
-        // A child's is 0, and need not be fetched.
+        // A child's length is 0 and need not be read.
         Slot { entry, len: if entry & CHILD == 0 { self.byte(at, TABLE_LENGTHS, byte.into()) } else { 0 } }
     }
 
-    /// Whether a table has more than `n` intervals of equal entries.
+    /// True if a table has more than `n` intervals of equal entries.
     pub fn has_more_than(&self, child: u32, n: usize) -> bool {
         let slot = |byte| self.table_slot(child, byte);
         (1..=255).filter(|byte| slot(*byte) != slot(byte - 1)).nth(n).is_some()
     }
 
-    /// Sets the entry of a table, of which readers may see one or the other.
+    /// Sets the entry of a table. Readers see the old or the new one.
     pub fn set_table_slot(&mut self, child: u32, byte: u8, slot: Slot) {
         self.set_half(unit(child), 2 * TABLE_ENTRIES + usize::from(byte), slot.entry);
         self.set_byte(unit(child), TABLE_LENGTHS, byte.into(), slot.len);
     }
 
-    /// A table with other entries for some bytes, in place of this one.
+    /// Replaces a table by one with other entries for some bytes.
     pub fn with_table_slots(&mut self, child: u32, slots: &[(u8, Slot)]) -> Result<u32, LpmFull> {
         let copy = self.copy(child)?;
         for (byte, slot) in slots {

@@ -78,7 +78,7 @@ proptest! {
                     prop_assert_eq!(writer.exact(p, l), Some(leaf));
                 }
                 Op::Remove(p, l) => {
-                    // One that is there, more often than not.
+                    // More often than not an existing prefix.
                     let (p, l) = match oracle.iter().nth(n % 7 * oracle.len() / 5) {
                         Some((p, l, _)) => (p, l),
                         None => (p, l),
@@ -94,7 +94,7 @@ proptest! {
         }
         prop_assert_eq!(writer.len(), oracle.len());
         prop_assert_eq!(writer.iter().collect::<BTreeSet<_>>(), oracle.iter().collect());
-        // Emptied, it forgets everything and has all nodes back.
+        // An emptied table has no routes, and all nodes are free.
         for (p, l, _) in oracle.iter() {
             writer.remove(p, l);
         }
@@ -104,7 +104,8 @@ proptest! {
     }
 }
 
-/// Side by side, with one leaf, on both sides of the border between two points of a list that must become shallower.
+/// Adjacent prefixes with one leaf, on both sides of the border between two points of a list that must become
+/// shallower.
 #[test]
 fn neighbours_with_one_leaf_are_found_on_both_sides_of_a_border() {
     let (mut writer, reader) = trie(&Domain::new()).unwrap();
@@ -126,13 +127,13 @@ fn neighbours_with_one_leaf_are_found_on_both_sides_of_a_border() {
 
 const NET: u128 = 0x2001_0db8 << 96;
 
-/// Many routes side by side, so that lists become tables, and become lists again when routes go.
+/// Many adjacent routes, so that lists become tables, and lists again when routes are removed.
 #[test]
 fn agrees_with_the_oracle_where_prefixes_are_many() {
     let (mut writer, reader) = trie(&Domain::new()).unwrap();
     let mut oracle = NaiveLpm::new();
     let random = |n: u64| u128::from(mix64(n)) << 64 | u128::from(mix64(!n));
-    // For each number a prefix: most of them dense, some around and below others.
+    // A prefix for each number: most of them dense, some around and below others.
     let prefix = |n: u64| {
         let r = random(n);
         let len = [48, 48, 48, 44, 40, 36, 33, 56, 64, 128, 29, 26][n as usize % 12];
@@ -182,7 +183,7 @@ fn refuses_what_does_not_fit_and_changes_nothing() {
     let full = (1..10_000).find(|n| w.insert(route(*n), 120, *n as u32) == Err(LpmFull::Blocks)).unwrap();
     assert_eq!((r.lookup(route(full)), w.exact(route(full), 120), w.len()), (MAX_LEAF, None, full as usize));
     assert_eq!((1..full).find(|n| r.lookup(route(*n)) != *n as u32), None);
-    // Routes go also where none can come; then there is room again.
+    // Routes can be removed even if none can be added; then there is room again.
     for n in 1..full {
         assert_eq!(w.remove(route(n), 120), Some(n as u32));
     }
@@ -201,7 +202,7 @@ fn memory_is_what_routes_touch() {
         w.insert(0x2001 << 112 | n << 80 | n << 64, 64, 3).unwrap();
     }
     assert!(w.memory_bytes() < 200 << 10, "{}", w.memory_bytes());
-    // What covers all others touches none of them.
+    // A prefix that covers all others changes none of their nodes.
     let nodes = w.nodes_in_use();
     for len in 0..=32 {
         w.insert(0x2001 << 112, len, 4).unwrap();
@@ -214,8 +215,9 @@ fn memory_is_what_routes_touch() {
     assert!((20..100).contains(&each), "{each} bytes a route");
 }
 
-/// Shorter and longer routes take turns, with one of them always there; nodes come and go, and other routes make tables
-/// of lists and lists of tables. Each address has one of the leaves that are right for it, never none, never another's.
+/// Shorter and longer routes alternate, and one of them always exists. Nodes are added and removed, and other
+/// routes turn lists into tables and tables into lists. Each address always has one of its own leaves: never
+/// none, and never another address's.
 #[test]
 fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
     let d = Domain::new();
@@ -233,7 +235,7 @@ fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
         (40, 128),
         (33, 47),
     ];
-    // A place of its own for each pair, with addresses that belong to the longer prefix.
+    // A separate place for each pair, with addresses of the longer prefix.
     let place = |n: usize| (0x2001_0d00 + n as u128 * 0x10_0000) << 96 | 0x0123_4567_89ab_cdef << 32;
     let (stop, rounds) = (AtomicBool::new(false), AtomicBool::new(false));
     w.insert(place(0), 0, 100).unwrap();
@@ -268,7 +270,8 @@ fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
                 let (short_leaf, long_leaf) = (100 + n as u32, 200 + n as u32);
                 w.insert(place(n), long, long_leaf).unwrap();
                 w.remove(place(n), short).unwrap();
-                // Others around it come and go: those beside the longer one, and none that covers it.
+                // Other routes around it are added and removed: beside the longer one, and none that covers
+                // it.
                 for other in 0..if long > 24 { round % 80 } else { 0 } {
                     let beside = place(n) ^ (1 + other) << (128 - long) << (long / 8 % 3);
                     if !place(n).covers(long, beside) {
@@ -297,7 +300,7 @@ fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
     });
 }
 
-/// How many nodes are on an address's way.
+/// Number of nodes on an address's path.
 fn nodes_to(r: &TrieReader, addr: u128) -> usize {
     let way = std::iter::successors(Some(r.entry(addr)), |entry| {
         (entry & CHILD != 0).then(|| r.nodes.in_child(*entry, &addr).entry)
@@ -305,9 +308,9 @@ fn nodes_to(r: &TrieReader, addr: u128) -> usize {
     way.take_while(|entry| entry & CHILD != 0).count()
 }
 
-/// A shorter route comes, which changes the default of the first node, and then a longer one goes, from the third. Whoever
-/// remembers the former default must not miss the longer route: the node between them, a list or a table, may have to
-/// stay as it was.
+/// A shorter route is added, which changes the default of the first node; then a longer one is removed from
+/// the third. A reader that remembers the former default must not miss the longer route. The node between
+/// them, a list or a table, may have to stay unchanged.
 #[test]
 fn no_reader_remembers_a_default_of_another_time() {
     let d = Domain::new();
@@ -321,7 +324,7 @@ fn no_reader_remembers_a_default_of_another_time() {
         }
     }
     for (others, tables) in [(3, 0), (100, 1)] {
-        // More of them make a table of the list in the middle.
+        // More of them turn the list in the middle into a table.
         for n in 0..others {
             w.insert(NET | n << 80 | n << 73 | 1 << 72 | 1 << 62, 72, 7).unwrap();
         }
@@ -357,15 +360,15 @@ fn no_reader_remembers_a_default_of_another_time() {
     }
 }
 
-/// Two /41s hide the /39 around them from every address of a /40, for which a node is made then. When one of them goes,
-/// its addresses have the /39 again.
+/// Two /41s hide the /39 around them from every address of a /40, for which a node is built then. When one of
+/// them is removed, its addresses use the /39 again.
 #[test]
 fn a_prefix_that_was_hidden_when_a_node_was_made_comes_back() {
     let (mut w, r) = trie(&Domain::new()).unwrap();
     w.insert(NET, 39, 1).unwrap();
     w.insert(NET, 41, 2).unwrap();
     w.insert(NET | 1 << 87, 41, 3).unwrap();
-    // So many that their list can no longer be one of 48 bits.
+    // Too many for a list of 48 bits.
     for n in 0..60 {
         w.insert(NET | n << 82 | 1 << 72, 56, 4).unwrap();
     }
@@ -379,7 +382,8 @@ fn a_prefix_that_was_hidden_when_a_node_was_made_comes_back() {
     assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [1, 1]);
 }
 
-/// A worker whose core is somebody else's for a while: what changes meanwhile takes some memory, and not more the longer it lasts.
+/// A worker without a core for a while: changes meanwhile take a limited amount of memory, however long it
+/// lasts.
 #[test]
 fn a_slow_reader_does_not_make_the_table_grow() {
     let d = Domain::new();

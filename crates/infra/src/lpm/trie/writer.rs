@@ -16,7 +16,7 @@ use crate::{
 };
 use std::io;
 
-/// The one handle that may change the table.
+/// The only handle that can change the table.
 pub struct TrieWriter {
     pub(super) reader: TrieReader,
     first: First<FIRST>,
@@ -24,16 +24,16 @@ pub struct TrieWriter {
     widest: Wide<WIDEST>,
     pub(super) nodes: Builder,
     routes: PrefixMap<u128>,
-    /// When the default of a node last changed, until all readers have passed that.
+    /// Time of the last change of a node's default, until all readers have passed it.
     covered: Option<Mark>,
-    /// Whether this change is one of a node's default.
+    /// True if this change is one of a node's default.
     pub(super) covers: bool,
-    /// What is in a list that changes; the memory is used again and again.
+    /// The contents of a changing list; the memory is reused.
     pub(super) runs: Runs,
 }
 
 impl TrieWriter {
-    /// An empty table of at most `units` units of nodes.
+    /// Returns an empty table of at most `units` units of nodes.
     pub(super) fn new(domain: &Domain, units: u32) -> io::Result<TrieWriter> {
         let (first, wide, widest) = (First::new(Pages::Small)?, Wide::new()?, Wide::new()?);
         let words = words()?;
@@ -57,12 +57,12 @@ impl TrieWriter {
         })
     }
 
-    /// Another handle for readers.
+    /// Returns another handle for readers.
     pub fn reader(&self) -> TrieReader {
         self.reader.clone()
     }
 
-    /// Units of nodes that are neither free nor waiting for readers.
+    /// Number of units of nodes that are neither free nor waiting for readers.
     #[cfg(all(test, not(feature = "loom")))]
     pub(super) fn nodes_in_use(&self) -> u32 {
         self.nodes.pool.in_use()
@@ -98,12 +98,12 @@ impl TrieWriter {
         done
     }
 
-    /// Whether entries may change where readers see them: no reader remembers a default of another time.
+    /// True if published entries may be changed in place: no reader remembers an outdated default.
     pub(super) fn in_place(&self) -> bool {
         !self.covers && self.covered.is_none()
     }
 
-    /// Gives the prefix's entries of the first table another leaf, and the nodes there another default.
+    /// Sets another leaf in the prefix's entries of the first table, and another default in the nodes there.
     fn paint_first(&mut self, change: &Change) {
         let (range, to) = (change.first_bits(FIRST), change.to(WIDE));
         self.first.touch(range.clone());
@@ -121,7 +121,7 @@ impl TrieWriter {
         }
     }
 
-    /// Changes what hangs on an entry of the first table.
+    /// Changes the nodes below an entry of the first table.
     fn change_below(&mut self, change: &Change) -> Result<(), LpmFull> {
         let at = change.prefix.bits(0, FIRST) as usize;
         let entry = self.first.entries[at].load(Relaxed);
@@ -131,7 +131,7 @@ impl TrieWriter {
         if new != old {
             self.first.touch(at..at + 1);
             self.first.len[at] = new.len;
-            // What hangs there is complete: readers may come.
+            // The new nodes are complete, so they can be linked.
             self.first.entries[at].store(new.entry, Release);
         }
         self.nodes.published();
@@ -147,7 +147,7 @@ impl Lpm for TrieWriter {
         if leaf == NO_ROUTE || leaf > MAX_LEAF {
             return Err(LpmFull::Leaf(leaf));
         }
-        // The first nodes on its way come while the map of prefixes is asked.
+        // Prefetch the first nodes while the map of prefixes is searched.
         let entry = self.reader.fetch_node(prefix);
         self.reader.fetch_below(entry, prefix);
         let old = self.routes.try_insert(prefix, len, leaf)?;
@@ -164,8 +164,8 @@ impl Lpm for TrieWriter {
     fn remove(&mut self, prefix: u128, len: u8) -> Option<u32> {
         let (prefix, len) = prefix.canonical(len);
         let old = self.routes.get(prefix, len)?;
-        // Beside the tables, in the first one and below it only prefixes of such lengths count; where there is none,
-        // what is there says nothing.
+        // Only prefixes of these lengths count in the separate tables, in the first table and below it.
+        // Without one, the present contents are empty.
         let least = match len {
             ..=WIDEST => 0,
             _ if len <= WIDE => WIDEST + 1,
