@@ -1,4 +1,4 @@
-//! What an operator sees of the feature.
+//! The operator's side of the feature.
 
 use net::feature::{App, Registrar, Shown, show_counted};
 use serde::Serialize;
