@@ -1,4 +1,4 @@
-//! Packets that go to the main thread.
+//! The commands for punted packets.
 
 use graph::PuntReason;
 use model::cli::{Args, CliError, Output, Table};

@@ -1,4 +1,4 @@
-//! Rates of packets for the main thread as they are typed, saved and read.
+//! Rates of punted packets: typed, saved and read.
 
 use control::config::read;
 use control::testing::Cli;
