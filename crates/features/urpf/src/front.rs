@@ -1,4 +1,4 @@
-//! Checks of where packets come from.
+//! The setting and the commands of reverse path checks.
 
 use std::sync::LazyLock;
 
@@ -87,10 +87,10 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
 #[derive(Serialize)]
 struct Check {
     interface: String,
-    /// Of IPv4.
+    /// For IPv4.
     mode: &'static str,
     mode_ip6: &'static str,
-    /// Of both families.
+    /// For both families.
     dropped_packets: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Reverse path checks as they are typed.
+//! The commands of reverse path checks.
 
 use control::testing::Cli;
 
