@@ -1,4 +1,4 @@
-//! The largest segments of TCP, lowered as they pass.
+//! The setting and the commands of MSS clamping.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::node::{Clamping, Clamps, Mss};
 
-/// Bytes of a TCP segment over IPv4 that there may be at most: those of a packet without its headers.
+/// Allowed limits for TCP over IPv4, in bytes: a packet without its headers.
 const MSS_SIZES: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU - 20..=u16::MAX - 40;
 
 static LARGEST: Metric = Metric {
@@ -28,7 +28,7 @@ static LOWERED: Metric = Metric {
     help: "Packets in which the largest segment of TCP was lowered, of interfaces where it is.",
 };
 
-/// A size is for both directions, unless one is said.
+/// Sets the size; it is for both directions by default.
 fn resize(mss: &mut Mss, most: u16) {
     let clamping = if mss.clamping == Clamping::Off { Clamping::Both } else { mss.clamping };
     *mss = Mss { clamping, most };
@@ -38,7 +38,7 @@ fn direction(mss: Mss) -> Clamping {
     if mss.clamping == Clamping::Off { Clamping::Both } else { mss.clamping }
 }
 
-/// What `tcp-mss-clamp` has.
+/// Returns the fields of `tcp-mss-clamp`.
 fn clamps() -> &'static Schema<Clamps> {
     static SCHEMA: LazyLock<Schema<Clamps>> = LazyLock::new(|| {
         Schema::new(Clamps::default())
@@ -169,7 +169,7 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     })
 }
 
-/// What is said of a family.
+/// Returns the arguments of one family.
 fn wanted(a: &Args, family: Family, size: &str) -> Result<Option<Mss>, CliError> {
     let family = family.word();
     let most = a.get::<u16>(size);
