@@ -12,9 +12,9 @@ use crate::capture::{self, Captures, Progress};
 use crate::destination::{Destination, FILE_HEADER, PACKET_HEADER, Sink, has_room};
 use crate::request::{Request, scope};
 
-/// Packets of a capture for which no number is said, as VPP has it.
+/// Default number of packets, as in VPP.
 const PACKETS: u32 = 100;
-/// Bytes of each packet for which no number is said, as VPP has it.
+/// Default number of bytes of each packet, as in VPP.
 const BYTES: u32 = 512;
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
@@ -47,7 +47,7 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
             a.fault("most", format!("a file with a packet of {} bytes has {least} bytes", request.keep))
         );
     }
-    // Whoever says how large the file may become has said how many packets there may be.
+    // With a limit on the size, the default limit on packets does not apply.
     let most = match a.get::<u32>("packets") {
         Some(packets) => packets.into(),
         None if a.has("most") => u64::MAX,
@@ -64,18 +64,18 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
     c.create_file(a, "file", &path, allows, move |c, a, file| begin(c, a, request, bounds, to, file))
 }
 
-/// How large a file may become.
+/// The limits of a file.
 #[derive(Clone, Copy)]
 struct Bounds {
     /// Packets.
     most: u64,
     /// Bytes.
     most_bytes: u64,
-    /// How much of the file system is to stay free, in percent, if that was said.
+    /// Percentage of the file system to leave free, if given.
     leave_free: Option<u32>,
 }
 
-/// Begins a capture into a file that was made.
+/// Begins a capture into a new file.
 fn begin<C: App>(
     c: &mut C,
     a: &Args,
@@ -84,7 +84,7 @@ fn begin<C: App>(
     path: PathBuf,
     file: File,
 ) -> Result<Output<C>, CliError> {
-    // Another one may have begun meanwhile, or an interface may be gone.
+    // Another capture may have begun meanwhile, or an interface may be gone.
     capture::must_be_free(c, a)?;
     scope(c, a)?;
     let Bounds { most, most_bytes, leave_free } = bounds;
@@ -104,7 +104,7 @@ struct Status {
     file: Option<String>,
     packets: u64,
     max_packets: Option<u64>,
-    /// Of the file, or as a file.
+    /// The size of the file, or of a file with these packets.
     bytes: u64,
     max_bytes: Option<u64>,
     lost: u64,
