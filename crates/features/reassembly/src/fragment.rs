@@ -1,11 +1,11 @@
-//! What fragments are: which datagram they are of, what they have of it, and why they are dropped.
+//! Fragments: the key of their datagram, their part of it, and the reasons for dropping them.
 
 use graph::reasons;
 use net::ip::Ip;
 
 use crate::waiting::Span;
 
-/// Fragments that a datagram can have, at most.
+/// Maximum number of fragments of a datagram.
 pub const MOST_FRAGMENTS: usize = 256;
 
 reasons! {
@@ -23,7 +23,7 @@ reasons! {
     }
 }
 
-/// What all fragments of a datagram have in common (RFC 791 section 3.2, RFC 8200 section 4.5), and its VRF.
+/// The common values of all fragments of a datagram (RFC 791 section 3.2, RFC 8200 section 4.5), and its VRF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key<A: Ip> {
     pub src: A::Bits,
@@ -50,28 +50,28 @@ impl<A: Ip> Key<A> {
     }
 }
 
-/// A fragment, as far as its headers tell.
+/// The header fields of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where its data is in the datagram.
+    /// The place of its data in the datagram.
     pub span: Span,
-    /// Whether others follow.
+    /// True if more fragments follow.
     pub more: bool,
     /// Bytes in front of its data.
     pub header: u32,
-    /// How many of them count in the length of the datagram.
+    /// The part of these bytes that counts in the length of the datagram.
     pub counted: u32,
     /// Its ECN code point.
     pub ecn: u8,
 }
 
 impl Fragment {
-    /// Whether others follow, though it ends where none can begin.
+    /// True if more fragments follow, but it ends where none can begin.
     pub fn is_uneven(&self) -> bool {
         self.more && !(self.span.end - self.span.start).is_multiple_of(8)
     }
 
-    /// Whether there can be such a fragment.
+    /// Checks that the fragment is valid.
     pub fn check(&self) -> Result<(), Reason> {
         if self.span.end == self.span.start || self.is_uneven() {
             return Err(Reason::Malformed);
