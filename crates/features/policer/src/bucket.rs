@@ -167,8 +167,8 @@ fn has(used: u64, arrived: u64, tokens: u64) -> bool {
 }
 
 impl Policer {
-    /// A policer whose buckets are full at `now` (nanoseconds of the workers' clock), for workers below `workers` (further ones work, and
-    /// are slower). The parameters were [checked](Params::check).
+    /// Returns a policer with full buckets at `now` (nanoseconds of the workers' clock), for workers below
+    /// `workers` (further ones work, and are slower). The parameters must have been [checked](Params::check).
     pub fn new(params: &Params, workers: usize, now: u64) -> Policer {
         let (c, e) = (Rate::new(params.per_second(params.cir)), Rate::new(params.per_second(params.eir)));
         let cells = if params.kind == Kind::OneRateTwoColors { 0 } else { workers + 1 };

@@ -207,7 +207,7 @@ fn users(all: &[User], most: usize) -> String {
     words.join(", ")
 }
 
-/// What there is to say of a policer with a name.
+/// Returns the row of a policer with a name.
 fn row(policers: &Policers, index: u32, now: u64, used_by: Vec<User>) -> Option<Row> {
     let (name, p) = policers.name(index).zip(policers.get(index))?;
     let Params { kind, unit, cir, eir, cb, eb, aware, round, .. } = *p;
