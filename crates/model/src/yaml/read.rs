@@ -1,4 +1,4 @@
-//! YAML as nodes that know their places, and a reader that collects every fault.
+//! YAML as nodes with their places, and a reader that collects every fault.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -10,10 +10,11 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use crate::place::{Fault, Place, hint};
 use crate::visible::hidden;
 
-/// How deep maps and lists may lie in each other. What a configuration needs is 5.
+/// Maximum nesting of maps and lists. A configuration needs 5.
 const DEEPEST: usize = 16;
 
-/// Maps with so few entries, as those of routes, of which there may be very many, are looked through faster than hashed.
+/// Maps up to this number of entries are searched linearly, faster than by hashing. Those of routes,
+/// potentially very many, are that small.
 const FEW: usize = 8;
 
 /// Line and column from 1, the column in characters.
@@ -43,11 +44,11 @@ pub struct Node {
     pub content: Content,
 }
 
-/// What a node has.
+/// The content of a node.
 #[derive(Debug)]
 pub enum Content {
-    /// A word or text; numbers and truth values are read from it by who expects them. Without quotes it may be empty,
-    /// which stands for an empty map or list.
+    /// A word or text; numbers and truth values are parsed from it. Without quotes it may be empty, for an
+    /// empty map or list.
     Text(String),
     /// Members in order.
     List(Vec<Node>),
@@ -66,29 +67,29 @@ impl Node {
     }
 }
 
-/// What is wrong in a file, or with its form.
+/// The faults in a file or its form.
 pub struct Reader {
     file: Arc<str>,
-    /// The faults found so far, but not more than [`MOST_FAULTS`].
+    /// The faults found so far, at most [`MOST_FAULTS`].
     pub faults: Vec<Fault>,
     found: usize,
     check: fn() -> Result<(), String>,
 }
 
-/// Events of the parser between two checks whether to read on: some 10 MB of values.
+/// Events of the parser between two calls of the check: some 10 MB of values.
 const EVENTS: usize = 1 << 16;
 
-/// Faults of a file that are told. A file may have as many as it has bytes.
+/// Maximum number of reported faults. A file may have as many as it has bytes.
 pub const MOST_FAULTS: usize = 1000;
 
 /// A map or list that is being read.
 enum Open {
     List(At, Vec<Node>),
-    /// With the name whose value comes next.
+    /// With the name of the next value.
     Map(At, Vec<(String, At, Node)>, Option<(String, At)>),
 }
 
-/// What a file that is no YAML says to its parser, and what its author should do.
+/// Words in the parser's messages about invalid YAML, and advice for the author of the file.
 const ADVICE: &[(&[&str], &str)] = &[
     (
         &["tab cannot", "tabs disallowed", "found a tab", "with a tab"],
@@ -144,25 +145,26 @@ const ADVICE: &[(&[&str], &str)] = &[
     (&["eof", "next token"], "the file ends before this is complete"),
 ];
 
-/// What the parser's message means to the author of a file.
+/// Returns the parser's message in terms of the file's author.
 fn advice(info: &str) -> String {
     let known = ADVICE.iter().find(|(parts, _)| parts.iter().any(|part| info.contains(part)));
     known.map_or_else(|| format!("this is no YAML: {info}"), |(_, advice)| advice.to_string())
 }
 
 impl Reader {
-    /// Reads a file of this name, which messages give.
+    /// Returns a reader for a file with this name, used in messages.
     pub fn new(file: &str) -> Reader {
         Reader { file: file.into(), faults: Vec::new(), found: 0, check: || Ok(()) }
     }
 
-    /// Calls `check` every 65,536 events while it reads a document: a short text may have very many values. An error ends the reading.
+    /// Calls `check` every 65,536 events while it reads a document: a short text may have very many values.
+    /// An error ends the reading.
     #[must_use]
     pub fn guarded_by(self, check: fn() -> Result<(), String>) -> Reader {
         Reader { check, ..self }
     }
 
-    /// The place in this file.
+    /// Returns the place in this file.
     pub fn place(&self, at: At) -> Place {
         Place::File { file: self.file.clone(), line: at.line, column: at.column }
     }
@@ -175,13 +177,13 @@ impl Reader {
         }
     }
 
-    /// How many faults were found so far.
+    /// Returns the number of faults found so far.
     pub fn found(&self) -> usize {
         self.found
     }
 
-    /// The file's one document; `None` if there is none that can be read. The members of the list that the document has under
-    /// the name `long` go to `each` one by one, and are not in what is returned: a list of very many is never in memory.
+    /// Reads the file's one document; `None` if none is readable. The members of the list under the name
+    /// `long` go to `each` one by one, and are not in the result: a very long list is never in memory.
     pub fn document(
         &mut self,
         text: &str,
@@ -264,7 +266,7 @@ impl Reader {
         done
     }
 
-    /// The fields of a map; of an empty text, none.
+    /// Returns the fields of a map; of an empty text, none.
     pub fn fields<'n>(&mut self, node: &'n Node) -> Fields<'n> {
         let entries = match &node.content {
             Content::Map(map) => map.as_slice(),
@@ -290,14 +292,14 @@ impl Reader {
         Fields { at: node.at, entries, known: Vec::with_capacity(FEW) }
     }
 
-    /// The entries of a map whose names are free, each once.
+    /// Returns the entries of a map with free names, each once.
     pub fn entries<'n>(&mut self, node: &'n Node) -> impl Iterator<Item = (&'n str, At, &'n Node)> + use<'n> {
         let mut seen = HashSet::new();
         let all = self.fields(node).entries.iter().map(|(name, at, node)| (name.as_str(), *at, node));
         all.filter(move |(name, ..)| seen.insert(*name))
     }
 
-    /// The members of a list; of an empty text, none.
+    /// Returns the members of a list; of an empty text, none.
     pub fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
         match &node.content {
             Content::List(list) => list,
@@ -309,7 +311,7 @@ impl Reader {
         }
     }
 
-    /// A text that is not empty.
+    /// Returns a text that is not empty.
     pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.content {
             Content::Text(text) if !text.is_empty() => Some(text),
@@ -324,7 +326,7 @@ impl Reader {
         }
     }
 
-    /// What a text says, with what is expected there.
+    /// Parses a text; `expected` describes the valid values.
     pub fn parsed<T: FromStr>(&mut self, node: &Node, expected: &str) -> Option<T> {
         let text = self.text(node)?;
         let value = text.parse().ok();
@@ -334,7 +336,7 @@ impl Reader {
         value
     }
 
-    /// A number of a range.
+    /// Returns a number in a range.
     pub fn number<T>(&mut self, node: &Node, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr + PartialOrd + std::fmt::Display,
@@ -342,7 +344,7 @@ impl Reader {
         let expected = format!("a number from {} to {}", range.start(), range.end());
         let text = self.text(node)?;
         if text.starts_with('0') && text.len() > 1 {
-            // YAML 1.1, of which there still are readers, has octal numbers so.
+            // In YAML 1.1, which some readers still use, this is an octal number.
             self.fault(node.at, format!("\"{text}\" is an octal number to some: write it without the zero"));
             return None;
         }
@@ -354,7 +356,7 @@ impl Reader {
         Some(number)
     }
 
-    /// A truth value, as YAML has had them at some time.
+    /// Returns a truth value, in any form that YAML has had.
     pub fn truth(&mut self, node: &Node) -> Option<bool> {
         match self.text(node)?.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
@@ -366,7 +368,7 @@ impl Reader {
         }
     }
 
-    /// One of these words.
+    /// Returns one of these words.
     pub fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
         let text = self.text(node)?;
         let word = words.iter().find(|w| **w == text);
@@ -383,7 +385,7 @@ impl Reader {
 /// Why fields of other programs' files are [refused](Fields::refuse).
 pub const NOT_YET: &str = "is not supported yet";
 
-/// A map whose fields have known names.
+/// A map with known field names.
 pub struct Fields<'n> {
     /// Where the map begins.
     pub at: At,
@@ -397,7 +399,7 @@ impl<'n> Fields<'n> {
         names.into_iter().any(|name| self.entries.iter().any(|(n, ..)| n == name))
     }
 
-    /// The value of a field, if it is given.
+    /// Returns the value of a field, if it is given.
     pub fn take(&mut self, name: &'static str) -> Option<&'n Node> {
         self.known.push(name);
         self.entries.iter().find(|(n, ..)| n == name).map(|(.., node)| node)
@@ -419,11 +421,11 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Says which fields nobody knows.
+    /// Reports the unknown fields.
     pub fn end(self, r: &mut Reader) {
         for (name, at, _) in self.entries {
             if !self.known.contains(&name.as_str()) {
-                // Some may have been asked for twice.
+                // Some may have been requested twice.
                 let known = self.known.iter().enumerate().filter(|(n, one)| !self.known[..*n].contains(one));
                 let hint = hint(name, known.map(|(_, one)| *one));
                 r.fault(*at, format!("nothing is named \"{name}\" here: {hint}"));
