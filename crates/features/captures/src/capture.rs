@@ -113,7 +113,7 @@ impl Capture {
     pub(crate) fn summary(&self, rings: &Rings) -> String {
         let lost = match self.progress.lost(rings) {
             0 => String::new(),
-            lost => format!(", {lost} lost because they came faster than they were taken"),
+            lost => format!(", {lost} lost because they arrived faster than they were read"),
         };
         format!("{} packets {}{lost}", self.progress.packets, self.to.became())
     }
@@ -188,7 +188,7 @@ pub(crate) fn must_be_free<C: App>(c: &mut C, a: &Args) -> Result<(), CliError> 
             Ok(())
         }
         Some(_) => Err(CliError::new(
-            "a capture runs already: \"pcap trace status\" tells of it, \"pcap trace off\" ends it",
+            "a capture is already running: \"pcap trace status\" shows it, \"pcap trace off\" ends it",
         )),
     }
 }

@@ -124,7 +124,7 @@ impl Sink {
         // Dropping the writer would hide a failure to write the last bytes.
         let flushed = self.file.into_writer().into_inner();
         let failed = self.failed.or(flushed.err().map(|e| e.to_string()));
-        let failed = failed.map(|why| format!("; the file is not complete: {why}"));
+        let failed = failed.map(|why| format!("; the file is incomplete: {why}"));
         let ended = self.too_full.map(|why| format!("; it ended because {why}"));
         failed.or(ended).unwrap_or_default()
     }

@@ -20,9 +20,9 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "pcap trace [rx] [tx] [drop] [max <packets:u32>] [max-file-bytes <most:u64>] [leave-free <percent:u32>] \
          [intfc <interface:word>] [file <file:path>] [max-bytes-per-pkt <bytes:u32>] [filter <filter:word>]",
-        "Copy packets into a file as they come in, go out or are dropped, until there are as many as \"max\" says, the \
-         file is as large as \"max-file-bytes\" says, or less of its file system is free than \"leave-free\" says \
-         (5 %, but no more than 256 MiB); of one device with its sub-interfaces, or of \"any\"; those that match an expression as tcpdump has them.",
+        "Copy received, sent or dropped packets into a file. It ends after \"max\" packets, at \"max-file-bytes\", or when \
+         less than \"leave-free\" percent of the file system is free (by default 5 %, at most 256 MiB). \"intfc\" is a \
+         device with its sub-interfaces, or \"any\"; \"filter\" is a tcpdump expression.",
         |c, a| c.with_filter(a, start),
     );
     r.command("pcap trace off", "End the capture, and complete its file.", |c, _| {
@@ -31,21 +31,22 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
             None => Err(CliError::new("no capture runs")),
         }
     });
-    r.command("pcap trace status", "Show the capture that runs.", |c, _| status(c));
+    r.command("pcap trace status", "Show the running capture.", |c, _| status(c));
 }
 
 fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<C>, CliError> {
     capture::must_be_free(c, a)?;
     let request = Request::of(c, a, &[], BYTES, filter)?;
     if request.points.is_empty() {
-        return Err(CliError::new("nothing is captured: rx, tx, drop, or several of them"));
+        return Err(CliError::new("no packets are selected: give rx, tx, drop, or several of them"));
     }
     let most_bytes = a.get::<u64>("most").unwrap_or(u64::MAX);
     let least = FILE_HEADER + PACKET_HEADER + u64::from(request.keep);
     if most_bytes < least {
-        return Err(
-            a.fault("most", format!("a file with a packet of {} bytes has {least} bytes", request.keep))
-        );
+        return Err(a.fault(
+            "most",
+            format!("too small: a file with one packet of {} bytes has {least} bytes", request.keep),
+        ));
     }
     // With a limit on the size, the default limit on packets does not apply.
     let most = match a.get::<u32>("packets") {
@@ -55,7 +56,7 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
     };
     let leave_free = a.get::<u32>("percent");
     if leave_free.is_some_and(|percent| percent > 99) {
-        return Err(a.fault("percent", "0 to 99 percent of the file system can be left free"));
+        return Err(a.fault("percent", "leave-free must be 0 to 99 percent of the file system"));
     }
     let path: PathBuf = a.get("file").unwrap_or_else(|| std::env::temp_dir().join("volley.pcap"));
     let allows = move |path: &Path| has_room(path, leave_free);

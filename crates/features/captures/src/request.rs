@@ -42,7 +42,7 @@ impl Request {
         }
         let keep = a.get::<u32>("bytes").unwrap_or(bytes);
         if !(32..=MOST_BYTES as u32).contains(&keep) {
-            return Err(a.fault("bytes", format!("32 to {MOST_BYTES} bytes of each packet can be kept")));
+            return Err(a.fault("bytes", format!("out of range: 32 to {MOST_BYTES} bytes of each packet")));
         }
         if a.get::<u32>("packets") == Some(0) {
             return Err(a.fault("packets", "a capture has at least one packet"));
@@ -60,6 +60,6 @@ pub(crate) fn scope<C: App>(c: &C, a: &Args) -> Result<Scope, CliError> {
                 .fault("interface", format!("{name} is a sub-interface: packets are captured on its device")))
         }
         Some(_) => Ok(Scope::Device(name)),
-        None => Err(a.fault("interface", format!("there is no interface {name}; \"any\" is all"))),
+        None => Err(a.fault("interface", format!("there is no interface {name}; use \"any\" for all"))),
     }
 }

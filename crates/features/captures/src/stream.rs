@@ -26,7 +26,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "capture [rx] [tx] [drop] [interface <interface:word>] [max <packets:u32>] [max-bytes-per-pkt <bytes:u32>] \
          [filter <filter:word>]",
-        "Send packets to a client as they come in and go out, or as is said: what \"volley capture\" writes for tcpdump.",
+        "Send packets to a client, by default as they are received and sent: \"volley capture\" writes them for tcpdump.",
         |c, a| c.with_filter(a, start),
     );
 }
@@ -34,7 +34,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
 fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<C>, CliError> {
     if !a.call().binary {
         return Err(CliError::new(
-            "packets are no text: on a shell's command line, volley capture ... | tcpdump -r -",
+            "packets are binary data: in a shell, use volley capture ... | tcpdump -r -",
         ));
     }
     capture::must_be_free(c, a)?;

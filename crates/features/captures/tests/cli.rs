@@ -61,7 +61,7 @@ fn packets_go_to_clients_that_take_bytes_and_readers_give_way() {
     // A read-only client has a capture until a full client wants one.
     let reader = || Call { binary: true, read_only: true, ..Call::default() };
     let mut first = ask(&mut cli, reader()).unwrap().job.unwrap();
-    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture runs already"));
+    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture is already running"));
     let mut second = ask(&mut cli, Call { binary: true, ..Call::default() }).unwrap().job.unwrap();
     let told = |job: &mut Box<dyn Job<Context>>, cli: &mut Cli| match job
         .step(&mut cli.context, &mut String::new())
@@ -71,7 +71,7 @@ fn packets_go_to_clients_that_take_bytes_and_readers_give_way() {
     };
     assert!(told(&mut first, &mut cli).ends_with("; ended by another command"));
     assert!(!told(&mut second, &mut cli).contains("ended"));
-    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture runs already"));
+    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture is already running"));
 }
 
 #[test]

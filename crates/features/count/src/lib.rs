@@ -24,7 +24,7 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Counts the IPv4 packets and bytes that arrive by an interface."
+        "Counts received IPv4 packets and bytes by interface."
     }
 
     fn install(&self, b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {

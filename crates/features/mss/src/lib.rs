@@ -23,7 +23,7 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Lowers the largest segments that TCP's ends tell each other."
+        "Lowers the MSS option of TCP (MSS clamping)."
     }
 
     fn plugin(&self) -> Option<&'static str> {

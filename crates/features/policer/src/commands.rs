@@ -29,9 +29,9 @@ const ONE: &str = "{name <policer:policer> | index <index:u32>}";
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         &format!("policer add [name <policer:word>] {PARAMS}"),
-        "Make a policer. Rates are in kbit/s and bursts in bytes; with \"rate pps\", rates are in packets a second, and bursts in \
-         milliseconds of the rate, as in VPP, or in packets if that is said. Rates are exact, however they are to be rounded. Without a \
-         word, what conforms is transmitted and all else dropped.",
+        "Make a policer. Rates are in kbit/s and bursts in bytes. With \"rate pps\", rates are in packets a second, and \
+         bursts in milliseconds of the rate, as in VPP, or in \"packets\". Rates are exact, whatever the rounding. By \
+         default, conforming packets are transmitted and all others dropped.",
         |c, a| {
             let Some(name) = a.get::<String>("policer") else {
                 return Err(a.fault("add", "give the policer a name: policer add name NAME ..."));
@@ -45,24 +45,24 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
     r.command(
         &format!("configure policer {{name <policer:word> | index <index:u32>}} {PARAMS}"),
-        "Change a policer: it has these parameters, and the usual ones where nothing is said. Its buckets stay as full as they are in \
-         proportion, and counters go on. A policer that is not there is made, as older versions of VPP do.",
+        "Change a policer. Parameters that are not given get their defaults. The buckets stay as full as they are in \
+         proportion, and counters continue. A missing policer is made, as in older versions of VPP.",
         |c, a| {
             let name = named(c, a)?;
             set(c, a, &name)
         },
     );
-    r.command(&format!("policer del {ONE}"), "Remove a policer that no interface has.", remove);
-    r.command(&format!("configure policer {ONE} del"), "Remove a policer that no interface has.", remove);
+    r.command(&format!("policer del {ONE}"), "Remove an unused policer.", remove);
+    r.command(&format!("configure policer {ONE} del"), "Remove an unused policer.", remove);
     r.command(
         "policer {input | output} [unapply] [name <policer:policer>] [index <index:u32>] [<interface:interface>]",
-        "Police what comes in by an interface, or goes out by it; or no longer. An interface and a policer are needed, in any order. Several \
-         interfaces may share a policer.",
+        "Police the packets received or sent on an interface; \"unapply\" ends it. Give an interface and a policer, in \
+         any order. Several interfaces may share a policer.",
         police,
     );
     r.command(
         &format!("policer reset {ONE}"),
-        "Fill the buckets of a policer. Its counters go on.",
+        "Fill the buckets of a policer. Its counters continue.",
         |c, a| {
             let index = index(c, a)?;
             let now = c.router().now();
@@ -81,7 +81,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
     r.command(
         &format!("clear policer [{ONE}]"),
-        "Start the counters of a policer, or of all, anew.",
+        "Reset the counters of a policer, or of all.",
         |c, a| match a.has("name") || a.has("index") {
             true => {
                 let index = index(c, a)?;

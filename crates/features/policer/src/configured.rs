@@ -19,7 +19,7 @@ static DROPS: Metric = Metric {
     name: "volley_interface_policer_drops_total",
     kind: Kind::Counter,
     labels: &["interface", "direction"],
-    help: "Packets that the interface's policer dropped, of interfaces with one in that direction. Outgoing ones are counted as sent, too.",
+    help: "Packets dropped by the interface's policer, on interfaces with one in that direction. Outgoing ones are counted as sent, too.",
 };
 
 /// Policers of all kinds, for tests.
@@ -75,14 +75,14 @@ fn both() -> &'static Schema<PolicedBy> {
                 policer(),
                 |p| p.input.clone(),
                 |p, name| p.input = name,
-                "The policer of packets that arrive.",
+                "The policer of received packets.",
             )
             .field(
                 "output",
                 policer(),
                 |p| p.output.clone(),
                 |p, name| p.output = name,
-                "The policer of packets that leave.",
+                "The policer of sent packets.",
             )
     });
     &SCHEMA

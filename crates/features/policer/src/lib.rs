@@ -44,7 +44,7 @@ impl<C: net::feature::App> net::feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Limits of rate for what comes in by an interface, or leaves by it."
+        "Rate limits for packets received or sent on an interface."
     }
 
     fn plugin(&self) -> Option<&'static str> {

@@ -154,7 +154,7 @@ impl Described for Params {
                 )
                 .field("cir", tokens(), |p| p.cir, |p, rate| p.cir = rate, "The committed rate.")
                 .always()
-                .field("eir", tokens(), |p| p.eir, |p, rate| p.eir = rate, "The excess rate, of types with two.")
+                .field("eir", tokens(), |p| p.eir, |p, rate| p.eir = rate, "The excess rate, for types with two rates.")
                 .field(
                     "cb",
                     tokens(),
@@ -168,35 +168,35 @@ impl Described for Params {
                     tokens(),
                     |p| p.eb,
                     |p, burst| p.eb = burst,
-                    "The excess burst, of types with three colours.",
+                    "The excess burst, for types with three colours.",
                 )
                 .field(
                     "round",
                     words(&Round::ALL, Round::word),
                     |p| p.round,
                     |p, round| p.round = round,
-                    "Kept, and without effect: rates are exact.",
+                    "Accepted, but without effect: rates are exact.",
                 )
                 .field(
                     "conform-action",
                     action(),
                     |p| p.conform,
                     |p, action| p.conform = action,
-                    "What becomes of green packets.",
+                    "The action for green packets.",
                 )
                 .field(
                     "exceed-action",
                     action(),
                     |p| p.exceed,
                     |p, action| p.exceed = action,
-                    "What becomes of yellow packets.",
+                    "The action for yellow packets.",
                 )
                 .field(
                     "violate-action",
                     action(),
                     |p| p.violate,
                     |p, action| p.violate = action,
-                    "What becomes of red packets.",
+                    "The action for red packets.",
                 )
                 .check(Params::check)
         });

@@ -19,8 +19,8 @@ static PACKETS: Metric = Metric {
     name: "volley_policer_packets_total",
     kind: Kind::Counter,
     labels: &["policer", "color"],
-    help: "Packets by the colour that a policer gave them: green conform, yellow exceed, red violate. One that is still to be cut into \
-           segments counts as many.",
+    help: "Packets by the colour that a policer gave them: green conform, yellow exceed, red violate. A packet that is \
+           still to be segmented counts as its segments.",
 };
 static BYTES: Metric = Metric {
     name: "volley_policer_bytes_total",
@@ -34,8 +34,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.metrics(&[&PACKETS, &BYTES], collect);
     r.command(
         "show policer [{name <policer:policer> | index <index:u32>}] [verbose]",
-        "Show policers: what was asked for, what was counted by colour, and the interfaces that have them. With the name of one, or \
-         verbose, also bursts, actions, the rates as used, and the tokens in the buckets.",
+        "Show policers: their parameters, counters by colour, and interfaces. With the name of one, or \"verbose\", also \
+         bursts, actions, the rates in tokens, and the tokens in the buckets.",
         show,
     );
 }

@@ -99,8 +99,8 @@ policers:
     for fault in [
         "f:2:47: nothing is named \"inward\"",
         "f:5:16: cir 7 is out of range: use 8 to 400000000 kbps",
-        "f:6:19: \"3r\" is not expected here",
-        "f:6:29: \"bps\" is not expected here",
+        "f:6:19: unexpected \"3r\"",
+        "f:6:29: unexpected \"bps\"",
         "f:6:52: nothing is named \"colour-aware\" here",
         "f:7:44: unknown action \"pass\": use drop, transmit, or \"mark-and-transmit AF12\"",
         "f:7:66: unknown DSCP \"AF9\"",

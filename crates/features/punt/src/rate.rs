@@ -43,14 +43,11 @@ impl<W: Host> Object<W> for PuntRate {
     ) -> Result<(), Refused> {
         let known = abilities.punt_reasons();
         if !known.contains(&reason.as_str()) {
-            return refuse(format!(
-                "no packets go to the main thread for {reason}: there is {}",
-                known.join(", ")
-            ));
+            return refuse(format!("unknown punt reason {reason}: expected one of {}", known.join(", ")));
         }
         if !RATES.contains(&self.0) {
             return refuse(format!(
-                "packets of a reason a second: {} to {}, not {}",
+                "the rate of a reason is {} to {} packets a second, not {}",
                 RATES.start(),
                 RATES.end(),
                 self.0
@@ -106,7 +103,7 @@ pub(crate) fn entry<W: Host>() -> Entry<W> {
             name: NAME.into(),
             values: format!("by reason, {} to {} packets a second", RATES.start(), RATES.end()),
             usual: String::new(),
-            help: "Packets that each worker lets through to the main thread (`show punt`).".into(),
+            help: "The rate at which each worker punts packets to the main thread (`show punt`).".into(),
         }],
         examples: Box::new(|| {
             let ends = [*RATES.start(), *RATES.end()];

@@ -111,7 +111,7 @@ impl Described for Bounds {
                     most(),
                     |b| b.datagrams,
                     |b, n| b.datagrams = n,
-                    "Datagrams that are put together at once.",
+                    "Datagrams that may wait at once.",
                 )
                 .field(
                     "max-reassembly-length",
@@ -125,7 +125,7 @@ impl Described for Bounds {
                     most(),
                     |b| b.buffers,
                     |b, n| b.buffers = n,
-                    "Buffers with fragments; a sixth of all at most.",
+                    "Buffers of waiting fragments; a sixth of all at most.",
                 )
         });
         &SCHEMA

@@ -23,7 +23,7 @@ edges! {
 }
 reasons! {
     pub enum Reason {
-        Full = "full-timed-out", Warn, "other fragments of its datagram, which is for this router, did not come in time";
+        Full = "full-timed-out", Warn, "other fragments of its datagram, for this router, did not arrive in time";
     }
 }
 

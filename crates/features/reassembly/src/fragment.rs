@@ -10,16 +10,16 @@ pub const MOST_FRAGMENTS: usize = 256;
 
 reasons! {
     pub enum Reason {
-        Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes";
-        TooLong = "too-long", Error, "the fragments make a packet that is longer than a packet can be";
-        Overlap = "overlap", Warn, "fragments of one datagram overlap, or do not agree where it ends: it is dropped as a whole";
-        Duplicate = "duplicate", Info, "the same fragment came twice";
-        TooMany = "too-many-fragments", Warn, "the datagram has more fragments than one may have";
-        Displaced = "displaced-datagrams", Warn, "the oldest of too many datagrams that wait for more fragments";
-        Crowded = "displaced-buffers", Warn, "too many buffers are in fragments that wait; the oldest datagrams go";
-        Ecn = "bad-ecn", Warn, "congestion was marked in one fragment, and another says that it cannot be (RFC 3168 section 5.3)";
-        Unfinished = "unfinished", Error, "a fragment whose checksum or segmentation is still to be done";
-        Shared = "shared-buffers", Warn, "a fragment of several buffers, which another packet has a share of";
+        Malformed = "bad-fragment", Error, "an invalid fragment: without data, or not the last one and not a multiple of 8 bytes";
+        TooLong = "too-long", Error, "the reassembled packet would exceed the largest packet length";
+        Overlap = "overlap", Warn, "fragments of one datagram overlap, or disagree about its end: the datagram is dropped";
+        Duplicate = "duplicate", Info, "the same fragment arrived twice";
+        TooMany = "too-many-fragments", Warn, "the datagram has more fragments than allowed";
+        Displaced = "displaced-datagrams", Warn, "too many datagrams wait for fragments: the oldest is dropped";
+        Crowded = "displaced-buffers", Warn, "the waiting fragments have too many buffers: the oldest datagrams are dropped";
+        Ecn = "bad-ecn", Warn, "one fragment has a congestion mark, and another is not ECN-capable (RFC 3168 section 5.3)";
+        Unfinished = "unfinished", Error, "a fragment with an incomplete checksum or segmentation";
+        Shared = "shared-buffers", Warn, "a fragment in several buffers, shared with another packet";
     }
 }
 

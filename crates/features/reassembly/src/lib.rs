@@ -63,7 +63,7 @@ impl<C: App> net::feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Makes datagrams for this router whole again, and tells features the ports of every fragment of IPv4."
+        "Reassembles datagrams for this router, and gives features the ports of every IPv4 fragment."
     }
 
     fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {

@@ -15,12 +15,12 @@ use crate::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 
 reasons! {
     pub enum Reason {
-        Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes, or beyond the longest packet";
+        Malformed = "bad-fragment", Error, "an invalid fragment: without data, or not the last one and not a multiple of 8 bytes, or beyond the longest packet";
         Tiny = "tiny-fragment", Warn, "the fragment would overwrite the flags of a TCP header (RFC 1858 section 3)";
-        Overlap = "overlap", Warn, "a second first fragment with other ports";
+        Overlap = "overlap", Warn, "another first fragment of the datagram, with different ports";
         TooMany = "too-many-fragments", Warn, "too many fragments of one datagram wait for its first one";
-        Displaced = "displaced-datagrams", Warn, "the oldest of too many datagrams, whose first fragment has not come";
-        Crowded = "displaced-buffers", Warn, "too many buffers are in fragments that wait; the oldest datagrams go";
+        Displaced = "displaced-datagrams", Warn, "too many datagrams wait for their first fragment: the oldest is dropped";
+        Crowded = "displaced-buffers", Warn, "the waiting fragments have too many buffers: the oldest datagrams are dropped";
     }
 }
 

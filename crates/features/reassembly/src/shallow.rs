@@ -29,8 +29,8 @@ const USUAL: Limits = Limits { datagrams: 8192, fragments: 128, buffers: 2048, t
 /// The table of connections.
 pub static INFO: KindInfo = KindInfo {
     name: PORTS,
-    about: "shallow virtual reassembly, which holds fragments back until the first one came",
-    completed: "first fragments came",
+    about: "shallow virtual reassembly (fragments wait for the first one)",
+    completed: "first fragments received",
     usual: USUAL,
     expire: "ip4-sv-reassembly-expire",
 };

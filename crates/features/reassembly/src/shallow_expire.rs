@@ -11,7 +11,7 @@ const MOST: usize = 64;
 
 reasons! {
     pub enum Reason {
-        TimedOut = "sv-timed-out", Warn, "the first fragment of its datagram did not come in time";
+        TimedOut = "sv-timed-out", Warn, "the first fragment of its datagram did not arrive in time";
     }
 }
 

@@ -80,10 +80,10 @@ pub fn check(limits: Limits, buffers: usize) -> Result<(), RouterError> {
         return refuse("fragments of one datagram", MOST_FRAGMENTS as u64);
     }
     if !(1..=most).contains(&limits.buffers) {
-        return refuse("buffers that fragments may wait in", u64::from(most));
+        return refuse("buffers of waiting fragments", u64::from(most));
     }
     if !(SECOND..=600 * SECOND).contains(&limits.timeout) {
-        return refuse("seconds until a datagram is given up", 600);
+        return refuse("seconds until a datagram expires", 600);
     }
     Ok(())
 }
@@ -160,7 +160,7 @@ impl Reassembly {
 }
 
 fn no_table(name: &str) -> RouterError {
-    RouterError(format!("this router keeps no fragments for {name}"))
+    RouterError(format!("this router has no table of fragments for {name}"))
 }
 
 /// Changes the limits of a table by a number, for tests; 0 resets all to the defaults.

@@ -9,7 +9,7 @@ fn cli() -> Cli {
 #[test]
 fn bounds_are_set_shown_and_saved() {
     let mut cli = cli();
-    assert!(cli.ok("show ip4-sv-reassembly").contains("timeout 3 s, first fragments came: 0\n"));
+    assert!(cli.ok("show ip4-sv-reassembly").contains("timeout 3 s, first fragments received: 0\n"));
     cli.ok("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9");
     let line = "set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9\n";
     assert!(cli.ok("show config").contains(line));

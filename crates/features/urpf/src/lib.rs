@@ -26,7 +26,7 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Checks of where packets come from (RFC 3704)."
+        "Checks the source of received packets (RFC 3704)."
     }
 
     fn plugin(&self) -> Option<&'static str> {

@@ -123,13 +123,13 @@ pub fn install<A: Checked>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Re
 edges! { pub enum Next { Continue = "next-feature" } }
 reasons! {
     pub enum Strict {
-        NoRoute = "no-route-to-source", Warn, "no packet could be sent to the source address: no route leads there";
+        NoRoute = "no-route-to-source", Warn, "the source address is unreachable: it has no route";
         Elsewhere = "source-elsewhere", Warn, "packets to the source address would leave by another interface";
     }
 }
 reasons! {
     pub enum Loose {
-        NoRoute = "no-route-to-source", Warn, "no packet could be sent to the source address: no route leads there";
+        NoRoute = "no-route-to-source", Warn, "the source address is unreachable: it has no route";
     }
 }
 

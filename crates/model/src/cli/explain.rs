@@ -17,7 +17,7 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
     let word: &str = &token.text;
     let meant = name_meant(&leaves, word);
     let message = match (leaves.as_slice(), meant) {
-        ([], _) => format!("nothing may follow here, but '{word}' does"),
+        ([], _) => format!("unexpected '{word}': the command ends here"),
         (_, Some(kind)) => format!("there is no {kind} '{word}'"),
         _ if token.span.start == line.len() - line.trim_start().len() => {
             format!("there is no command '{word}'")

@@ -84,7 +84,7 @@ impl Kind {
             Kind::Range => "a range of numbers (such as 20-22)".into(),
             Kind::Ip => "an IP address (such as 192.0.2.1 or 2001:db8::1)".into(),
             Kind::Address(family) => format!(
-                "{} with the length of its network's prefix (such as {})",
+                "{} with its prefix length (such as {})",
                 some(*family, "address"),
                 such_as(*family, "192.0.2.1/24, 192.0.2.1/32", "2001:db8::1/64")
             ),
@@ -195,12 +195,12 @@ fn may_be_empty(seq: &[Item]) -> bool {
 pub(super) fn parse(syntax: &str, objects: &[&str]) -> Result<Seq, String> {
     let symbols = split(syntax)?;
     if symbols.iter().filter(|symbol| **symbol == AGAIN).count() > 1 {
-        return Err(format!("more than one '{AGAIN}': nobody could tell the rounds apart"));
+        return Err(format!("more than one '{AGAIN}': the rounds would be ambiguous"));
     }
     let mut rest = symbols.as_slice();
     let seq = sequence(&mut rest, objects)?;
     if let Some(extra) = rest.first() {
-        return Err(format!("'{extra}' closes nothing"));
+        return Err(format!("'{extra}' without an opening bracket"));
     }
     if may_be_empty(&seq) {
         return Err("a command must begin with a word".into());
@@ -351,7 +351,7 @@ mod tests {
             ("", "begin"),
             ("[a]", "begin"),
             ("a [b", "missing"),
-            ("a b]", "closes nothing"),
+            ("a b]", "without an opening bracket"),
             ("a [b | c]", "'|' where"),
             ("a {b]", "']' where"),
             ("a [[b]]", "empty"),

@@ -291,7 +291,7 @@ pub(super) fn decide<'g>(
     }
     if whole.len() > 1 {
         let span = first_difference(&whole);
-        let error = CliError::new("this can be more than one command; give more letters of").at(line, span);
+        let error = CliError::new("ambiguous command; type more letters of one of these:").at(line, span);
         let mut seen = Vec::new();
         whole.iter().for_each(|(command, _)| {
             if !seen.contains(command) {

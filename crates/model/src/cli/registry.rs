@@ -124,7 +124,7 @@ impl<C: Values + 'static> Registry<C> {
         };
         registry.insert(
             "help [<command:text>]",
-            "List the commands, or those that begin like this.",
+            "List the commands, or those with this beginning.",
             true,
             Run::Help,
         );
@@ -243,7 +243,7 @@ impl<C: Values + 'static> Registry<C> {
         let (index, taken) = self.decide(line, &found, cx)?;
         if call.read_only && !self.commands.get(index).is_some_and(|command| command.reads) {
             return Err(CliError::new(format!(
-                "this socket is for reading: \"{}\" is not allowed here. Allowed are {} and help; for other commands \
+                "this socket is read-only: \"{}\" is not allowed here. Allowed are {} and help; for other commands \
                  use the full socket (unix {{ cli-listen ... }})",
                 line.trim(),
                 READS.join(", ")
@@ -368,7 +368,7 @@ impl<C: Values + 'static> Registry<C> {
             // A client that requests other commands by name gets them.
             match list.iter().any(|command| command.reads) {
                 true => list.retain(|command| command.reads),
-                false => refused = "    This socket is for reading: it is not carried out here.\n",
+                false => refused = "    This socket is read-only: the command is not allowed here.\n",
             }
         }
         list.sort_by_key(|command| &command.syntax);

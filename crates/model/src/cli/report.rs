@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn the_answers_follow_each_other_and_nothing_is_changed() {
         let text = shown(false);
-        let (before, after) = text.split_once("=== clear all\nthis socket is for reading").unwrap();
+        let (before, after) = text.split_once("=== clear all\nthis socket is read-only").unwrap();
         assert_eq!(before, "=== show one\none\n\n=== show none\n\n");
         assert!(after.ends_with("\n\n=== show three\n[1, 2, 3]\n"), "{after}");
         let all: serde_json::Value = serde_json::from_str(&shown(true)).unwrap();

@@ -285,7 +285,7 @@ fn those_who_may_only_read_are_offered_what_reads() {
     assert!(
         help("help create")
             .unwrap()
-            .ends_with("\n    This socket is for reading: it is not carried out here.\n")
+            .ends_with("\n    This socket is read-only: the command is not allowed here.\n")
     );
     assert!(!help("?").unwrap().contains("create"));
     let offered = registry().complete(&Toy::default(), "", true).candidates;
@@ -315,7 +315,7 @@ fn what_is_missing_is_named() {
     let expected = "set interface state\n                    ^\nthe command is not complete\n\
                     expected: <interface> the name of an interface";
     assert_eq!(error, expected);
-    assert!(run("show version now").unwrap_err().contains("nothing may follow"));
+    assert!(run("show version now").unwrap_err().contains("the command ends here"));
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn what_can_be_two_commands_is_refused() {
     let error = Rc::new(registry).run(&mut Toy::default(), "cl co", Call::default()).err().unwrap().render();
     assert_eq!(
         error,
-        "cl co\n   ^^\nthis can be more than one command; give more letters of\n  clear counters\n  clear config"
+        "cl co\n   ^^\nambiguous command; type more letters of one of these:\n  clear counters\n  clear config"
     );
 }
 

@@ -120,7 +120,7 @@ impl<W: World> Making<W> {
             return Err(Refusal { key, why });
         }
         let stuck = self.stuck.join("; ");
-        let why = Refused(format!("{why}; and what was done before could not be taken back: {stuck}"));
+        let why = Refused(format!("{why}; and earlier steps could not be rolled back: {stuck}"));
         Err(Refusal { key, why })
     }
 }

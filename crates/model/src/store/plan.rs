@@ -91,7 +91,7 @@ impl<W: World> Snapshot<W> {
             let old = self.tree.get(key);
             match (old, new) {
                 (None, None) => {
-                    return refuse(format!("there is nothing to remove: {key}")).map_err(about(key));
+                    return refuse(format!("{key} does not exist")).map_err(about(key));
                 }
                 (old, new) if old == new => continue,
                 (old, new) => found.note(key, old, new),

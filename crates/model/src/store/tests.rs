@@ -395,7 +395,7 @@ proptest! {
                 Some(_) => drop(other.remove(&edit.key)),
                 None => drop(edit.old.and_then(|old| other.insert(edit.key, old))),
             }
-            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("is no longer what this change made it")));
+            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("differs from the result of this change")));
         }
     }
 }
@@ -443,7 +443,7 @@ fn what_is_refused_says_why() {
     for (changes, why) in [
         (vec![shelf(0)], "shelf 0 is the floor"),
         (vec![Change::remove(Key::of::<Shelf>(&1))], "shelf 1 cannot be removed: box 1 needs it"),
-        (vec![Change::remove(Key::of::<Crate>(&7))], "there is nothing to remove: box 7"),
+        (vec![Change::remove(Key::of::<Crate>(&7))], "box 7 does not exist"),
         (vec![stand(2, 1), label(2, "a")], "box 1 on shelf 1 is \"a\" already"),
         (vec![Change::set(Key::of::<Crate>(&3), Shelf)], "cannot be an object of the kind shelf"),
     ] {

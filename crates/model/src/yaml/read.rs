@@ -91,64 +91,61 @@ enum Open {
 
 /// Words in the parser's messages about invalid YAML, and advice for the author of the file.
 const ADVICE: &[(&[&str], &str)] = &[
-    (
-        &["tab cannot", "tabs disallowed", "found a tab", "with a tab"],
-        "a tab stands here: indent with blanks",
-    ),
+    (&["tab cannot", "tabs disallowed", "found a tab", "with a tab"], "unexpected tab: indent with blanks"),
     (
         &["quoted scalar, found unexpected end", "quoted scalar, found unexpected document"],
-        "a quote that begins here, or before, is not closed",
+        "a quote that begins here or earlier is not closed",
     ),
     (
         &["escape character", "expected hexadecimal", "escape code"],
-        "in double quotes a backslash begins an escape, and there is none like this: write two of them, or use single quotes",
+        "unknown escape: in double quotes write two backslashes for one, or use single quotes",
     ),
-    (&["after double-quoted"], "nothing but a comment may follow a value in quotes in its line"),
+    (
+        &["after double-quoted"],
+        "unexpected text behind a quoted value: only a comment may follow in its line",
+    ),
     (&["indentation in quoted"], "a quote is not closed in its line, and the next line is indented less"),
-    (
-        &["flow mapping, did not find"],
-        "a map in braces goes on here: expected \",\" and the next name, or \"}\"",
-    ),
-    (
-        &["flow sequence, expected"],
-        "a list in brackets goes on here: expected \",\" and the next value, or \"]\"",
-    ),
-    (&["misplaced bracket"], "this bracket closes nothing, or another one is to be closed first"),
+    (&["flow mapping, did not find"], "a map in braces is open: expected \",\" and the next name, or \"}\""),
+    (&["flow sequence, expected"], "a list in brackets is open: expected \",\" and the next value, or \"]\""),
+    (&["misplaced bracket"], "unexpected closing bracket: none is open, or another one must be closed first"),
     (
         &["block mapping, did not find", "simple key expect", "invalid indentation", "block collection"],
-        "this line does not go on with what is above it: expected \"name: value\", or \"- \" in a list, indented just as the \
-         lines that it belongs to, and every bracket and quote before it closed",
+        "this line does not continue the lines above: expected \"name: value\", or \"- \" in a list, indented as the other \
+         lines of its map or list, with every earlier bracket and quote closed",
     ),
     (
         &["mapping values are not allowed", "':' indicator", "':' may not", "mapping keys are not"],
         "a \":\" in the middle of a value: put the value into quotes, the name on a line of its own, or close the bracket \
          before it",
     ),
-    (&["block sequence entries"], "a list of lines with \"- \" begins below its name, not behind it"),
-    (&["unexpected character", "cannot start with '-'"], "no value begins like this: put it into quotes"),
+    (&["block sequence entries"], "put the first \"- \" of a list below its name, not behind it"),
+    (&["unexpected character", "cannot start with '-'"], "invalid beginning of a value: put it into quotes"),
     (&["YAML whitespace", "expected whitespace"], "a blank is missing behind this character"),
-    (&["unprintable", "byte order mark"], "a character that cannot be seen stands here: remove it"),
+    (&["unprintable", "byte order mark"], "invisible character: remove it"),
     (
         &["anchor", "alias"],
-        "\"&\" and \"*\" at the beginning of a value are no part of it: put it into quotes, or write out what they stand for",
+        "\"&\" and \"*\" at the beginning of a value have a special meaning: put the value into quotes, or write it out",
     ),
-    (&["tag", "TAG", "handle"], "\"!\" at the beginning of a value is no part of it: put it into quotes"),
+    (
+        &["tag", "TAG", "handle"],
+        "\"!\" at the beginning of a value has a special meaning: put the value into quotes",
+    ),
     (
         &["irective", "version", "incompatible"],
-        "a line with \"%\" at its beginning is no part of a configuration",
+        "a line that begins with \"%\" is not allowed in a configuration",
     ),
-    (&["document"], "\"---\" and \"...\" divide documents: a configuration is one"),
+    (&["document"], "\"---\" and \"...\" separate documents: a configuration is a single one"),
     (
         &["block scalar", "inside a block", "multiline", "plain scalar"],
-        "a text of several lines: put the value into quotes on one line",
+        "text over several lines: put the value into quotes on one line",
     ),
-    (&["eof", "next token"], "the file ends before this is complete"),
+    (&["eof", "next token"], "unexpected end of the file: this is not complete"),
 ];
 
 /// Returns the parser's message in terms of the file's author.
 fn advice(info: &str) -> String {
     let known = ADVICE.iter().find(|(parts, _)| parts.iter().any(|part| info.contains(part)));
-    known.map_or_else(|| format!("this is no YAML: {info}"), |(_, advice)| advice.to_string())
+    known.map_or_else(|| format!("invalid YAML: {info}"), |(_, advice)| advice.to_string())
 }
 
 impl Reader {
@@ -208,7 +205,7 @@ impl Reader {
             let at = At::from(&span.start);
             let node = match event {
                 Event::SequenceStart(..) | Event::MappingStart(..) if open.len() == DEEPEST => {
-                    self.fault(at, format!("nothing here lies {DEEPEST} levels deep"));
+                    self.fault(at, format!("nested too deeply: {DEEPEST} levels"));
                     return None;
                 }
                 Event::SequenceStart(..) => {
@@ -220,11 +217,11 @@ impl Reader {
                     continue;
                 }
                 Event::Alias(_) => {
-                    self.fault(at, "aliases are not understood: write out what it stands for");
+                    self.fault(at, "aliases are not supported: write the value out");
                     return None;
                 }
                 Event::DocumentStart(_) if done.is_some() => {
-                    self.fault(at, "a second document begins here: a configuration is one");
+                    self.fault(at, "unexpected second document: a configuration is a single one");
                     return None;
                 }
                 Event::Scalar(text, style, ..) => {
@@ -256,7 +253,7 @@ impl Reader {
                     None => match node.content {
                         Content::Text(text) => *name = Some((text, at)),
                         _ => {
-                            self.fault(at, "a name is expected here, not a map or a list");
+                            self.fault(at, "expected a name, found a map or a list");
                             return None;
                         }
                     },
@@ -272,7 +269,7 @@ impl Reader {
             Content::Map(map) => map.as_slice(),
             Content::Text(text) if text.is_empty() => &[],
             _ => {
-                self.fault(node.at, "a map is expected here, of lines \"name: value\"");
+                self.fault(node.at, "expected a map, of lines \"name: value\"");
                 &[]
             }
         };
@@ -286,7 +283,7 @@ impl Reader {
                 (first != *at).then_some(first)
             };
             if let Some(At { line, .. }) = first {
-                self.fault(*at, format!("\"{name}\" stands in line {line} already"));
+                self.fault(*at, format!("\"{name}\" is already in line {line}"));
             }
         }
         Fields { at: node.at, entries, known: Vec::with_capacity(FEW) }
@@ -305,7 +302,7 @@ impl Reader {
             Content::List(list) => list,
             Content::Text(text) if text.is_empty() => &[],
             _ => {
-                self.fault(node.at, "a list is expected here: [ A, B ], or lines that begin with \"- \"");
+                self.fault(node.at, "expected a list: [ A, B ], or lines that begin with \"- \"");
                 &[]
             }
         }
@@ -320,7 +317,7 @@ impl Reader {
                 None
             }
             _ => {
-                self.fault(node.at, "one value is expected here");
+                self.fault(node.at, "expected a single value");
                 None
             }
         }
@@ -345,7 +342,10 @@ impl Reader {
         let text = self.text(node)?;
         if text.starts_with('0') && text.len() > 1 {
             // In YAML 1.1, which some readers still use, this is an octal number.
-            self.fault(node.at, format!("\"{text}\" is an octal number to some: write it without the zero"));
+            self.fault(
+                node.at,
+                format!("some readers take \"{text}\" for an octal number: write it without the zero"),
+            );
             return None;
         }
         let number = self.parsed(node, &expected)?;
@@ -362,7 +362,7 @@ impl Reader {
             "true" | "yes" | "on" => Some(true),
             "false" | "no" | "off" => Some(false),
             _ => {
-                self.fault(node.at, "true or false is expected here");
+                self.fault(node.at, "expected true or false");
                 None
             }
         }
@@ -373,10 +373,7 @@ impl Reader {
         let text = self.text(node)?;
         let word = words.iter().find(|w| **w == text);
         if word.is_none() {
-            self.fault(
-                node.at,
-                format!("\"{text}\" is not expected here: {}", hint(text, words.iter().copied())),
-            );
+            self.fault(node.at, format!("unexpected \"{text}\": {}", hint(text, words.iter().copied())));
         }
         word.copied()
     }

@@ -170,8 +170,8 @@ impl<W> Entry<W> {
     /// Returns why it cannot be rolled back, if its details are forgotten.
     pub fn what_is_forgotten(&self) -> String {
         match self.counts.all() {
-            0 => "the disk did not keep what it changed".into(),
-            all => format!("of its {all} objects it is not remembered what they were"),
+            0 => "its objects were not kept on disk".into(),
+            all => format!("the old values of its {all} objects are not kept"),
         }
     }
 

@@ -64,7 +64,7 @@ impl<W: World> Journal<W> {
             }
             let gap = journal.generation > 0 && entry.number > journal.generation + 1;
             if gap {
-                let title = format!("changes up to {} are not written down", entry.number - 1);
+                let title = format!("changes up to {} are missing in the journal", entry.number - 1);
                 let number = entry.number - 1;
                 let missing = Entry { number, title, time: entry.time, ..Entry::missing() };
                 journal.push(missing);
@@ -208,13 +208,15 @@ impl<W: World> Journal<W> {
     /// Returns the first of them that is forgotten.
     pub fn back_to(&self, generation: u64) -> Result<Way<W>, Refused> {
         if generation < self.lost {
-            return refuse(format!("change {} is no longer remembered", self.lost));
+            return refuse(format!("change {} is no longer in the journal", self.lost));
         }
         let changes = self.changes().take_while(|entry| entry.number > generation);
         let part = |entry: &Entry<W>| match &entry.detail {
-            Detail::Forgotten => {
-                refuse(format!("change {} cannot be taken back: {}", entry.number, entry.what_is_forgotten()))
-            }
+            Detail::Forgotten => refuse(format!(
+                "change {} cannot be rolled back: {}",
+                entry.number,
+                entry.what_is_forgotten()
+            )),
             detail => Ok((entry.number, detail.clone())),
         };
         changes.map(part).collect::<Result<_, _>>().map(Way)
@@ -267,12 +269,12 @@ impl<W: World> Way<W> {
                 Detail::Edits(edits) => edits.all.iter().for_each(|edit| drop(set(&edit.key, &edit.old))),
                 Detail::Written(written) => {
                     let edits = read(written)
-                        .map_err(|e| Refused(format!("change {number} cannot be taken back: {e}")))?;
+                        .map_err(|e| Refused(format!("change {number} cannot be rolled back: {e}")))?;
                     for edit in edits {
                         if set(&edit.key, &edit.old) != edit.new {
                             return refuse(format!(
-                                "change {number} cannot be taken back: {} is no longer what this change made it: the router was \
-                                 started with something else since",
+                                "change {number} cannot be rolled back: {} differs from the result of this change: the router was \
+                                 started with another configuration since",
                                 edit.key
                             ));
                         }
@@ -358,7 +360,7 @@ mod tests {
         assert_eq!((j.entries().count(), j.entries().last().unwrap().number), (MOST, 6));
         assert_eq!(j.entries().next().unwrap().title, format!("number {}", MOST + 4));
         assert!(j.back_to(5).is_ok_and(|way| way.0.len() == MOST));
-        assert_eq!(j.back_to(4).unwrap_err().0, "change 5 is no longer remembered");
+        assert_eq!(j.back_to(4).unwrap_err().0, "change 5 is no longer in the journal");
         j.hold(Some(100));
         for n in 0..MOST as u16 {
             j.note(number(n, true));
@@ -381,7 +383,10 @@ mod tests {
         j.note(number(3, true));
         assert!(j.back_to(2).is_ok_and(|way| way.0.len() == 1));
         let told = j.back_to(1).unwrap_err().0;
-        assert!(told.starts_with("change 2 cannot be taken back: of its 250001 objects"), "{told}");
+        assert!(
+            told.starts_with("change 2 cannot be rolled back: the old values of its 250001 objects"),
+            "{told}"
+        );
         assert!(j.back_to(j.generation() + 1).is_ok_and(|way| way.0.is_empty()));
         // With many objects in several changes, the oldest details are forgotten; the entries stay.
         let most = |from: u16| {
@@ -433,7 +438,7 @@ mod tests {
         let told = middle.back_to(3).err().map(|refused| refused.0);
         assert_eq!(
             told.as_deref(),
-            Some("change 4 cannot be taken back: the disk did not keep what it changed")
+            Some("change 4 cannot be rolled back: its objects were not kept on disk")
         );
         assert_eq!([&all, &middle].map(Journal::can_be_taken_back), [6, 2]);
     }
