@@ -1,8 +1,8 @@
-//! The families of addresses, by the words that commands, files and metrics have for them.
+//! The address families, by their words in commands, files and metrics.
 
 use std::net::IpAddr;
 
-/// A family of addresses.
+/// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// IPv4.
@@ -15,12 +15,12 @@ impl Family {
     /// Both.
     pub const ALL: [Family; 2] = [Family::V4, Family::V6];
 
-    /// That of an address.
+    /// Returns the family of an address.
     pub fn of(address: IpAddr) -> Family {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
-    /// Its name for people.
+    /// Returns its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Family::V4 => "IPv4",
@@ -28,7 +28,7 @@ impl Family {
         }
     }
 
-    /// Its word where the other one has one, too: in names of nodes, labels, settings.
+    /// Returns its word in pairs with the other family: in names of nodes, labels, settings.
     pub fn word(self) -> &'static str {
         match self {
             Family::V4 => "ip4",
@@ -36,7 +36,7 @@ impl Family {
         }
     }
 
-    /// The type of its prefixes in the grammar of commands.
+    /// Returns the type of its prefixes in the grammar of commands.
     pub fn prefix(self) -> &'static str {
         match self {
             Family::V4 => "prefix4",
@@ -44,7 +44,7 @@ impl Family {
         }
     }
 
-    /// The word that its own commands have behind their verb.
+    /// Returns the word behind the verb of its own commands.
     pub fn noun(self) -> &'static str {
         match self {
             Family::V4 => "ip",

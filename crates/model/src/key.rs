@@ -1,4 +1,4 @@
-//! Names of objects, and what one object is to others.
+//! Names of objects, and their roles for other objects.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,34 +6,35 @@ use std::ops::Bound;
 
 use crate::tuple::{Part, Push, Tuple};
 
-/// Phases from here on have objects of which there may be very many, such as routes. They need others, and nothing needs
-/// them.
+/// Phases from here on have potentially many objects, such as routes. These need other objects, and no object
+/// needs them.
 pub const MANY: u16 = 200;
 
-/// What objects of a kind have in common.
+/// The common properties of a kind's objects.
 #[derive(Debug)]
 pub struct KindInfo {
-    /// Its name, which no other kind has.
+    /// Its name, unique among kinds.
     pub name: &'static str,
     /// Objects are made in the order of their phases, and removed in the reverse order.
     pub phase: u16,
-    /// Whether objects are removed at the very end, after what came is made.
+    /// True if objects are removed at the very end, after new objects are made.
     pub last: bool,
-    /// Whether objects are taken away and made again when what they need moves to another place.
+    /// True if objects are removed and remade when an object that they need moves to another place.
     pub moves: bool,
-    /// Of kinds of which there may be very many: the role of what each object needs because of how its key begins.
+    /// For kinds with potentially many objects: the role of the object that each one needs by the beginning
+    /// of its key.
     pub container: Option<&'static Role>,
     title: fn(&Tuple) -> String,
     role: fn(&Tuple) -> Option<Need>,
 }
 
 impl KindInfo {
-    /// Where all objects of this kind are in a tree.
+    /// Returns the range of all objects of this kind in a tree.
     pub fn all(&'static self) -> Range {
         Key::new(self, Tuple::default()).and_longer()
     }
 
-    /// The key of an object of this kind, if a name is what tells one from another.
+    /// Returns the key of an object of this kind, if a name identifies its objects.
     pub fn named(&'static self, name: &str) -> Key {
         Key::new(self, Tuple::of(name))
     }
@@ -41,25 +42,27 @@ impl KindInfo {
 
 /// A kind of objects.
 pub trait Kind: 'static {
-    /// What tells one object from another.
+    /// The identity of an object.
     type Key: Part;
     /// See [`KindInfo::name`].
     const NAME: &'static str;
-    /// See [`KindInfo::phase`]. What an object needs is of an earlier phase, or of the same kind and before it.
+    /// See [`KindInfo::phase`]. An object needs only objects of earlier phases, or of the same kind and
+    /// before it.
     const PHASE: u16;
     /// See [`KindInfo::last`].
     const LAST: bool = false;
     /// See [`KindInfo::moves`].
     const MOVES: bool = false;
-    /// Whether objects may need others. Of kinds that need nothing there may be thousands, and to ask each takes its time.
+    /// True if objects may need others. A kind without needs may have thousands of objects, and asking each
+    /// takes time.
     const NEEDS: bool = true;
     /// See [`KindInfo::container`].
     const CONTAINER: Option<&'static Role> = None;
 
-    /// The object in words.
+    /// Returns the object's title.
     fn title(key: &Self::Key) -> String;
 
-    /// What the object is to others, if any may need it.
+    /// Returns the object's role, if others may need it.
     fn role(_: &Self::Key) -> Option<Need> {
         None
     }
@@ -87,7 +90,7 @@ fn role<K: Kind + ?Sized>(id: &Tuple) -> Option<Need> {
 /// A part of a tree.
 pub type Range = (Bound<Key>, Bound<Key>);
 
-/// Names an object. The order is that of dependency: what comes later may need what comes before.
+/// Names an object. The order is that of dependency: later objects may need earlier ones.
 #[derive(Clone)]
 pub struct Key {
     kind: &'static KindInfo,
@@ -95,17 +98,17 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of an object of this kind.
+    /// Returns the key of an object of this kind.
     pub fn of<K: Kind>(id: &K::Key) -> Key {
         Key::with::<K>(id)
     }
 
-    /// The same from parts of the key, or from borrowed ones.
+    /// Returns the same key from its parts, or from borrowed ones.
     pub fn with<K: Kind>(parts: impl Push) -> Key {
         Key { kind: K::INFO, id: Tuple::of(&parts) }
     }
 
-    /// Before all objects of which there may be very many.
+    /// Returns the key before all kinds with potentially many objects.
     pub(crate) fn first_of_many() -> Key {
         static FIRST: KindInfo = KindInfo {
             name: "",
@@ -119,17 +122,17 @@ impl Key {
         Key { kind: &FIRST, id: Tuple::default() }
     }
 
-    /// Where all objects of a kind are in a tree.
+    /// Returns the range of all objects of a kind in a tree.
     pub fn all<K: Kind>() -> Range {
         Key::beginning::<K>(())
     }
 
-    /// Where the objects of a kind are in a tree whose keys begin with these parts.
+    /// Returns the range of the objects of a kind whose keys begin with these parts.
     pub fn beginning<K: Kind>(parts: impl Push) -> Range {
         Key::with::<K>(parts).and_longer()
     }
 
-    /// Where this object is in a tree, and those of its kind whose keys begin as its does.
+    /// Returns the range of this object and of those of its kind whose keys begin as its does.
     pub(crate) fn and_longer(self) -> Range {
         let end = self.id.after().map(|id| Key { kind: self.kind, id });
         // No key of this kind has a greater identity than this one.
@@ -137,37 +140,37 @@ impl Key {
         (Bound::Included(self), Bound::Excluded(end))
     }
 
-    /// What the object's kind is.
+    /// Returns the object's kind.
     pub fn kind(&self) -> &'static KindInfo {
         self.kind
     }
 
-    /// The object's name, if a name is what tells it from others of its kind.
+    /// Returns the object's name, if a name identifies it within its kind.
     pub fn name(&self) -> Option<String> {
         self.id.get()
     }
 
-    /// Whether it is of this kind.
+    /// True if it is of this kind.
     pub fn is<K: Kind>(&self) -> bool {
         self.kind.name == K::NAME
     }
 
-    /// What tells it from others of its kind, if it is of this one.
+    /// Returns its identity, if it is of this kind.
     pub fn get<K: Kind>(&self) -> Option<K::Key> {
         if self.is::<K>() { self.id.get() } else { None }
     }
 
-    /// The same as bytes.
+    /// Returns its identity as bytes.
     pub fn id(&self) -> &Tuple {
         &self.id
     }
 
-    /// The object of this kind with this identity.
+    /// Returns the key of this kind with this identity.
     pub(crate) fn new(kind: &'static KindInfo, id: Tuple) -> Key {
         Key { kind, id }
     }
 
-    /// What the object is to others, if any may need it.
+    /// Returns the object's role, if others may need it.
     pub fn role(&self) -> Option<Need> {
         (self.kind.role)(&self.id)
     }
@@ -186,7 +189,7 @@ impl PartialOrd for Key {
 }
 impl Ord for Key {
     fn cmp(&self, other: &Key) -> Ordering {
-        // The same kind may be at two addresses, one a crate.
+        // The same kind may have two addresses, one per crate.
         if std::ptr::eq(self.kind, other.kind) {
             return self.id.cmp(&other.id);
         }
@@ -195,7 +198,7 @@ impl Ord for Key {
     }
 }
 impl fmt::Display for Key {
-    /// In words.
+    /// Writes the title.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&(self.kind.title)(&self.id))
     }
@@ -206,16 +209,16 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What objects are to others that need them: several kinds may be an interface, for example.
+/// A role for objects that need others: several kinds may be an interface, for example.
 #[derive(Debug)]
 pub struct Role {
-    /// Its name, which no other role has.
+    /// Its name, unique among roles.
     pub name: &'static str,
-    /// An object with this role in words.
+    /// Returns the title of an object with this role.
     pub title: fn(&Tuple) -> String,
 }
 
-/// Something without which an object cannot be.
+/// An object that another one depends on.
 #[derive(Clone)]
 pub struct Need {
     role: &'static Role,
@@ -223,22 +226,22 @@ pub struct Need {
 }
 
 impl Need {
-    /// An object with this role, and what tells it from others.
+    /// Returns the need for an object with this role and identity.
     pub fn new(role: &'static Role, id: impl Push) -> Need {
         Need { role, id: Tuple::of(&id) }
     }
 
-    /// Whether it is an object with this role.
+    /// True if it is an object with this role.
     pub fn is(&self, role: &Role) -> bool {
         self.role.name == role.name
     }
 
-    /// What tells it from others with this role.
+    /// Returns its identity within the role.
     pub fn id(&self) -> &Tuple {
         &self.id
     }
 
-    /// The name of the role and the identity.
+    /// Returns the name of the role and the identity.
     pub(crate) fn place(&self) -> (&'static str, &Tuple) {
         (self.role.name, &self.id)
     }
@@ -261,7 +264,7 @@ impl Ord for Need {
     }
 }
 impl fmt::Display for Need {
-    /// In words.
+    /// Writes the title.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&(self.role.title)(&self.id))
     }

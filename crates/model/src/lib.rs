@@ -1,6 +1,6 @@
-//! What a feature says about itself: its commands, what they show, its fields of a configuration file, and its metrics.
+//! Declarations of a feature: its commands, its shows, its fields of a configuration file, and its metrics.
 //!
-//! Nothing here does I/O, has threads or knows a protocol. `control` runs what is declared here.
+//! Nothing here does I/O, has threads or depends on a protocol. `control` runs these declarations.
 
 #![forbid(unsafe_code)]
 

@@ -1,23 +1,24 @@
-//! Metrics: what each is, and the text of its samples, which is the same in both of the formats that Prometheus reads.
+//! Metrics: their declarations, and the text of their samples, which is the same in both formats for
+//! Prometheus.
 
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
 
-/// What kind of value a metric is.
+/// The kind of a metric's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows, from the start of the process.
     Counter,
-    /// It goes up and down.
+    /// It rises and falls.
     Gauge,
-    /// It is always 1; what it says is in its labels.
+    /// It is always 1; its labels carry the information.
     Info,
-    /// How many there were up to each of some sizes, how many in all, and their sum; it only grows.
+    /// Numbers of values up to several sizes, their total number, and their sum; it only grows.
     Histogram,
 }
 
 impl Kind {
-    /// The kind's name, as OpenMetrics has it.
+    /// Returns the kind's name in OpenMetrics.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Counter => "counter",
@@ -27,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// How names of samples end that the name of their OpenMetrics family does not have.
+    /// Returns the suffix of sample names that the name of their OpenMetrics family lacks.
     pub fn suffix(self) -> &'static str {
         match self {
             Kind::Counter => "_total",
@@ -46,11 +47,11 @@ pub struct Metric {
     pub kind: Kind,
     /// The labels of its samples.
     pub labels: &'static [&'static str],
-    /// What it means.
+    /// Its description.
     pub help: &'static str,
 }
 
-/// How long a piece of a metric's lines is, bytes: to make a longer text longer takes its time.
+/// Length of a piece of a metric's lines, in bytes: extending a longer text takes time.
 const PIECE: usize = 64 << 10;
 
 /// The lines of samples by metric, while they are collected.
@@ -58,7 +59,7 @@ const PIECE: usize = 64 << 10;
 pub struct Lines {
     /// Each metric that has a sample, with its lines in pieces.
     of: Vec<(&'static Metric, Vec<String>)>,
-    /// Where a metric is in `of`, by its name.
+    /// The index of a metric in `of`, by its name.
     places: HashMap<&'static str, usize>,
 }
 
@@ -73,8 +74,8 @@ impl Lines {
         self.add(metric, labels, format_args!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000));
     }
 
-    /// Adds a histogram: for each bound, the last of which is the greatest value that there is, how many values there were
-    /// up to it and above the bound before; and the sum of all.
+    /// Adds a histogram: for each bound, the number of values up to it and above the previous bound; and the
+    /// sum of all. The last bound is the greatest possible value.
     pub fn add_histogram(
         &mut self,
         metric: impl Into<&'static Metric>,
@@ -127,7 +128,7 @@ impl Lines {
         let _ = writeln!(line, "{value}");
     }
 
-    /// What was collected, by metric, in pieces of whole lines.
+    /// Returns the samples by metric, in pieces of whole lines.
     pub fn samples(self) -> impl Iterator<Item = (&'static Metric, Vec<String>)> {
         self.of.into_iter()
     }

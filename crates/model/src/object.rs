@@ -1,4 +1,5 @@
-//! What an operator asks for: objects, each of a type that says how it is checked, made, changed, removed and written.
+//! Objects that an operator configures. The type of an object defines how it is checked, made, changed,
+//! removed and written.
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -8,7 +9,7 @@ use crate::key::{Key, Kind, Need};
 use crate::store::{Get, Snapshot, View};
 use crate::tuple::{Push, Tuple};
 
-/// Why a change was refused. Nothing has changed then.
+/// Why a change was refused. No change was made then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -19,7 +20,7 @@ impl fmt::Display for Refused {
 }
 impl std::error::Error for Refused {}
 
-/// A refusal with these words.
+/// Returns a refusal with this text.
 ///
 /// # Errors
 /// Always.
@@ -27,103 +28,104 @@ pub fn refuse<T>(why: impl Into<String>) -> Result<T, Refused> {
     Err(Refused(why.into()))
 }
 
-/// What objects are applied to.
+/// The world to which objects are applied.
 pub trait World: Sized + 'static {
-    /// What it can do, for checks on other threads.
+    /// Its abilities, for checks on other threads.
     type Abilities: Send + Sync;
 
-    /// What it can do.
+    /// Returns its abilities.
     fn abilities(&self) -> Arc<Self::Abilities>;
 
     /// A transaction begins.
     fn begin(&mut self);
 
-    /// A transaction has come to its end, be it the one it was to have or not.
+    /// A transaction has ended, in success or failure.
     fn end(&mut self);
 
-    /// Completes objects of which some [say too little](Object::is_complete): `wanted` are all that change, or a whole tree, in
-    /// order; `now` is what there is.
+    /// Completes [incomplete](Object::is_complete) objects. `wanted` are all changed objects, or a whole
+    /// tree, in order; `now` is the current tree.
     fn complete(now: &Snapshot<Self>, wanted: Vec<(&Key, &mut Value<Self>)>);
 }
 
-/// What a change of an object means to those that need it.
+/// The effect of an object's change on the objects that need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: it stays where it is.
+    /// None: it stays in place.
     Stays,
-    /// It goes and comes again, and so do they.
+    /// It is removed and remade, and so are they.
     Anew,
-    /// It stays, in another place; [some](Kind::MOVES) have to go and come again.
+    /// It moves to another place; [some](Kind::MOVES) of them are removed and remade.
     Moved,
 }
 
-/// An object that an operator may ask for.
+/// An object that an operator may configure.
 pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync {
-    /// Whether it can be what `view`, the tree as it would be, says.
+    /// Checks that the object is possible in `view`, the tree as it would be.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the reason if not.
     fn validate(&self, key: &Self::Key, view: &View<'_, W>, abilities: &W::Abilities) -> Result<(), Refused>;
 
-    /// Whether the tree can be without it, which nothing needs.
+    /// Checks that the tree is possible without the object, which no other object needs.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the reason if not.
     fn validate_absence(_: &Self::Key, _: &View<'_, W>) -> Result<(), Refused> {
         Ok(())
     }
 
-    /// Makes the world have it, where it was `old` before: wholly or not at all.
+    /// Applies the object to the world, in place of `old`: wholly or not at all.
     ///
     /// # Errors
-    /// Why that cannot be.
+    /// Returns the reason if that fails.
     fn apply(&self, key: &Self::Key, old: Option<&Self>, world: &mut W) -> Result<(), Refused>;
 
-    /// Makes the world be without it.
+    /// Removes the object from the world.
     ///
     /// # Errors
-    /// Why that cannot be.
+    /// Returns the reason if that fails.
     fn withdraw(&self, key: &Self::Key, world: &mut W) -> Result<(), Refused>;
 
-    /// The commands that would make it. `indices`: with the index of an interface, which need not be said if all are in order.
+    /// Returns the commands that would make it. `indices`: with the index of an interface, which is not
+    /// needed if all are in order.
     fn dump(&self, key: &Self::Key, indices: bool) -> Vec<String>;
 
-    /// Reports values that are valid but probably a mistake: a sentence each, which says what to do about it.
+    /// Reports values that are valid but probably a mistake: a sentence each, with the solution.
     fn warnings(&self, _: &mut dyn FnMut(String)) {}
 
-    /// What it needs; not asked if it is of a kind that [needs nothing](Kind::NEEDS).
+    /// Reports its needs; not called for a kind that [needs nothing](Kind::NEEDS).
     fn needs(&self, _: &Self::Key, _: &mut dyn FnMut(Need)) {}
 
-    /// What a change from `old` to this means to those that need it.
+    /// Returns the effect of a change from `old` to this on the objects that need it.
     fn effect(&self, _old: &Self) -> Effect {
         Effect::Stays
     }
 
-    /// What of it stays while others go, if it is to become `new`.
+    /// Returns the part of it that stays while others are removed, if it is to become `new`.
     fn staying(&self, _new: &Self) -> Option<Self> {
         Some(self.clone())
     }
 
-    /// Places under which others find it; `get` gives any object.
+    /// Reports the places under which others find it; `get` returns any object.
     fn facts(&self, _: &Self::Key, _get: Get<'_, W>, _: &mut dyn FnMut(Fact)) {}
 
-    /// Another object whose facts are others if this one changes.
+    /// Returns another object whose facts change with this one.
     fn touches(_: &Self::Key) -> Option<Key> {
         None
     }
 
-    /// Whether it says all that it has to say.
+    /// True if the object is complete.
     fn is_complete(&self) -> bool {
         true
     }
 
-    /// The same for those who may not know secrets; `None` if it has none.
+    /// Returns the same object for clients that may not see secrets; `None` if it has none.
     fn without_secrets(&self) -> Option<Self> {
         None
     }
 }
 
-/// A place under which an object can be found: where to look, and a tuple there, which many objects may share.
+/// A place under which an object can be found: an index, and a tuple in it, which many objects may share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fact {
     pub(crate) index: &'static str,
@@ -131,7 +133,7 @@ pub struct Fact {
 }
 
 impl Fact {
-    /// A place in an index.
+    /// Returns a place in an index.
     pub fn new(index: &'static str, place: impl Push) -> Fact {
         Fact { index, place: Tuple::of(&place) }
     }
@@ -169,12 +171,12 @@ impl<W: 'static> Value<W> {
         &*self.0
     }
 
-    /// The object, if it is of this type.
+    /// Returns the object, if it is of this type.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.any().downcast_ref()
     }
 
-    /// The same, to be changed. An object that others look at meanwhile is copied before.
+    /// Returns the object for changes. An object shared with other readers is copied first.
     pub fn get_mut<T: Object<W>>(&mut self) -> Option<&mut T>
     where
         W: World,
@@ -188,7 +190,7 @@ impl<W: 'static> Value<W> {
     }
 }
 
-/// [`Object`], whatever its type.
+/// [`Object`] of any type.
 trait AnyObject<W>: Any + Debug + Send + Sync {
     fn is(&self, other: &dyn Any) -> bool;
     fn validate(&self, key: &Key, view: &View<'_, W>, abilities: &W::Abilities) -> Result<(), Refused>
@@ -210,7 +212,7 @@ trait AnyObject<W>: Any + Debug + Send + Sync {
     fn without_secrets(&self) -> Option<Value<W>>;
 }
 
-/// What tells an object from others of its kind.
+/// Returns the identity of an object within its kind.
 fn own<K: Kind>(key: &Key) -> Result<K::Key, Refused> {
     key.get::<K>().ok_or_else(|| Refused(format!("{key:?} cannot be an object of the kind {}", K::NAME)))
 }
@@ -245,7 +247,7 @@ impl<W: World, T: Object<W>> AnyObject<W> for T {
     }
 
     fn needs(&self, key: &Key, to: &mut dyn FnMut(Need)) {
-        // A debug build asks all the same, so that no test passes with a kind that says so wrongly.
+        // A debug build asks in any case, so that no test passes with a wrongly declared kind.
         if (T::NEEDS || cfg!(debug_assertions))
             && let Some(own) = key.get::<T>()
         {
@@ -284,10 +286,10 @@ impl<W: World, T: Object<W>> AnyObject<W> for T {
 }
 
 impl<W: World> Value<W> {
-    /// Whether it can be what `view`, the tree as it would be, says.
+    /// Checks that the object is possible in `view`, the tree as it would be.
     ///
     /// # Errors
-    /// Why not.
+    /// Returns the reason if not.
     pub fn validate(&self, key: &Key, view: &View<'_, W>, abilities: &W::Abilities) -> Result<(), Refused> {
         self.0.validate(key, view, abilities)
     }
@@ -304,8 +306,8 @@ impl<W: World> Value<W> {
         self.0.withdraw(key, world)
     }
 
-    /// The commands that would make the object. `indices`: with the index of an interface, which need not be said if all are in
-    /// order.
+    /// Returns the commands that would make the object. `indices`: with the index of an interface, which is
+    /// not needed if all are in order.
     pub fn dump(&self, key: &Key, indices: bool) -> Vec<String> {
         self.0.dump(key, indices)
     }
@@ -315,14 +317,14 @@ impl<W: World> Value<W> {
         self.0.warnings(to);
     }
 
-    /// Whether it needs something that `wanted` says.
+    /// True if it has a need for which `wanted` returns true.
     pub fn needs_any(&self, key: &Key, mut wanted: impl FnMut(&Need) -> bool) -> bool {
         let mut any = false;
         self.0.needs(key, &mut |need| any = any || wanted(&need));
         any
     }
 
-    /// Gives everything that it needs to `to`.
+    /// Passes all of its needs to `to`.
     pub fn needs(&self, key: &Key, to: &mut dyn FnMut(Need)) {
         self.0.needs(key, to);
     }
@@ -352,7 +354,7 @@ impl<W: World> Value<W> {
         self.0.without_secrets().is_some()
     }
 
-    /// The same for those who may not know secrets.
+    /// Returns the same object for clients that may not see secrets.
     pub fn without_secrets(&self) -> Value<W> {
         self.0.without_secrets().unwrap_or_else(|| self.clone())
     }

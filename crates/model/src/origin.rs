@@ -1,4 +1,4 @@
-//! Who changes the configuration, by which front end, and with which words.
+//! The origin of a configuration change: the user, the front end, and the command.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-/// Longest line that is kept of a command, in bytes.
+/// Maximum length of a stored command, in bytes.
 const LONGEST_LINE: usize = 256;
 
-/// A way in which the configuration is changed. New front ends are added here.
+/// A way to change the configuration. New front ends are added here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FrontEnd {
@@ -20,9 +20,9 @@ pub enum FrontEnd {
     File,
     /// The configuration that the router starts with.
     Start,
-    /// The router itself: it takes back what nobody confirmed.
+    /// The router itself: it rolls back unconfirmed changes.
     Router,
-    /// One that a later version of the router has.
+    /// A front end of a later version of the router.
     #[serde(other)]
     Other,
 }
@@ -45,19 +45,20 @@ pub enum Peer {
     /// The router itself, or a test.
     #[default]
     Own,
-    /// A user of this machine, by number. Whether there is a name is found out by a thread that may wait, so it may not be known at first.
+    /// A user of this machine, by number. A thread that may wait looks up the name, so it may be unknown at
+    /// first.
     User(u32, Arc<OnceLock<Option<String>>>),
-    /// Whoever is at this address: TCP knows no users.
+    /// The client at this address: TCP has no users.
     Address(SocketAddr),
 }
 
 impl Peer {
-    /// The user with this number and name.
+    /// Returns the user with this number and name.
     pub fn user(id: u32, name: Option<String>) -> Peer {
         Peer::User(id, Arc::new(OnceLock::from(name)))
     }
 
-    /// The user's number, if it is a user of this machine.
+    /// Returns the user's number, if it is a user of this machine.
     pub fn uid(&self) -> Option<u32> {
         match self {
             Peer::User(id, _) => Some(*id),
@@ -65,7 +66,7 @@ impl Peer {
         }
     }
 
-    /// The user's name, if it is known.
+    /// Returns the user's name, if it is known.
     pub fn name(&self) -> Option<&str> {
         match self {
             Peer::User(_, name) => name.get().and_then(Option::as_deref),
@@ -73,7 +74,7 @@ impl Peer {
         }
     }
 
-    /// True if it is known whether there is a name.
+    /// True if the lookup of the name has ended.
     pub fn is_known(&self) -> bool {
         match self {
             Peer::User(_, name) => name.get().is_some(),
@@ -95,19 +96,19 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Who makes a change, and how.
+/// The origin of a change.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// The way in.
+    /// The front end.
     pub front_end: FrontEnd,
-    /// Who is at its other end.
+    /// The client.
     pub peer: Peer,
     /// The command, or the file.
     pub line: Arc<str>,
 }
 
 impl Origin {
-    /// An origin whose line is cut to what is kept of one.
+    /// Returns an origin whose line is cut to the stored length.
     pub fn new(front_end: FrontEnd, peer: Peer, line: &str) -> Origin {
         let line = line.trim();
         let kept = line.get(..line.floor_char_boundary(LONGEST_LINE)).unwrap_or_default();

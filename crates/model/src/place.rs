@@ -1,4 +1,4 @@
-//! Where something stands in the configuration, and what is wrong with it there.
+//! Places in the configuration, and faults at them.
 
 use std::{error::Error, fmt, sync::Arc};
 
@@ -7,11 +7,11 @@ use crate::visible::visible;
 /// The place of a word: in a file, or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// No place in particular of this file.
+    /// The whole file.
     Whole(Arc<str>),
     /// In a file; line and column count from 1, the column in characters.
     File {
-        /// The file's name, as it was given.
+        /// The file's name, as given.
         file: Arc<str>,
         /// The line.
         line: usize,
@@ -32,20 +32,20 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong, displayed as `file:line:column: message`.
+/// A fault, displayed as `file:line:column: message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where.
     pub place: Place,
-    /// What is wrong, what was expected, and where it helps, what to do.
+    /// What is wrong, the expected value, and, where it helps, the solution.
     pub message: String,
 }
 
-/// How many bytes a message may have: it may repeat what a file has, which may be anything.
+/// Maximum length of a message, in bytes: it may repeat parts of a file.
 const LONGEST_MESSAGE: usize = 2048;
 
 impl Fault {
-    /// A fault at `place`. The rest of a very long message is left out.
+    /// Returns a fault at `place`. The rest of a very long message is left out.
     pub fn new(place: &Place, message: impl Into<String>) -> Self {
         let message = message.into();
         let end = message.floor_char_boundary(LONGEST_MESSAGE);
@@ -65,10 +65,10 @@ impl fmt::Display for Fault {
 
 impl Error for Fault {}
 
-/// How many bytes a word may have for which a name is looked for: no name has as many.
+/// Maximum length of a word for which a similar name is searched, in bytes: no name is as long.
 const LONGEST_WORD: usize = 256;
 
-/// The name that was probably meant by `word`, if one is near.
+/// Returns the name that `word` probably means, if one is similar.
 pub fn closest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST_WORD {
         return None;
@@ -77,7 +77,7 @@ pub fn closest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     names.min_by_key(near).filter(|name| near(name) <= (name.chars().count() / 3).max(1))
 }
 
-/// Ends a message about the unknown `word`: the name that was probably meant, or else all there are.
+/// Returns the end of a message about the unknown `word`: the name that it probably means, or else all names.
 pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     match closest(word, names.clone()) {
         Some(name) => format!("did you mean '{name}'?"),

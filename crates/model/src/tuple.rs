@@ -1,8 +1,8 @@
-//! Keys as bytes whose order is that of the values which they are made of.
+//! Keys as bytes, in the order of their values.
 //!
-//! Numbers stand most significant byte first, texts end with two zeros, and addresses begin with their family. So all tuples that
-//! begin with the same values stand side by side, and one of 22 bytes or less, such as the key of a route, needs no memory of
-//! its own.
+//! Numbers are big-endian, texts end with two zeros, and addresses begin with their family. So all tuples
+//! that begin with the same values are adjacent. One of 22 bytes or less, such as the key of a route, needs
+//! no memory of its own.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use crate::family::Family;
 
-/// Bytes that fit into a tuple without memory of its own.
+/// Maximum length of a tuple without its own memory.
 const INLINE: usize = 22;
 
 /// Values in order, as bytes.
@@ -36,23 +36,23 @@ impl Default for Tuple {
 }
 
 impl Tuple {
-    /// The tuple of this value.
+    /// Returns the tuple of this value.
     pub fn of<P: Push + ?Sized>(part: &P) -> Tuple {
         Tuple::default().with(part)
     }
 
-    /// The same tuple with one more value.
+    /// Returns the same tuple with one more value.
     pub fn with<P: Push + ?Sized>(mut self, part: &P) -> Tuple {
         part.push(&mut self);
         self
     }
 
-    /// Behind every tuple of this crate's parts, of which none begins with so many ones.
+    /// Returns a tuple behind every tuple of this crate's parts, none of which begins with as many ones.
     pub(crate) fn last() -> Tuple {
         Tuple(Bytes::Inline(INLINE as u8, [u8::MAX; INLINE]))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
             Bytes::Inline(len, bytes) => bytes.get(..usize::from(*len)).unwrap_or_default(),
@@ -60,14 +60,14 @@ impl Tuple {
         }
     }
 
-    /// The value that the tuple was made of; `None` if it was made of another type.
+    /// Returns the value that the tuple was made of; `None` if it was made of another type.
     pub fn get<P: Part>(&self) -> Option<P> {
         let mut rest = Rest(self.bytes());
         let part = P::pull(&mut rest)?;
         rest.0.is_empty().then_some(part)
     }
 
-    /// The value behind those of `prefix`, with which this tuple begins.
+    /// Returns the value behind those of `prefix`, with which this tuple begins.
     pub fn behind<P: Part>(&self, prefix: &Tuple) -> Option<P> {
         P::pull(&mut Rest(self.bytes().strip_prefix(prefix.bytes())?))
     }
@@ -77,7 +77,7 @@ impl Tuple {
         self.bytes().starts_with(prefix.bytes())
     }
 
-    /// The first tuple behind all that begin with this one; `None` if there is none.
+    /// Returns the first tuple behind all that begin with this one; `None` if there is none.
     pub fn after(&self) -> Option<Tuple> {
         let mut bytes = self.bytes().to_vec();
         while let Some(last) = bytes.pop() {
@@ -91,7 +91,7 @@ impl Tuple {
         None
     }
 
-    /// Adds bytes whose order is that of the values which they stand for.
+    /// Adds bytes in the order of their values.
     pub fn extend(&mut self, more: &[u8]) {
         match &mut self.0 {
             Bytes::Inline(len, bytes) => {
@@ -141,11 +141,11 @@ impl fmt::Debug for Tuple {
     }
 }
 
-/// What of a tuple was not read yet.
+/// The unread part of a tuple.
 pub struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
-    /// The next bytes.
+    /// Returns the next bytes.
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -211,11 +211,12 @@ impl Part for () {
     }
 }
 
-/// What stands for a zero within a text, and at its end: so a text stands before a longer one that begins like it.
+/// The code for a zero within a text, and at its end: so a text stands before a longer one that begins like
+/// it.
 const ZERO: [u8; 2] = [0, 0xff];
 const END: [u8; 2] = [0, 0];
 
-/// Appends bytes that may be of any length.
+/// Appends bytes of any length.
 fn push_bytes(bytes: &[u8], to: &mut Tuple) {
     for (n, part) in bytes.split(|byte| *byte == 0).enumerate() {
         if n > 0 {
@@ -254,7 +255,7 @@ impl Part for String {
     }
 }
 
-/// Paths that are equal are equal tuples, however many slashes they are written with.
+/// Equal paths are equal tuples, whatever the number of slashes.
 impl Push for Path {
     fn push(&self, to: &mut Tuple) {
         let plain: PathBuf = self.components().collect();

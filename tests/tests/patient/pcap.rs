@@ -299,7 +299,7 @@ fn who_reads_too_slowly_loses_packets_of_the_capture_only() {
     let ended = stream.finish(LIMIT);
     assert_eq!(ended.stdout.trim(), "20000", "{ended}");
     assert!(ended.stderr.contains("20000 packets captured, "), "{ended}");
-    assert!(ended.stderr.contains(" lost because they came faster than they were taken"), "{ended}");
+    assert!(ended.stderr.contains(" lost because they arrived faster than they were read"), "{ended}");
 }
 
 #[test]

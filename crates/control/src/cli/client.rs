@@ -319,7 +319,7 @@ pub fn run(options: ClientOptions) -> ExitCode {
 /// operator interrupts it. Says at the end what there was.
 pub fn capture(socket: &Path, words: &[String]) -> ExitCode {
     if io::stdout().is_terminal() {
-        eprintln!("packets are no text: volley capture ... | tcpdump -r -, or ... > FILE");
+        eprintln!("packets are binary data: use volley capture ... | tcpdump -r -, or ... > FILE");
         return ExitCode::FAILURE;
     }
     // The second time it ends the program, should it be stuck.

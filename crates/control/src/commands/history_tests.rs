@@ -168,7 +168,9 @@ fn the_journal_outlives_the_router() {
     let now = cli.ok("show config");
     let told = cli.run("config rollback 2").unwrap_err().to_string();
     assert!(
-        told.starts_with("change 2 cannot be taken back: interface pg1 is no longer what this change"),
+        told.starts_with(
+            "change 2 cannot be rolled back: interface pg1 differs from the result of this change"
+        ),
         "{told}"
     );
     assert_eq!(cli.ok("show config"), now);

@@ -43,7 +43,7 @@ fn changes_are_taken_back() {
     );
     cli.ok("ip route add 20.0.0.0/24 via drop count 300000");
     let told = cli.run("config rollback 1").unwrap_err().to_string();
-    assert!(told.contains("cannot be taken back: of its 300000 objects"), "{told}");
+    assert!(told.contains("cannot be rolled back: the old values of its 300000 objects"), "{told}");
     assert_eq!(cli.json("show config history 1")[0]["added"], 300_000);
 }
 

@@ -242,7 +242,7 @@ fn a_count_of_routes_that_fails_halfway_is_taken_back() {
     cli.ok("ip route add 20.1.4.0/24 via drop");
     let before = cli.ok("show config");
     for (line, why) in [
-        ("ip route del 20.0.0.0/24 count 400", "nothing to remove"),
+        ("ip route del 20.0.0.0/24 count 400", "does not exist"),
         ("ip route del 20.0.250.0/24 count 20 via 10.0.0.2", "goes via drop"),
     ] {
         let error = cli.run(line).unwrap_err().to_string();

@@ -117,7 +117,7 @@ impl Reading<'_> {
             Entry::Vacant(_) => other,
         };
         if let Some(Place::File { line, .. }) = first {
-            let message = format!("{} stands in line {line} already", key);
+            let message = format!("{} is already in line {line}", key);
             self.r.fault(at, message);
             return;
         }

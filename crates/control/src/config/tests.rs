@@ -219,7 +219,7 @@ fn a_file_that_is_no_yaml_says_what_to_do() {
         ("a: \"b\" c\n", "1:8", "in quotes"),
         ("a: b: c\n", "1:5", "in the middle of a value"),
         ("interfaces:\n  pg0:\n    mtu: 1500\n   state: up\n", "4:", "indented just as"),
-        ("a: @b\n", "1:4", "no value begins like this"),
+        ("a: @b\n", "1:4", "invalid beginning of a value"),
         ("a: *b\n", "1:4", "put it into quotes"),
         ("a: - b\n", "1:4", "below its name"),
         ("a: }\n", "1:4", "bracket"),
@@ -295,13 +295,13 @@ fn the_rules_of_the_field_hold() {
     );
     wrong(
         "interfaces:\n  host-a: { sub-interfaces: { 7: {} } }\n  host-a.7: {}\n  host-abcdefghijklmnop: {}\n",
-        &[("3:3", "interface host-a.7 stands in line 2 already"), ("4:3", "more than 15 bytes")],
+        &[("3:3", "interface host-a.7 is already in line 2"), ("4:3", "more than 15 bytes")],
     );
     wrong("routes:\n  - { prefix: 10.0.0.1/8, via: drop }\n", &[("2:15", "did you mean 10.0.0.0/8?")]);
     wrong("routes:\n  - { prefix: 10.0.0.0/8 }\n", &[("2:5", "goes one way")]);
     wrong(
         "routes:\n  - { prefix: 10.0.0.0/8, via: drop }\n  - { prefix: 10.0.0.0/8, via: 10.0.0.1 }\n",
-        &[("3:5", "stands in line 2 already")],
+        &[("3:5", "is already in line 2")],
     );
     wrong("routes:\n  - { prefix: 10.0.0.0/8, table: 3, via: drop }\n", &[("2:5", "no table 3")]);
 }
@@ -365,11 +365,11 @@ fn what_is_no_configuration() {
         ("interfaces: [\n", "2:1", "while parsing"),
         ("a: &x 1\nb: *x\n", "2:4", "aliases"),
         ("{}\n---\n{}\n", "2:1", "second document"),
-        ("- 1\n", "1:1", "a map is expected"),
-        ("interfaces: 7\n", "1:13", "a map is expected"),
-        ("tables: 7\n", "1:9", "a list is expected"),
-        ("tables: [ [ 1 ] ]\n", "1:11", "one value is expected"),
-        ("interfaces:\n  pg0: {}\n  pg0: {}\n", "3:3", "stands in line 2 already"),
+        ("- 1\n", "1:1", "expected a map"),
+        ("interfaces: 7\n", "1:13", "expected a map"),
+        ("tables: 7\n", "1:9", "expected a list"),
+        ("tables: [ [ 1 ] ]\n", "1:11", "expected a single value"),
+        ("interfaces:\n  pg0: {}\n  pg0: {}\n", "3:3", "is already in line 2"),
     ] {
         let found = faults(text);
         assert!(

@@ -222,7 +222,7 @@ fn a_socket_for_reading_changes_nothing() {
     {
         match run(&mut connection, line) {
             Err(Failure::Refused(why)) => {
-                assert!(why.contains("this socket is for reading"), "{line}: {why}")
+                assert!(why.contains("this socket is read-only"), "{line}: {why}")
             }
             other => panic!("{line}: {other:?}"),
         }
@@ -231,7 +231,7 @@ fn a_socket_for_reading_changes_nothing() {
     assert_eq!(run(&mut connection, "sh co").unwrap(), "0\n");
     assert!(run(&mut connection, "help add").unwrap().contains("Add to the count."));
     // Whoever types is refused alike; what is no command at all is told so as everywhere.
-    assert!(typed(&server, "add 5\nshow count\n").contains("for reading"));
+    assert!(typed(&server, "add 5\nshow count\n").contains("read-only"));
     assert!(typed(&server, "show count\n").contains("# 0\n"));
     assert!(typed(&server, "nonsense\n").contains("there is no command"));
 }

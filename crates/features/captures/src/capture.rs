@@ -1,4 +1,4 @@
-//! The capture that runs, if one does: which packets of which interfaces, how many so far, and where they go.
+//! The running capture, if any: its packets and interfaces, its progress, and its destination.
 
 use std::time::SystemTime;
 
@@ -11,17 +11,17 @@ use crate::destination::{Destination, FILE_HEADER, PACKET_HEADER};
 use crate::request::{Request, Scope};
 use crate::rings::{Captured, Point, Rings};
 
-/// Copies that are taken from the workers in one turn of the main thread.
+/// Copies taken from the workers in one turn of the main thread.
 const A_TURN: usize = 256;
-/// How often copies are taken from the workers for a file, nanoseconds: their rings have room for 1,024.
+/// Interval for taking copies from the workers for a file, in nanoseconds: their rings have room for 1,024.
 const TURN_NS: u64 = 500_000;
 
-/// The captures of a router: its state of this feature.
+/// The captures of a router: the feature's state.
 pub(crate) struct Captures {
     pub(crate) rings: Rings,
-    /// The one that runs.
+    /// The running capture.
     pub(crate) running: Option<Capture>,
-    /// What came of the last one.
+    /// The result of the last one.
     pub(crate) last: Option<String>,
 }
 
@@ -30,17 +30,17 @@ impl Captures {
         Captures { rings: Rings::new(domain), running: None, last: None }
     }
 
-    /// Those of a router.
+    /// Returns the captures of a router.
     ///
     /// # Errors
-    /// When it does not have this feature.
+    /// Fails if the router does not have this feature.
     pub(crate) fn of(router: &mut Router) -> Result<&mut Captures, CliError> {
         Ok(router.state_mut()?)
     }
 }
 
 impl Drop for Captures {
-    /// The router ends: the file has all that was copied.
+    /// When the router ends, completes the file with all copies.
     fn drop(&mut self) {
         if let Some(capture) = self.running.take() {
             capture.finish(&self.rings);
@@ -48,7 +48,7 @@ impl Drop for Captures {
     }
 }
 
-/// A capture under way.
+/// A running capture.
 pub(crate) struct Capture {
     points: Vec<Point>,
     scope: Scope,
@@ -56,26 +56,26 @@ pub(crate) struct Capture {
     pub(crate) to: Destination,
 }
 
-/// How far a capture is.
+/// The progress of a capture.
 pub(crate) struct Progress {
     /// Packets taken so far.
     pub(crate) packets: u64,
-    /// It ends by itself after so many.
+    /// It ends by itself after this many packets.
     pub(crate) most: u64,
-    /// Bytes that they take as a file, with its header.
+    /// The size of these packets as a file, with its header, in bytes.
     pub(crate) bytes: u64,
-    /// It ends by itself before they are more than this.
+    /// It ends by itself before it exceeds this size.
     pub(crate) most_bytes: u64,
-    /// Whether it has come to its end.
+    /// True if it has ended.
     pub(crate) complete: bool,
-    /// Copies that were lost before it began.
+    /// Copies lost before it began.
     lost_before: u64,
-    /// What to add to the monotonic clock for universal time.
+    /// Offset from the monotonic clock to universal time.
     epoch: u64,
 }
 
 impl Progress {
-    /// Before the first packet.
+    /// Returns the progress before the first packet.
     pub(crate) fn new(most: u64, most_bytes: u64) -> Progress {
         Progress {
             packets: 0,
@@ -88,8 +88,8 @@ impl Progress {
         }
     }
 
-    /// Gives up to about [`A_TURN`] packets to `each`, with universal time in nanoseconds; no more than there are to be. Returns how many
-    /// copies were taken.
+    /// Passes up to about [`A_TURN`] packets to `each`, with universal time in nanoseconds, within the
+    /// capture's limits. Returns the number of copies taken.
     pub(crate) fn take(&mut self, rings: &Rings, mut each: impl FnMut(&Captured, u64)) -> usize {
         rings.take(A_TURN, |captured| {
             let bytes = self.bytes + PACKET_HEADER + captured.bytes().len() as u64;
@@ -102,18 +102,18 @@ impl Progress {
         })
     }
 
-    /// Copies that found no room.
+    /// Returns the number of copies lost for lack of room.
     pub(crate) fn lost(&self, rings: &Rings) -> u64 {
         rings.lost() - self.lost_before
     }
 }
 
 impl Capture {
-    /// What has become of its packets so far.
+    /// Describes the packets so far.
     pub(crate) fn summary(&self, rings: &Rings) -> String {
         let lost = match self.progress.lost(rings) {
             0 => String::new(),
-            lost => format!(", {lost} lost because they came faster than they were taken"),
+            lost => format!(", {lost} lost because they arrived faster than they were read"),
         };
         format!("{} packets {}{lost}", self.progress.packets, self.to.became())
     }
@@ -128,13 +128,13 @@ impl Capture {
         }
     }
 
-    /// Switches the features on or off, for all of its interfaces that there are now.
+    /// Switches the features on or off, for all of its current interfaces.
     fn switch(&self, router: &mut Router, on: bool) {
         let has = router.interfaces().filter(|i| self.has(router, i)).map(|i| i.index);
         switch(router, &self.points, &has.collect::<Vec<u32>>(), on);
     }
 
-    /// Does what is to be done now and then. Returns whether the capture is over.
+    /// Does the regular work. Returns true if the capture has ended.
     fn turn(&mut self, rings: &Rings) -> bool {
         match &mut self.to {
             Destination::File(sink) => {
@@ -149,10 +149,10 @@ impl Capture {
         }
     }
 
-    /// Takes what waits, and completes the file. Says what came of the capture.
+    /// Takes the waiting copies, and completes the file. Returns a text about the result.
     fn finish(mut self, rings: &Rings) -> String {
         if let Destination::File(sink) = &mut self.to {
-            // More may come, if nobody has switched the features off.
+            // More copies may arrive until the features are switched off.
             let mut waiting = rings.waiting();
             while waiting > 0 && !self.progress.complete && !sink.is_over() {
                 let taken = self.progress.take(rings, |captured, time| sink.write(captured, time));
@@ -173,13 +173,13 @@ fn switch(router: &mut Router, points: &[Point], interfaces: &[u32], on: bool) {
     }
 }
 
-/// Makes sure that no capture runs. The capture of a client that may only read ends if another client wants one.
+/// Makes sure that no capture runs. The capture of a read-only client ends if another client wants one.
 ///
 /// # Errors
-/// If a capture runs.
+/// Fails if a capture runs.
 pub(crate) fn must_be_free<C: App>(c: &mut C, a: &Args) -> Result<(), CliError> {
     let now = c.now();
-    // Its client may have gone a moment ago.
+    // Its client may have disconnected a moment ago.
     turn(c.router_mut(), now);
     match &Captures::of(c.router_mut())?.running {
         None => Ok(()),
@@ -188,7 +188,7 @@ pub(crate) fn must_be_free<C: App>(c: &mut C, a: &Args) -> Result<(), CliError> 
             Ok(())
         }
         Some(_) => Err(CliError::new(
-            "a capture runs already: \"pcap trace status\" tells of it, \"pcap trace off\" ends it",
+            "a capture is already running: \"pcap trace status\" shows it, \"pcap trace off\" ends it",
         )),
     }
 }
@@ -196,7 +196,7 @@ pub(crate) fn must_be_free<C: App>(c: &mut C, a: &Args) -> Result<(), CliError> 
 /// Begins a capture where [none runs](must_be_free).
 ///
 /// # Errors
-/// When the router does not have this feature.
+/// Fails if the router does not have this feature.
 pub(crate) fn begin<C: App>(
     c: &mut C,
     request: Request,
@@ -217,7 +217,7 @@ pub(crate) fn begin<C: App>(
     Ok(())
 }
 
-/// Ends the capture, if one runs, and says what came of it.
+/// Ends the running capture, if any. Returns a text about its result.
 pub(crate) fn end(router: &mut Router) -> Option<String> {
     let capture = Captures::of(router).ok()?.running.take()?;
     capture.switch(router, false);
@@ -227,7 +227,7 @@ pub(crate) fn end(router: &mut Router) -> Option<String> {
     Some(text)
 }
 
-/// An interface was made: the capture that runs may have it.
+/// Handles a new interface: the running capture may include it.
 pub(crate) fn follow(router: &mut Router, index: u32) {
     let Ok(Captures { running: Some(capture), .. }) = router.state() else { return };
     if router.interface(index).is_ok_and(|interface| capture.has(router, interface)) {
@@ -236,7 +236,7 @@ pub(crate) fn follow(router: &mut Router, index: u32) {
     }
 }
 
-/// A turn of the main thread at `now`: writes what was copied. Returns when the next one should be.
+/// Runs a turn of the main thread at `now`: writes the copies. Returns the time of the next turn.
 pub(crate) fn turn(router: &mut Router, now: u64) -> Option<u64> {
     let captures = Captures::of(router).ok()?;
     let capture = captures.running.as_mut()?;

@@ -1,4 +1,4 @@
-//! Where the packets of a capture go: into a file, or to a client.
+//! The destination of a capture's packets: a file, or a client.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,17 +17,17 @@ use crate::rings::Captured;
 pub(crate) const FILE_HEADER: u64 = 24;
 pub(crate) const PACKET_HEADER: u64 = 16;
 
-/// How much of the file system is left free where nothing is said: so many percent, but no more than so many bytes.
+/// Default for the free space left in the file system: a percentage, limited to a number of bytes.
 const LEAVE_FREE: (u32, u128) = (5, 256 << 20);
 
-/// Where they go.
+/// The destination of packets.
 pub(crate) enum Destination {
     File(Sink),
     Client(Client),
 }
 
 impl Destination {
-    /// What became of packets that came there.
+    /// Describes where the packets went.
     pub(crate) fn became(&self) -> String {
         match self {
             Destination::File(sink) => format!("written to {}", sink.path().display()),
@@ -35,7 +35,7 @@ impl Destination {
         }
     }
 
-    /// Completes the file, if it is one. Says what there is to say of how it ended.
+    /// Completes the file, if it is one. Returns remarks about its end.
     pub(crate) fn finish(self) -> String {
         match self {
             Destination::File(sink) => sink.finish(),
@@ -44,25 +44,25 @@ impl Destination {
     }
 }
 
-/// The client that gets the packets.
+/// The client that receives the packets.
 pub(crate) struct Client {
     there: Weak<()>,
-    /// It may only read: its capture gives way to those of others.
+    /// True for a read-only client: its capture gives way to those of other clients.
     pub(crate) yields: bool,
 }
 
 impl Client {
-    /// The client that is there for as long as this; `yields` if it may only read.
+    /// Returns the client that lives as long as this reference; `yields` for a read-only one.
     pub(crate) fn of(there: &Arc<()>, yields: bool) -> Client {
         Client { there: Arc::downgrade(there), yields }
     }
 
-    /// True until it has gone.
+    /// True until the client disconnects.
     pub(crate) fn is_there(&self) -> bool {
         self.there.strong_count() > 0
     }
 
-    /// True if it is the one that is there for as long as this.
+    /// True if it is the client of this reference.
     pub(crate) fn is(&self, there: &Arc<()>) -> bool {
         self.there.as_ptr() == Arc::as_ptr(there)
     }
@@ -72,11 +72,11 @@ impl Client {
 pub(crate) struct Sink {
     path: PathBuf,
     file: PcapWriter<BufWriter<File>>,
-    /// The same file, to ask about its file system.
+    /// The same file, to query its file system.
     disk: File,
-    /// How much of the file system is to stay free, in percent, if that was said.
+    /// Percentage of the file system to leave free, if given.
     leave_free: Option<u32>,
-    /// Why it ends before it is as large as was said.
+    /// Why it ends before it reaches its size.
     too_full: Option<String>,
     failed: Option<String>,
 }
@@ -85,7 +85,7 @@ impl Sink {
     /// Begins a file with up to `keep` bytes of each packet.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if the file cannot be written.
     pub(crate) fn begin(
         path: &Path,
         file: File,
@@ -97,49 +97,51 @@ impl Sink {
         Ok(Sink { path: path.to_owned(), file, disk, leave_free, too_full: None, failed: None })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a packet captured at this universal time, nanoseconds.
+    /// Writes a packet captured at this universal time, in nanoseconds.
     pub(crate) fn write(&mut self, captured: &Captured, time: u64) {
         if self.failed.is_none() {
             self.failed = write(&mut self.file, captured, time).err().map(|e| e.to_string());
         }
     }
 
-    /// Sees whether there is enough room for more. A file system that does not say so has room until a write fails.
+    /// Checks the free space. A file system that does not report it has room until a write fails.
     pub(crate) fn look_at_disk(&mut self) {
         self.too_full = fstatvfs(&self.disk).ok().and_then(|disk| too_full(&disk, self.leave_free));
     }
 
-    /// Whether nothing more is to be written.
+    /// True if nothing more is to be written.
     pub(crate) fn is_over(&self) -> bool {
         self.failed.is_some() || self.too_full.is_some()
     }
 
-    /// Completes the file. Says what there is to say of how it ended.
+    /// Completes the file. Returns remarks about its end.
     pub(crate) fn finish(self) -> String {
-        // Dropping the writer would hide that the last bytes found no room.
+        // Dropping the writer would hide a failure to write the last bytes.
         let flushed = self.file.into_writer().into_inner();
         let failed = self.failed.or(flushed.err().map(|e| e.to_string()));
-        let failed = failed.map(|why| format!("; the file is not complete: {why}"));
+        let failed = failed.map(|why| format!("; the file is incomplete: {why}"));
         let ended = self.too_full.map(|why| format!("; it ended because {why}"));
         failed.or(ended).unwrap_or_default()
     }
 }
 
-/// Finds out whether there is room for a file where so many percent of the file system are to stay free.
+/// Checks that there is room for a file if this percentage of the file system is to stay free.
 ///
 /// # Errors
-/// When there is none. If the file system does not say, making the file says why.
+/// Fails if there is no room. If the file system does not report its free space, making the file gives the
+/// reason.
 pub(crate) fn has_room(path: &Path, leave_free: Option<u32>) -> io::Result<()> {
     let disk = statvfs(path.parent().unwrap_or(path)).ok();
     disk.and_then(|disk| too_full(&disk, leave_free)).map_or(Ok(()), |why| Err(io::Error::other(why)))
 }
 
-/// Why nothing more is written to a file system, of which so many percent are to stay free; `None`: as [`LEAVE_FREE`] says.
+/// Returns why no more data is written to a file system with this percentage to leave free; `None`: the
+/// default, [`LEAVE_FREE`].
 fn too_full(disk: &Statvfs, leave_free: Option<u32>) -> Option<String> {
     let bytes = |blocks| u128::from(blocks) * u128::from(disk.fragment_size());
     let (free, all) = (bytes(disk.blocks_available()), bytes(disk.blocks()));
@@ -160,7 +162,7 @@ pub(crate) fn writer<W: Write>(to: W, keep: u32) -> Result<PcapWriter<W>, PcapEr
     PcapWriter::with_header(to, header)
 }
 
-/// Writes a packet captured at this universal time, nanoseconds.
+/// Writes a packet captured at this universal time, in nanoseconds.
 pub(crate) fn write<W: Write>(
     to: &mut PcapWriter<W>,
     captured: &Captured,

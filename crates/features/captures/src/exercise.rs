@@ -1,4 +1,4 @@
-//! What the fuzzer of the whole graph does with captures: no setting switches copies on.
+//! The exercise of captures for the fuzzer of the whole graph: no setting switches copies on.
 
 use buf::bpf::Program;
 use net::feature::Exercise;
@@ -7,10 +7,10 @@ use net::router::Router;
 use crate::capture::Captures;
 use crate::rings::Point;
 
-/// Copies what passes the features, wherever these are on.
+/// Copies the packets at the features, wherever these are on.
 pub(crate) const EXERCISE: Exercise = Exercise { begin, look };
 
-/// Bytes of each packet that are kept.
+/// Bytes kept of each packet.
 const KEPT: usize = 256;
 
 /// Copies at all points, wherever the features are on.
@@ -20,10 +20,10 @@ fn begin(router: &mut Router, filter: Option<Program>) {
     }
 }
 
-/// Takes what was copied.
+/// Takes the copies.
 ///
 /// # Errors
-/// When a copy does not have all bytes that are kept.
+/// Fails if a copy does not have all kept bytes.
 fn look(router: &mut Router) -> Result<(), String> {
     let rings = &Captures::of(router).map_err(|e| e.to_string())?.rings;
     let mut wrong = None;

@@ -12,17 +12,17 @@ use crate::capture::{self, Captures, Progress};
 use crate::destination::{Destination, FILE_HEADER, PACKET_HEADER, Sink, has_room};
 use crate::request::{Request, scope};
 
-/// Packets of a capture for which no number is said, as VPP has it.
+/// Default number of packets, as in VPP.
 const PACKETS: u32 = 100;
-/// Bytes of each packet for which no number is said, as VPP has it.
+/// Default number of bytes of each packet, as in VPP.
 const BYTES: u32 = 512;
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "pcap trace [rx] [tx] [drop] [max <packets:u32>] [max-file-bytes <most:u64>] [leave-free <percent:u32>] \
          [intfc <interface:word>] [file <file:path>] [max-bytes-per-pkt <bytes:u32>] [filter <filter:word>]",
-        "Copy packets into a file as they come in, go out or are dropped, until there are as many as \"max\" says, the \
-         file is as large as \"max-file-bytes\" says, or less of its file system is free than \"leave-free\" says \
-         (5 %, but no more than 256 MiB); of one device with its sub-interfaces, or of \"any\"; those that match an expression as tcpdump has them.",
+        "Copy received, sent or dropped packets into a file. It ends after \"max\" packets, at \"max-file-bytes\", or when \
+         less than \"leave-free\" percent of the file system is free (by default 5 %, at most 256 MiB). \"intfc\" is a \
+         device with its sub-interfaces, or \"any\"; \"filter\" is a tcpdump expression.",
         |c, a| c.with_filter(a, start),
     );
     r.command("pcap trace off", "End the capture, and complete its file.", |c, _| {
@@ -31,23 +31,24 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
             None => Err(CliError::new("no capture runs")),
         }
     });
-    r.command("pcap trace status", "Show the capture that runs.", |c, _| status(c));
+    r.command("pcap trace status", "Show the running capture.", |c, _| status(c));
 }
 
 fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<C>, CliError> {
     capture::must_be_free(c, a)?;
     let request = Request::of(c, a, &[], BYTES, filter)?;
     if request.points.is_empty() {
-        return Err(CliError::new("nothing is captured: rx, tx, drop, or several of them"));
+        return Err(CliError::new("no packets are selected: give rx, tx, drop, or several of them"));
     }
     let most_bytes = a.get::<u64>("most").unwrap_or(u64::MAX);
     let least = FILE_HEADER + PACKET_HEADER + u64::from(request.keep);
     if most_bytes < least {
-        return Err(
-            a.fault("most", format!("a file with a packet of {} bytes has {least} bytes", request.keep))
-        );
+        return Err(a.fault(
+            "most",
+            format!("too small: a file with one packet of {} bytes has {least} bytes", request.keep),
+        ));
     }
-    // Whoever says how large the file may become has said how many packets there may be.
+    // With a limit on the size, the default limit on packets does not apply.
     let most = match a.get::<u32>("packets") {
         Some(packets) => packets.into(),
         None if a.has("most") => u64::MAX,
@@ -55,7 +56,7 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
     };
     let leave_free = a.get::<u32>("percent");
     if leave_free.is_some_and(|percent| percent > 99) {
-        return Err(a.fault("percent", "0 to 99 percent of the file system can be left free"));
+        return Err(a.fault("percent", "leave-free must be 0 to 99 percent of the file system"));
     }
     let path: PathBuf = a.get("file").unwrap_or_else(|| std::env::temp_dir().join("volley.pcap"));
     let allows = move |path: &Path| has_room(path, leave_free);
@@ -64,18 +65,18 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
     c.create_file(a, "file", &path, allows, move |c, a, file| begin(c, a, request, bounds, to, file))
 }
 
-/// How large a file may become.
+/// The limits of a file.
 #[derive(Clone, Copy)]
 struct Bounds {
     /// Packets.
     most: u64,
     /// Bytes.
     most_bytes: u64,
-    /// How much of the file system is to stay free, in percent, if that was said.
+    /// Percentage of the file system to leave free, if given.
     leave_free: Option<u32>,
 }
 
-/// Begins a capture into a file that was made.
+/// Begins a capture into a new file.
 fn begin<C: App>(
     c: &mut C,
     a: &Args,
@@ -84,7 +85,7 @@ fn begin<C: App>(
     path: PathBuf,
     file: File,
 ) -> Result<Output<C>, CliError> {
-    // Another one may have begun meanwhile, or an interface may be gone.
+    // Another capture may have begun meanwhile, or an interface may be gone.
     capture::must_be_free(c, a)?;
     scope(c, a)?;
     let Bounds { most, most_bytes, leave_free } = bounds;
@@ -104,7 +105,7 @@ struct Status {
     file: Option<String>,
     packets: u64,
     max_packets: Option<u64>,
-    /// Of the file, or as a file.
+    /// The size of the file, or of a file with these packets.
     bytes: u64,
     max_bytes: Option<u64>,
     lost: u64,

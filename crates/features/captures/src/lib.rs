@@ -1,8 +1,10 @@
-//! Captures: copies of packets for tcpdump and Wireshark, into a file (`pcap trace`) or to a client (`volley capture`).
+//! Captures: copies of packets for tcpdump and Wireshark, into a file (`pcap trace`) or to a client (`volley
+//! capture`).
 //!
-//! Three features copy packets where they come in (`device-input`), go out (`interface-output`) and are dropped (`drop`)
-//! into a ring of each worker, from which the main thread takes them ([`rings`]). They are on only for the interfaces of a running
-//! capture, also those that are made while it runs, and cost nothing otherwise. A ring that is full loses copies, never packets.
+//! Three features copy received (`device-input`), transmitted (`interface-output`) and dropped packets
+//! (`drop`) into a ring of each worker; the main thread takes them from there ([`rings`]). They are enabled
+//! only on the interfaces of a running capture, including those made while it runs, and cost nothing
+//! otherwise. A full ring loses copies, never packets.
 //!
 //! There is one capture at a time ([`capture`]), whose packets go into a [file](mod@file) or a [`stream`].
 
@@ -26,7 +28,7 @@ use net::router::Hooks;
 
 use capture::Captures;
 
-/// This feature.
+/// The feature.
 pub struct Feature;
 
 impl<C: App> feature::Feature<C> for Feature {

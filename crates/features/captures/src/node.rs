@@ -9,7 +9,7 @@ use crate::rings::{Copies, Point, Rings};
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
-/// One of the three places.
+/// One of the three points.
 trait Place: Send + 'static {
     const NAME: &'static str;
     const POINT: Point;
@@ -52,7 +52,7 @@ impl<P: Place> FrameNode for Pcap<P> {
     }
 }
 
-/// Adds the nodes, and the features of arcs that they are.
+/// Adds the nodes, and makes them features of their arcs.
 pub(crate) fn install(b: &mut Builder, rings: &Rings) {
     for point in Point::ALL {
         let (arc, feature) = point.feature();

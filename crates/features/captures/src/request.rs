@@ -1,4 +1,4 @@
-//! What a command asks to be copied.
+//! The capture that a command requests.
 
 use buf::bpf::Program;
 use model::cli::{Args, CliError};
@@ -6,16 +6,16 @@ use net::feature::App;
 
 use crate::rings::{MOST_BYTES, Point};
 
-/// What a capture copies.
+/// The packets of a capture.
 pub(crate) struct Request {
     pub(crate) points: Vec<Point>,
     pub(crate) scope: Scope,
-    /// Bytes of each packet.
+    /// Bytes kept of each packet.
     pub(crate) keep: u32,
     pub(crate) filter: Option<Program>,
 }
 
-/// The interfaces of a capture, also those that are made while it runs.
+/// The interfaces of a capture, including those made while it runs.
 pub(crate) enum Scope {
     /// All.
     Any,
@@ -24,8 +24,9 @@ pub(crate) enum Scope {
 }
 
 impl Request {
-    /// What a command asks for whose syntax has `[rx] [tx] [drop]`, and arguments `packets`, `interface` and `bytes`. If none
-    /// of the first three is said, packets are captured at `usual`; if the last one is not, `bytes` of each.
+    /// Reads the request of a command whose syntax has `[rx] [tx] [drop]`, and arguments `packets`,
+    /// `interface` and `bytes`. Without any of the first three, packets are captured at `usual`; without the
+    /// last one, `bytes` of each are kept.
     pub(crate) fn of<C: App>(
         c: &C,
         a: &Args,
@@ -41,7 +42,7 @@ impl Request {
         }
         let keep = a.get::<u32>("bytes").unwrap_or(bytes);
         if !(32..=MOST_BYTES as u32).contains(&keep) {
-            return Err(a.fault("bytes", format!("32 to {MOST_BYTES} bytes of each packet can be kept")));
+            return Err(a.fault("bytes", format!("out of range: 32 to {MOST_BYTES} bytes of each packet")));
         }
         if a.get::<u32>("packets") == Some(0) {
             return Err(a.fault("packets", "a capture has at least one packet"));
@@ -50,7 +51,7 @@ impl Request {
     }
 }
 
-/// The interfaces that a command names.
+/// Returns the interfaces in a command's arguments.
 pub(crate) fn scope<C: App>(c: &C, a: &Args) -> Result<Scope, CliError> {
     let Some(name) = a.get::<String>("interface").filter(|name| name != "any") else { return Ok(Scope::Any) };
     match c.router().interface_named(&name) {
@@ -59,6 +60,6 @@ pub(crate) fn scope<C: App>(c: &C, a: &Args) -> Result<Scope, CliError> {
                 .fault("interface", format!("{name} is a sub-interface: packets are captured on its device")))
         }
         Some(_) => Ok(Scope::Device(name)),
-        None => Err(a.fault("interface", format!("there is no interface {name}; \"any\" is all"))),
+        None => Err(a.fault("interface", format!("there is no interface {name}; use \"any\" for all"))),
     }
 }

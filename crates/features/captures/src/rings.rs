@@ -1,4 +1,4 @@
-//! The rings by which copies of packets come from the workers to the main thread.
+//! The rings that carry copies of packets from the workers to the main thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,17 +11,17 @@ use infra::ring::{Consumer, Producer, spsc};
 
 /// Bytes of a packet that a copy has at most.
 pub const MOST_BYTES: usize = 2048;
-/// Copies that wait for the main thread at most, by worker and place.
+/// Copies that wait for the main thread at most, by worker and point.
 pub(crate) const WAITING: usize = 1024;
 
-/// Where packets are copied.
+/// The point at which packets are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// As they come in.
+    /// On input.
     Rx,
-    /// As they go out.
+    /// On output.
     Tx,
-    /// As they are dropped.
+    /// When they are dropped.
     Drop,
 }
 
@@ -29,7 +29,7 @@ impl Point {
     /// Every point.
     pub const ALL: [Point; 3] = [Point::Rx, Point::Tx, Point::Drop];
 
-    /// The arc and the feature that copy there.
+    /// Returns the arc and the feature that copy there.
     pub fn feature(self) -> (&'static str, &'static str) {
         match self {
             Point::Rx => ("device-input", "pcap-rx"),
@@ -41,13 +41,13 @@ impl Point {
 
 /// A copy of a packet, from its link header on.
 pub struct Captured {
-    /// When, nanoseconds of the monotonic clock.
+    /// Time of the copy, in nanoseconds of the monotonic clock.
     pub time: u64,
-    /// Bytes of the packet.
+    /// Length of the packet, in bytes.
     pub len: u32,
-    /// Which capture it is for.
+    /// The number of its capture.
     capture: u64,
-    /// Which copy it is, counted over all workers.
+    /// The copy's number, counted over all workers.
     order: u64,
     kept: u16,
     bytes: [u8; MOST_BYTES],
@@ -58,24 +58,24 @@ impl Captured {
         Box::new(Captured { time: 0, len: 0, capture: 0, order: 0, kept: 0, bytes: [0; MOST_BYTES] })
     }
 
-    /// The first bytes of the packet.
+    /// Returns the first bytes of the packet.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.kept)]
     }
 }
 
-/// What is copied.
+/// The packets to copy.
 #[derive(Default)]
 pub struct Wanted {
-    /// Which capture it is, counted.
+    /// The number of the capture.
     capture: u64,
-    /// Bytes of a packet that are kept.
+    /// Bytes kept of a packet.
     keep: usize,
-    /// Which packets; without it, all.
+    /// The filter; without it, all packets.
     filter: Option<Program>,
 }
 
-/// What workers have copied and the main thread has not taken yet. Cheap to clone.
+/// Copies made by the workers and not yet taken by the main thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Rings(Arc<Shared>);
 
@@ -92,17 +92,17 @@ struct Control {
     rings: Vec<Ring>,
 }
 
-/// The main thread's ends of the two rings by which copies go round between it and a place of a worker. A copy is made
-/// once and written again and again where it lies.
+/// The main thread's ends of the two rings in which copies circulate between it and one point of a worker. A
+/// copy is allocated once and overwritten in place.
 struct Ring {
     point: Point,
     filled: Consumer<Box<Captured>>,
     empty: Producer<Box<Captured>>,
-    /// Whether its copies have been made.
+    /// True if its copies have been allocated.
     made: bool,
 }
 
-/// A worker's ends of the same.
+/// A worker's ends of the same rings.
 pub struct Copies {
     point: Point,
     empty: Consumer<Box<Captured>>,
@@ -111,15 +111,15 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// What is copied now.
+    /// Returns the packets to copy now.
     pub fn wanted<'g>(&self, guard: &'g Guard) -> &'g Wanted {
         self.shared.wanted.get(guard)
     }
 
-    /// Copies a packet at `now`, if it is wanted; without an empty copy it is lost, and counted.
+    /// Copies a packet at `now`, if it is wanted. Without an empty copy, the copy is lost and counted.
     pub fn copy(&mut self, now: u64, wanted: &Wanted, p: &mut Packet<'_>) {
         if self.point == Point::Drop {
-            // Its node may have looked at what is behind the link header.
+            // Its node may have moved the packet's start behind the link header.
             p.rewind_to_l2();
         }
         if wanted.filter.as_ref().is_some_and(|filter| !p.matches(filter)) {
@@ -138,21 +138,21 @@ impl Copies {
             room = &mut room[n..];
         }
         copy.kept = (wanted.keep - room.len()) as u16;
-        // There is room for as many as there are.
+        // The ring has room for all copies.
         let _ = self.filled.push(copy);
     }
 }
 
 impl Rings {
-    /// No capture.
+    /// Returns rings without a capture.
     pub fn new(domain: &Domain) -> Rings {
         let (writer, wanted) = published(domain, Wanted::default());
         let control = Mutex::new(Control { wanted: writer, rings: Vec::new() });
         Rings(Arc::new(Shared { wanted, copied: AtomicU64::new(0), lost: AtomicU64::new(0), control }))
     }
 
-    /// A capture begins at these places: `keep` bytes of each packet that `filter` takes, [`MOST_BYTES`] at most. What
-    /// is left of an earlier one is forgotten.
+    /// Begins a capture at these points: `keep` bytes, [`MOST_BYTES`] at most, of each packet that matches
+    /// `filter`. The rest of an earlier capture is discarded.
     pub fn begin(&self, points: &[Point], keep: usize, filter: Option<Program>) {
         let mut control = self.control();
         let capture = control.wanted.get().capture + 1;
@@ -162,19 +162,19 @@ impl Rings {
                 let _ = ring.empty.push(old);
             }
             if points.contains(&ring.point) && !std::mem::replace(&mut ring.made, true) {
-                // There is room for each of them in either ring.
+                // Either ring has room for all of them.
                 (0..WAITING).for_each(|_| drop(ring.empty.push(Captured::new())));
             }
         }
     }
 
-    /// Copies that found no room, since the start.
+    /// Returns the number of copies lost for lack of room, since the start.
     pub fn lost(&self) -> u64 {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Gives up to about `most` copies to `each`, as many of each worker and place as of the others, in the order in which they were copied.
-    /// Returns how many there were.
+    /// Passes up to about `most` copies to `each`, as many of each worker and point as of the others, in the
+    /// order of copying. Returns their number.
     pub fn take(&self, most: usize, mut each: impl FnMut(&Captured)) -> usize {
         let mut control = self.control();
         let Control { wanted, rings } = &mut *control;
@@ -185,7 +185,7 @@ impl Rings {
         for (i, ring) in rings.iter_mut().enumerate() {
             taken.extend(std::iter::from_fn(|| ring.filled.pop()).take(share).map(|copy| (i, copy)));
         }
-        // In one turn of a worker, which is one time, a packet may go out and the answer come in.
+        // In one turn of a worker, with one time, a packet may leave and the answer arrive.
         taken.sort_unstable_by_key(|(_, copy)| copy.order);
         let n = taken.len();
         for (ring, copy) in taken {
@@ -198,16 +198,16 @@ impl Rings {
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
-        // A panic while the lock is held leaves at worst a copy less.
+        // A panic while the lock is held loses at most one copy.
         self.0.control.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Copies that wait for the main thread.
+    /// Returns the number of copies that wait for the main thread.
     pub fn waiting(&self) -> usize {
         self.control().rings.iter().map(|ring| ring.filled.len()).sum()
     }
 
-    /// The rings of a worker's place.
+    /// Returns a worker's rings for a point.
     pub fn copies(&self, point: Point) -> Copies {
         let (filled, filled_end) = spsc(WAITING);
         let (empty_end, empty) = spsc(WAITING);

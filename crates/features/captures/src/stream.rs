@@ -1,7 +1,7 @@
 //! `volley capture`: packets to a client, which writes them to its standard output.
 //!
-//! Whoever reads too slowly has his client's connection filled, so that no slice of the job is due; the copies stay in the
-//! rings of the workers until those are full, and then they are lost, and counted. Nobody waits.
+//! A slow client's connection is full, so no slice of the job is due. The copies stay in the rings of the
+//! workers until those are full; then copies are lost, and counted. No thread waits.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -19,14 +19,14 @@ use crate::destination::{Client, Destination, write, writer};
 use crate::request::Request;
 use crate::rings::{MOST_BYTES, Point};
 
-/// How often there is a look for packets when there were none.
+/// Interval for checking for packets when there were none.
 const LOOK: Duration = Duration::from_millis(1);
 
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "capture [rx] [tx] [drop] [interface <interface:word>] [max <packets:u32>] [max-bytes-per-pkt <bytes:u32>] \
          [filter <filter:word>]",
-        "Send packets to a client as they come in and go out, or as is said: what \"volley capture\" writes for tcpdump.",
+        "Send packets to a client, by default as they are received and sent: \"volley capture\" writes them for tcpdump.",
         |c, a| c.with_filter(a, start),
     );
 }
@@ -34,7 +34,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
 fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<C>, CliError> {
     if !a.call().binary {
         return Err(CliError::new(
-            "packets are no text: on a shell's command line, volley capture ... | tcpdump -r -",
+            "packets are binary data: in a shell, use volley capture ... | tcpdump -r -",
         ));
     }
     capture::must_be_free(c, a)?;
@@ -48,7 +48,7 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
     Ok(Output::job(Stream { there, stream, bytes, told: String::new(), over: false }))
 }
 
-/// Bytes that are still to be sent.
+/// Bytes still to send.
 #[derive(Clone, Default)]
 struct Bytes(Rc<RefCell<Vec<u8>>>);
 
@@ -64,12 +64,12 @@ impl Write for Bytes {
 }
 
 struct Stream {
-    /// Says that the client is there.
+    /// Lives as long as the client.
     there: Arc<()>,
     /// Writes into `bytes`.
     stream: PcapWriter<Bytes>,
     bytes: Bytes,
-    /// What the client was told last.
+    /// The last status text for the client.
     told: String,
     over: bool,
 }

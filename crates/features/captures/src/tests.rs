@@ -1,4 +1,4 @@
-//! What is copied where, and what is not.
+//! Which packets are copied, and at which point.
 
 use std::net::Ipv4Addr;
 
@@ -11,7 +11,7 @@ use net::testing::Bench;
 use crate::node;
 use crate::rings::{Captured, Point, Rings, WAITING};
 
-/// What every graph has, with captures on it.
+/// The common graph, with captures.
 fn bench() -> (Rings, Harness) {
     let bench = Bench::new();
     let rings = Rings::new(&bench.domain);
@@ -22,7 +22,7 @@ fn bench() -> (Rings, Harness) {
     (rings, harness)
 }
 
-/// A copy: the bytes that the packet had, and those that were kept.
+/// A copy: the packet's length, and the kept bytes.
 #[derive(Debug, PartialEq)]
 struct Copied {
     len: usize,
@@ -62,7 +62,7 @@ fn dropped_packets_are_copied_from_their_link_header_on() {
     let sent: Vec<_> = (0..9).map(frame_from).collect();
     let send = |h: &mut Harness| {
         h.send("error-drop", &sent, |i, p| {
-            // Half of them are dropped by who looks at the network header.
+            // A node that has read the network header drops half of them.
             if i % 2 == 0 {
                 assert!(p.advance(14));
                 p.mark_l3(14);
@@ -71,7 +71,7 @@ fn dropped_packets_are_copied_from_their_link_header_on() {
         })
     };
     send(&mut h);
-    // Those that came by interface 3.
+    // The packets received on interface 3.
     let copied = |n: usize| Copied { len: sent[n].len(), bytes: sent[n][..60].to_vec() };
     assert_eq!(taken(&rings), [1, 4, 7].map(copied));
     h.arcs().enable(arc, feature, 3, false).unwrap();
@@ -95,7 +95,7 @@ fn a_full_ring_loses_copies_and_says_how_many() {
     assert_eq!(rings.lost() as usize, 2000 - all.len());
 }
 
-/// Takes frames whose byte 12 and 13 are this Ethertype.
+/// Matches frames with this EtherType in bytes 12 and 13.
 fn ethertype(kind: u16) -> Program {
     let lines = format!("40 0 0 12\n21 0 1 {kind}\n6 0 0 1\n6 0 0 0");
     Program::new(&lines.lines().map(|l| l.parse().unwrap()).collect::<Vec<_>>()).unwrap()
@@ -119,7 +119,7 @@ fn a_filter_sees_packets_from_their_link_header_on() {
     send(&mut h);
     let all = taken(&rings);
     assert!(all.len() == 1 && all[0].bytes == arp[..100]);
-    // What an earlier capture left is none of the next one's.
+    // The rest of an earlier capture does not belong to the next one.
     send(&mut h);
     rings.begin(&[Point::Drop], 100, None);
     send(&mut h);

@@ -1,4 +1,4 @@
-//! Captures as they are typed.
+//! The commands of captures.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn a_capture_has_the_interfaces_that_come_while_it_runs() {
         cli.ok("create packet-generator interface pg7");
         assert_eq!(on(&mut cli, "pg0.7"), [true, false], "{scope}");
         assert_eq!(on(&mut cli, "pg7"), [everywhere, false], "{scope}");
-        // Away and back again, perhaps at the same place of the tables.
+        // Removed and added again, perhaps at the same index.
         cli.ok("delete sub-interface pg0.7");
         cli.ok("create sub-interfaces pg0 7");
         assert_eq!(on(&mut cli, "pg0.7"), [true, false], "{scope}");
@@ -58,10 +58,10 @@ fn packets_go_to_clients_that_take_bytes_and_readers_give_way() {
     let ask = |cli: &mut Cli, call: Call| cli.registry.run(&mut cli.context, "capture rx", call);
     assert!(ask(&mut cli, Call::default()).err().unwrap().render().contains("volley capture"));
     assert!(cli.ok("pcap trace status").contains("no capture runs"));
-    // A client that may only read has a capture until a client that may do more wants one.
+    // A read-only client has a capture until a full client wants one.
     let reader = || Call { binary: true, read_only: true, ..Call::default() };
     let mut first = ask(&mut cli, reader()).unwrap().job.unwrap();
-    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture runs already"));
+    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture is already running"));
     let mut second = ask(&mut cli, Call { binary: true, ..Call::default() }).unwrap().job.unwrap();
     let told = |job: &mut Box<dyn Job<Context>>, cli: &mut Cli| match job
         .step(&mut cli.context, &mut String::new())
@@ -71,7 +71,7 @@ fn packets_go_to_clients_that_take_bytes_and_readers_give_way() {
     };
     assert!(told(&mut first, &mut cli).ends_with("; ended by another command"));
     assert!(!told(&mut second, &mut cli).contains("ended"));
-    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture runs already"));
+    assert!(ask(&mut cli, reader()).err().unwrap().render().contains("a capture is already running"));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_router_that_ends_completes_the_file() {
     );
     cli.ok("packet-generator enable-stream x");
     let end = Instant::now() + Duration::from_secs(10);
-    // They are nobody's, and counted behind where they are copied.
+    // They have no receive interface, and are counted behind the copying feature.
     while cli.context.system.router.graph().stats().drops_total(0) < 300 {
         assert!(Instant::now() < end, "all packets come");
         sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! What an operator sees of the feature.
+//! The operator's side of the feature.
 
 use net::feature::{App, Registrar, Shown, show_counted};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::Count;
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "show ip4-count",
-        "Show the IPv4 packets and bytes that came in while ip4-count was on, by interface.",
+        "Show the IPv4 packets and bytes received while ip4-count was on, by interface.",
         |_, a| Ok(show_counted(a, &["Interface", "Packets", "Bytes"], row, cells)),
     );
     r.supports("show ip4-count".into());

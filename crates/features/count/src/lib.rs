@@ -1,4 +1,5 @@
-//! `ip4-count`: counts what arrives by an interface, and shows what a feature costs that does nothing else.
+//! `ip4-count`: counts received IPv4 packets by interface, and shows the cost of a feature with no other
+//! work.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +15,7 @@ use net::router::Hooks;
 
 pub use node::{Count, install};
 
-/// This feature.
+/// The feature.
 pub struct Feature;
 
 impl<C: App> feature::Feature<C> for Feature {
@@ -23,7 +24,7 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Counts the IPv4 packets and bytes that arrive by an interface."
+        "Counts received IPv4 packets and bytes by interface."
     }
 
     fn install(&self, b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {

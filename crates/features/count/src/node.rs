@@ -9,7 +9,7 @@ use net::interface::Runs;
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
-/// What is counted of an interface. Nothing is set: the feature is switched by hand.
+/// The counters of an interface. It has no setting: the feature is switched by hand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count;
 
@@ -26,7 +26,7 @@ impl Setting for Count {
 /// Adds the node.
 ///
 /// # Errors
-/// When there is no address space for the setting.
+/// Fails without address space for the setting.
 pub fn install(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
     let counts = hooks.setting::<Count>()?.counts;
     b.frame(move |s| Ip4Count::new(&counts, s.worker));

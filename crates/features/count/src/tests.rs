@@ -1,4 +1,4 @@
-//! What is counted of which interface.
+//! Which packets are counted, and for which interface.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! The feature as it is switched on and saved.
+//! Switching the feature on, and saving it.
 
 use control::testing::Cli;
 use count::{Count, Feature};

@@ -1,4 +1,4 @@
-//! The largest segments of TCP, lowered as they pass.
+//! The setting and the commands of MSS clamping.
 
 use std::sync::LazyLock;
 
@@ -12,23 +12,23 @@ use serde::Serialize;
 
 use crate::node::{Clamping, Clamps, Mss};
 
-/// Bytes of a TCP segment over IPv4 that there may be at most: those of a packet without its headers.
+/// Allowed limits for TCP over IPv4, in bytes: a packet without its headers.
 const MSS_SIZES: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU - 20..=u16::MAX - 40;
 
 static LARGEST: Metric = Metric {
     name: "volley_interface_tcp_mss_clamp_bytes",
     kind: Kind::Gauge,
     labels: &["interface", "af", "direction"],
-    help: "The largest segment that TCP may agree on in packets that pass by the interface, where that is lowered.",
+    help: "The limit on the MSS option of TCP on the interface, where one is set.",
 };
 static LOWERED: Metric = Metric {
     name: "volley_interface_tcp_mss_clamped_packets_total",
     kind: Kind::Counter,
     labels: &["interface", "af"],
-    help: "Packets in which the largest segment of TCP was lowered, of interfaces where it is.",
+    help: "Packets whose MSS option of TCP was lowered, on interfaces with a limit.",
 };
 
-/// A size is for both directions, unless one is said.
+/// Sets the size; it is for both directions by default.
 fn resize(mss: &mut Mss, most: u16) {
     let clamping = if mss.clamping == Clamping::Off { Clamping::Both } else { mss.clamping };
     *mss = Mss { clamping, most };
@@ -38,7 +38,7 @@ fn direction(mss: Mss) -> Clamping {
     if mss.clamping == Clamping::Off { Clamping::Both } else { mss.clamping }
 }
 
-/// What `tcp-mss-clamp` has.
+/// Returns the fields of `tcp-mss-clamp`.
 fn clamps() -> &'static Schema<Clamps> {
     static SCHEMA: LazyLock<Schema<Clamps>> = LazyLock::new(|| {
         Schema::new(Clamps::default())
@@ -47,38 +47,38 @@ fn clamps() -> &'static Schema<Clamps> {
                 number(MSS_SIZES).unit("bytes"),
                 |c| c.0.ip4.most,
                 |c, most| resize(&mut c.0.ip4, most),
-                "The largest segment of TCP over IPv4.",
+                "The largest MSS of TCP over IPv4.",
             )
             .field(
                 "direction",
                 words(&Clamping::ALL, Clamping::direction),
                 |c| direction(c.0.ip4),
                 |c, clamping| c.0.ip4.clamping = clamping,
-                "Of IPv4: packets that arrive (`rx`), that leave (`tx`), or both.",
+                "For IPv4: received packets (`rx`), sent packets (`tx`), or both.",
             )
             .field(
                 "ip6",
                 number(MSS_SIZES).unit("bytes"),
                 |c| c.0.ip6.most,
                 |c, most| resize(&mut c.0.ip6, most),
-                "The largest segment of TCP over IPv6.",
+                "The largest MSS of TCP over IPv6.",
             )
             .field(
                 "ip6-direction",
                 words(&Clamping::ALL, Clamping::direction),
                 |c| direction(c.0.ip6),
                 |c, clamping| c.0.ip6.clamping = clamping,
-                "The same of IPv6.",
+                "The same for IPv6.",
             )
             .check(|clamps| {
                 if *clamps == Clamps::default() {
-                    return Err(Bad::new("", "the largest segment is missing: \"ip4\" or \"ip6\""));
+                    return Err(Bad::new("", "the MSS is missing: \"ip4\" or \"ip6\""));
                 }
                 for (mss, family, field) in
                     [(clamps.0.ip4, "ip4", "direction"), (clamps.0.ip6, "ip6", "ip6-direction")]
                 {
                     if mss.clamping != Clamping::Off && mss.most == 0 {
-                        return Err(Bad::new(field, format!("the largest segment is missing: \"{family}\"")));
+                        return Err(Bad::new(field, format!("the MSS is missing: \"{family}\"")));
                     }
                 }
                 Ok(())
@@ -95,7 +95,7 @@ impl Described for Clamps {
                 inline(clamps),
                 |c| *c,
                 |c, clamps| *c = clamps,
-                "Lowers the largest segment (MSS) that TCP's ends agree on in packets that pass by the interface.",
+                "Lowers the MSS option of TCP in packets on the interface.",
             )
         });
         &SCHEMA
@@ -147,15 +147,15 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
             "set interface tcp-mss-clamp <interface:interface> {{ip4 {which} [ip4-mss <mss4:u16>] [ip6 {which}] \
              [ip6-mss <mss6:u16>] | ip6 {which} [ip6-mss <mss6:u16>]}}"
         ),
-        "Lower the largest segment that TCP's ends tell each other, in packets that pass by an interface, or in one direction only. \
-         A family of which nothing is said stays as it is.",
+        "Lower the MSS option of TCP in packets on an interface, in both directions or one. A family that is not given \
+         stays unchanged.",
         set,
     );
     r.command(
         "show interface tcp-mss-clamp",
-        "Show where TCP's largest segments are lowered, and in how many packets.",
+        "Show the interfaces with MSS clamping, and the number of lowered packets.",
         |_, a| {
-            let headings = ["Interface", "Family", "Direction", "Largest segment (bytes)", "Lowered packets"];
+            let headings = ["Interface", "Family", "Direction", "MSS (bytes)", "Lowered packets"];
             Ok(feature::show(a, &headings, clamped, cells))
         },
     );
@@ -169,23 +169,23 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     })
 }
 
-/// What is said of a family.
+/// Returns the arguments of one family.
 fn wanted(a: &Args, family: Family, size: &str) -> Result<Option<Mss>, CliError> {
     let family = family.word();
     let most = a.get::<u16>(size);
     let Some(word) = a.behind(family) else {
-        return most.map_or(Ok(None), |_| Err(a.fault(size, format!("a size without \"{family} enable\""))));
+        return most
+            .map_or(Ok(None), |_| Err(a.fault(size, format!("a size needs \"{family} enable\", rx or tx"))));
     };
     let clamping = Clamping::ALL.into_iter().find(|clamping| clamping.word() == word);
     match (clamping, most) {
         (None, _) => Ok(Some(Mss::default())),
         (Some(clamping), Some(most)) if MSS_SIZES.contains(&most) => Ok(Some(Mss { clamping, most })),
         (Some(_), Some(_)) => {
-            let message =
-                format!("the largest segment is {} to {} bytes", MSS_SIZES.start(), MSS_SIZES.end());
+            let message = format!("the MSS must be {} to {} bytes", MSS_SIZES.start(), MSS_SIZES.end());
             Err(a.fault(size, message))
         }
-        (Some(_), None) => Err(a.fault("interface", format!("it needs a size: {family}-mss 1400, say"))),
+        (Some(_), None) => Err(a.fault("interface", format!("a size is needed, such as {family}-mss 1400"))),
     }
 }
 

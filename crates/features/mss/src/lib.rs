@@ -1,4 +1,4 @@
-//! MSS clamping: the largest segment that TCP's two ends tell each other is lowered as it passes by (RFC 9293 section 3.7.1).
+//! MSS clamping: lowers the MSS option in TCP SYN segments that pass the router (RFC 9293 section 3.7.1).
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use net::router::Hooks;
 
 pub use node::{Clamped, Clamping, Clamps, Mss, install};
 
-/// This feature.
+/// The feature.
 pub struct Feature;
 
 impl<C: App> feature::Feature<C> for Feature {
@@ -23,7 +23,7 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Lowers the largest segments that TCP's ends tell each other."
+        "Lowers the MSS option of TCP (MSS clamping)."
     }
 
     fn plugin(&self) -> Option<&'static str> {

@@ -1,8 +1,10 @@
-//! MSS clamping: the largest segment that TCP's two ends tell each other is lowered as it passes by (RFC 9293 section 3.7.1), where
-//! packets are to be smaller than the ends can know: behind a PPPoE line or a tunnel, whose ICMP errors somebody filters.
+//! MSS clamping: lowers the MSS option in TCP SYN segments that pass the router (RFC 9293 section 3.7.1).
+//! This is for paths with a smaller MTU than the hosts know, such as a PPPoE line or a tunnel, whose ICMP
+//! errors are filtered.
 //!
-//! Two features, for packets that come in by an interface and for those that leave by it. They look at segments with SYN only, and never
-//! raise what is said; where nothing is said, the ends assume 536 bytes, and nothing is added.
+//! There are two features, for packets received on an interface and for packets sent by it. They process
+//! segments with SYN only, and never raise the option. Without the option, hosts assume 536 bytes, and
+//! nothing is added.
 
 use std::io;
 use std::marker::PhantomData;
@@ -19,18 +21,19 @@ use net::ip::{Packets, PerFamily};
 use net::router::Hooks;
 use net::setting::{Attached, Setting, Switch};
 
-/// A family whose TCP segments are clamped.
+/// A family with MSS clamping.
 pub trait Clamped: Packets {
-    /// The feature of packets that come in.
+    /// The feature of received packets.
     const IN: &'static str;
-    /// The feature of packets that leave.
+    /// The feature of sent packets.
     const OUT: &'static str;
     /// The family in commands.
     const WORD: &'static str;
-    /// What a lowered segment adds to the counters.
+    /// The increment of the counters for a lowered segment.
     const LOWERED: [u64; 2];
 
-    /// Where the TCP header begins in a packet that begins with its IP header, if it has one: all of a datagram has, or its first fragment.
+    /// Returns the offset of the TCP header in a packet that begins with its IP header. Only whole datagrams
+    /// and first fragments have one.
     fn segment(l3: &[u8]) -> Option<usize>;
 }
 
@@ -71,37 +74,38 @@ fn behind_extensions(l3: &[u8]) -> Option<usize> {
     (first && chain.protocol == protocol::TCP).then_some(chain.offset)
 }
 
-/// Whose largest segments are lowered on an interface.
+/// The directions in which the MSS is lowered on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clamping {
-    /// Nobody's.
+    /// None.
     #[default]
     Off,
-    /// Of packets that come in by it.
+    /// Received packets.
     Rx,
-    /// Of packets that leave by it.
+    /// Sent packets.
     Tx,
-    /// Of both.
+    /// Both.
     Both,
 }
 
-/// How segments of a family are clamped on an interface.
+/// The clamping of one family on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mss {
-    /// Which packets.
+    /// The direction.
     pub clamping: Clamping,
-    /// The largest segment that may be said, in bytes without headers.
+    /// The largest MSS that passes unchanged, in bytes without headers.
     pub most: u16,
 }
 
 impl Mss {
-    /// The largest segment that passes as it is: any, where nothing is clamped. A worker may still be in the feature when that is
-    /// switched off.
+    /// Returns the largest MSS that passes unchanged: any, without clamping. A worker may still be in the
+    /// feature when clamping is switched off.
     fn limit(self) -> u16 {
         if self.clamping == Clamping::Off { u16::MAX } else { self.most }
     }
 
-    /// The family of a feature of an arc that is one of these, in the word of commands: they are set by command.
+    /// Returns the family, in the word of commands, if the feature is one of these: they are switched by
+    /// command.
     pub fn family_of(feature: &str) -> Option<&'static str> {
         fn word<A: Clamped>(feature: &str) -> Option<&'static str> {
             (feature == A::IN || feature == A::OUT).then_some(A::WORD)
@@ -111,10 +115,10 @@ impl Mss {
 }
 
 impl Clamping {
-    /// Those of packets that pass in some direction.
+    /// All directions but none.
     pub const ALL: [Clamping; 3] = [Clamping::Rx, Clamping::Tx, Clamping::Both];
 
-    /// The word for it.
+    /// Returns the direction's word in commands.
     pub fn word(self) -> &'static str {
         match self {
             Clamping::Off => "disable",
@@ -124,7 +128,7 @@ impl Clamping {
         }
     }
 
-    /// Which packets it is about: "rx", "tx" or "both".
+    /// Returns the direction: "rx", "tx" or "both".
     pub fn direction(self) -> &'static str {
         match self {
             Clamping::Both => "both",
@@ -132,7 +136,7 @@ impl Clamping {
         }
     }
 
-    /// What is on, of each feature of a family with its arc.
+    /// Returns the features to switch on for a family, with their arcs.
     fn switches<A: Clamped>(self) -> [Switch; 2] {
         let (rx, tx) =
             (matches!(self, Clamping::Rx | Clamping::Both), matches!(self, Clamping::Tx | Clamping::Both));
@@ -141,12 +145,12 @@ impl Clamping {
     }
 }
 
-/// How segments of each family are clamped on an interface.
+/// The clamping of an interface, by family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clamps(pub PerFamily<Mss>);
 
 impl Setting for Clamps {
-    /// Segments that said more: over IPv4, over IPv6.
+    /// Lowered segments: over IPv4, over IPv6.
     type Counts = CounterSet<2>;
     const COUNTED: &'static str = "/feature/tcp-mss-clamp";
 
@@ -159,7 +163,7 @@ impl Setting for Clamps {
 /// Adds both nodes of a family.
 ///
 /// # Errors
-/// When there is no address space for the setting.
+/// Fails without address space for the setting.
 pub fn install<A: Clamped>(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
     let limits = hooks.setting::<Clamps>()?;
     let again = limits.clone();
@@ -174,7 +178,7 @@ edges! { pub enum Next { Continue = "next-feature" } }
 
 pub(crate) struct TcpMssClamp<A, const OUTWARD: bool> {
     limits: SlotReader<Clamps>,
-    /// Segments that said more, by interface.
+    /// Lowered segments, by interface.
     clamped: Lane<2>,
     family: PhantomData<A>,
 }
@@ -186,9 +190,9 @@ impl<A: Clamped, const OUTWARD: bool> TcpMssClamp<A, OUTWARD> {
     }
 }
 
-/// Lowers what a packet says, whose network header is `l3` bytes behind its start. Returns whether it said more.
+/// Lowers the MSS of a packet whose network header is at offset `l3`. Returns true if it was lowered.
 fn clamp<A: Clamped>(p: &mut Packet<'_>, l3: usize, most: u16) -> bool {
-    // The ends of a partial checksum are summed when it is completed.
+    // A partial checksum covers the pseudo header only; the rest is summed when it is completed.
     let partial = p.flags().any(Flags::CSUM_PARTIAL);
     let Some(l3) = p.bytes_mut().get_mut(l3..) else { return false };
     let Some(at) = A::segment(l3) else { return false };
@@ -204,7 +208,7 @@ impl<A: Clamped, const OUTWARD: bool> FrameNode for TcpMssClamp<A, OUTWARD> {
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, NoReason>) {
         let limits = self.limits.view(cx.guard);
         for mut p in frame.packets() {
-            // Packets that leave have their link header already.
+            // Packets that leave already have their link header.
             let (by, l3) = if OUTWARD { (p.tx_if(), usize::from(p.l2_len())) } else { (p.rx_if(), 0) };
             if let Some(most) = limits.get(by).map(|limits| limits.0.of::<A>().limit())
                 && clamp::<A>(&mut p, l3, most)

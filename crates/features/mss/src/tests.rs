@@ -1,4 +1,4 @@
-//! MSS clamping against packets made anew.
+//! MSS clamping against rebuilt packets.
 
 use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
@@ -9,10 +9,10 @@ use net::testing::{Bench, checksum};
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// A family's packets, by hand.
+/// Makes a family's packets by hand.
 trait ByHand: Clamped {
-    /// A packet with this TCP segment, whose checksum is still to be made; of `fragment` the lower 13 bits are its place in units of 8
-    /// bytes, and the next one says that more follow.
+    /// Returns a packet with this TCP segment, whose checksum is not set yet. Of `fragment`, the lower 13
+    /// bits are its offset in units of 8 bytes, and the next bit is "more fragments".
     fn packet(segment: &[u8], fragment: u16) -> Vec<u8>;
 }
 
@@ -56,7 +56,7 @@ fn summed(pseudo: &[u8], segment: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// A TCP packet with these options, whose checksum is right.
+/// Returns a TCP packet with these options and a correct checksum.
 fn packet<A: ByHand>(flags: u8, options: &[u8], fragment: u16) -> Vec<u8> {
     let mut list = options.to_vec();
     list.resize(list.len().next_multiple_of(4), 0);
@@ -72,7 +72,8 @@ fn mss(size: u16) -> [u8; 4] {
     [2, 4, high, low]
 }
 
-/// Both nodes of a family, with a limit for what comes in by interface 0 or leaves by it; there is none over the other.
+/// Both nodes of a family, with a limit for packets received on interface 0 or sent by it, and none for the
+/// other interface.
 fn harness<A: ByHand>(most: u16) -> (Bench, Harness) {
     limited::<A>(Mss { clamping: Clamping::Both, most })
 }
@@ -100,11 +101,11 @@ fn through(h: &mut Harness, node: &str, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     out.into_iter().map(|o| o.bytes).collect()
 }
 
-/// What is too much becomes the limit, with a checksum as if it had been said; all other packets stay as they are.
+/// A larger MSS becomes the limit, with the right checksum; all other packets stay unchanged.
 fn only_what_is_too_much_is_lowered<A: ByHand>(packets: &[(u8, usize, Option<u16>, u16)], most: u16) {
     let (_bench, mut h) = harness::<A>(most);
     let list = |pad: usize, size: Option<u16>| {
-        // Some options without a meaning in front, so that it lies at odd places, too.
+        // Padding options in front, so that it lies at odd offsets, too.
         let mut list = vec![1u8; pad];
         list.extend(size.iter().flat_map(|size| mss(*size)));
         list.extend([3, 3, 7]);
@@ -134,7 +135,7 @@ proptest! {
         only_what_is_too_much_is_lowered::<Ipv6Addr>(&packets, most);
     }
 
-    /// No bytes behind an IPv6 header are changed but those of TCP's option, and its checksum.
+    /// Of the bytes behind an IPv6 header, only TCP's option and its checksum are changed.
     #[test]
     fn any_bytes(next in prop::sample::select(vec![0u8, 6, 6, 43, 44, 51, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut bytes = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];
@@ -161,13 +162,13 @@ fn lists_that_are_broken_or_cut_off_stay_as_they_are() {
     let mut packets: Vec<Vec<u8>> = broken.iter().map(|list| packet(SYN | ACK, list, 0)).collect();
     packets.extend([cut, long.clone(), short]);
     let after = through(&mut h, Ipv4Addr::IN, &packets);
-    // The header of one is said to be longer than the packet has options: what it says is still lowered, or not at all.
+    // One TCP header claims to be longer than the packet: its MSS is either lowered, or left unchanged.
     assert_eq!(after[..6], packets[..6]);
     assert_eq!(after[7], packets[7]);
     assert_eq!(bench.counts::<Clamps>().read(0), [u64::from(after[6] != long), 0]);
 }
 
-/// Who is in the node when it is switched off finds nothing to lower: no segment is said to be of no byte.
+/// A worker in the node while clamping is switched off lowers nothing: no MSS becomes 0.
 #[test]
 fn what_is_not_clamped_has_no_limit() {
     let (_bench, mut h) = limited::<Ipv4Addr>(Mss { clamping: Clamping::Off, most: 1400 });

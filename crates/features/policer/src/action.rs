@@ -1,15 +1,15 @@
-//! What becomes of packets, and the names of DSCPs.
+//! Actions for packets, and the names of DSCPs.
 
 use std::fmt;
 
-/// What becomes of a packet of one colour.
+/// The action for packets of one colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {
-    /// It is dropped.
+    /// Drop.
     Drop,
-    /// It goes on as it is.
+    /// Pass unchanged.
     Transmit,
-    /// It goes on with this DSCP (0 to 63), if it is an IP packet. ECN stays as it is.
+    /// Pass with this DSCP (0 to 63), if it is an IP packet. ECN stays unchanged.
     Mark(u8),
 }
 
@@ -47,7 +47,7 @@ pub(crate) const MARK: &str = "mark-and-transmit";
 /// Reads a DSCP: a name in any case, or a number from 0 to 63.
 ///
 /// # Errors
-/// A sentence that says what a DSCP is.
+/// Returns a sentence with the valid DSCPs.
 pub(crate) fn dscp(word: &str) -> Result<u8, String> {
     let named = DSCPS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, dscp)| *dscp);
     let number = || word.parse().ok().filter(|dscp| *dscp <= MAX_DSCP && !word.starts_with('+'));
@@ -57,10 +57,10 @@ pub(crate) fn dscp(word: &str) -> Result<u8, String> {
 }
 
 impl Action {
-    /// Reads what [`Display`](fmt::Display) writes.
+    /// Reads the output of [`Display`](fmt::Display).
     ///
     /// # Errors
-    /// A sentence that says what an action is.
+    /// Returns a sentence with the valid actions.
     pub fn parse(text: &str) -> Result<Action, String> {
         let mut words = text.split_whitespace();
         match (words.next(), words.next(), words.next()) {

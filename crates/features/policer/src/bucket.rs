@@ -1,24 +1,28 @@
 //! Buckets that any number of workers share without locks.
 //!
-//! **State.** A bucket of size B that fills at a rate R is one number Z, the *tokens used*: with V the tokens that have arrived by
-//! now, the bucket holds V − max(Z, V − B). To take n is to make it max(Z, V − B) + n, if that is at most V. This is the virtual
-//! scheduling algorithm (GCRA, ITU-T I.371 annex A) in tokens instead of in time: all are whole, so no sum has an error. Z and V are
-//! compared modulo 2^64.
+//! **State.** A bucket of size B that fills at a rate R is one number Z, the *tokens used*. With V the tokens
+//! that have arrived by now, the bucket holds V − max(Z, V − B). Taking n sets Z to max(Z, V − B) + n, if
+//! that is at most V. This is the virtual scheduling algorithm (GCRA, ITU-T I.371 annex A) in tokens instead
+//! of in time: all numbers are whole, so no sum has an error. Z and V are compared modulo 2^64.
 //!
-//! **Two buckets.** RFC 2698 and 4115 have two that fill independently: two such numbers. The excess bucket of RFC 2697 fills by what the
-//! committed bucket has no room for, which is by how much max(Z, V − B) passes Z; it is the number of its tokens.
+//! **Two buckets.** RFC 2698 and 4115 have two buckets that fill independently: two such numbers. The excess
+//! bucket of RFC 2697 gets the tokens for which the committed bucket has no room: the amount by which max(Z,
+//! V − B) exceeds Z. Its state is the number of its tokens.
 //!
-//! **One step for a vector.** A worker copies the state, lets all packets of its vector that are for this policer pass on the copy,
-//! one after the other, and publishes the result by one compare-and-exchange; where another worker was faster it begins anew. So
-//! the vectors of all workers have an order, and the results are those of policing the packets one by one in this order.
+//! **One step for a vector.** A worker copies the state and polices all packets of its vector for this
+//! policer on the copy, one after the other. It publishes the result by one compare-and-exchange; if another
+//! worker was faster it starts again. So the vectors of all workers have an order, and the results are those
+//! of policing the packets one by one in this order.
 //!
-//! **Publishing two words.** A state of one bucket is the shared word itself. A state of two lies in a *cell*, and the shared word names the
-//! cell and a version. A worker writes only cells of its own, and of these only the one that the word does not name, since it published the
-//! other one last. A worker that reads a cell while it is written has read the word before; the word has changed since, so that its
-//! exchange fails, as no two exchanges replace the same word: the version never returns (2^48 vectors).
+//! **Publishing two words.** A state of one bucket is the shared word itself. A state of two lies in a
+//! *cell*, and the shared word names the cell and a version. A worker writes only cells of its own, and of
+//! these only the one that the word does not name, since it published the other one last. A worker that reads
+//! a cell while it is written has read the word before. The word has changed since, so its exchange fails. No
+//! two exchanges replace the same word: the version never returns (2^48 vectors).
 //!
-//! **Reading without an exchange.** Who only looks reads the word, the cell, and the word again. A writer has seen a later word before it
-//! stores into the cell, with `Release`. If the reader finds any of that, its `Acquire` fence makes it find a later word, too, and it begins anew.
+//! **Reading without an exchange.** A reader reads the word, the cell, and the word again. A writer has seen
+//! a later word before it stores into the cell, with `Release`. If the reader sees any of these stores, its
+//! `Acquire` fence makes it see a later word, too, and it starts again.
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -28,7 +32,7 @@ use infra::prefetch;
 use crate::action::Action;
 use crate::rate::{Kind, Params, Rate, Unit};
 
-/// The colour of a packet: what the policer says of it.
+/// The colour of a packet: the policer's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Color {
@@ -45,7 +49,7 @@ impl Color {
     /// All colours, the best first.
     pub const ALL: [Color; 3] = [Color::Green, Color::Yellow, Color::Red];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Color::Green => "green",
@@ -54,7 +58,7 @@ impl Color {
         }
     }
 
-    /// The word of commands for it.
+    /// Returns its word in commands.
     pub fn word(self) -> &'static str {
         match self {
             Color::Green => "conform",
@@ -69,13 +73,14 @@ impl Color {
 pub struct Item {
     /// Tokens that it needs: bytes, or packets.
     pub tokens: u32,
-    /// The colour that it came with. Regarded by a colour-aware policer only.
+    /// The colour on arrival. Only a colour-aware policer uses it.
     pub came: Color,
-    /// The colour that it got.
+    /// The resulting colour.
     pub color: Color,
 }
 
-/// The tokens used of both buckets; the second is unused by 1r2c, and the number of tokens left by RFC 2697.
+/// The tokens used of both buckets. The second is unused by 1r2c, and the number of remaining tokens for RFC
+/// 2697.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     c: u64,
@@ -87,7 +92,7 @@ struct State {
 #[repr(align(64))]
 struct Cell {
     states: [[AtomicU64; 2]; 2],
-    /// Which of them this worker writes next.
+    /// The index that this worker writes next.
     next: AtomicU64,
 }
 
@@ -97,7 +102,8 @@ impl Cell {
         State { c: c.load(Relaxed), e: e.load(Relaxed) }
     }
 
-    /// With `Release`, as of the writer of a seqlock: see the module's words on reading without an exchange.
+    /// With `Release`, as the writer of a seqlock: see "Reading without an exchange" in the module's
+    /// documentation.
     fn set(&self, which: u64, state: State) {
         let [c, e] = &self.states[(which & 1) as usize];
         c.store(state.c, Release);
@@ -105,28 +111,30 @@ impl Cell {
     }
 }
 
-/// A policer as the workers see it: parameters that never change, and buckets that they share.
+/// The workers' view of a policer: parameters that never change, and shared buckets.
 ///
-/// Guarantees, whatever the number of workers: packets of all workers together get the colours that they would get one by one, in some
-/// order that keeps each worker's own. In any time T, the tokens of green packets are at most `cir`·T + `cb` + 1: a token may have
-/// been about to arrive. The same holds for yellow packets of RFC 4115 with `eir` and `eb`, and for green and yellow packets together of RFC 2698.
+/// Guarantees, for any number of workers: packets of all workers together get the colours that they would get
+/// one by one, in some order that keeps each worker's own. In any time T, the tokens of green packets are at
+/// most `cir`·T + `cb` + 1: a token may have been about to arrive. The same holds for yellow packets of RFC
+/// 4115 with `eir` and `eb`, and for green and yellow packets together of RFC 2698.
 ///
-/// Workers' clocks may differ. A worker whose clock is behind by t finds up to rate·t tokens less than there are, never more.
+/// Workers' clocks may differ. A worker whose clock is behind by t finds up to rate·t tokens less than there
+/// are, never more.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Policer {
-    /// 1r2c: the tokens used. Else version (48 bits), cell (15 bits) and which of its states (1 bit).
+    /// 1r2c: the tokens used. Otherwise version (48 bits), cell (15 bits) and the cell's state (1 bit).
     word: AtomicU64,
     c: Rate,
     cb: u64,
-    /// One a worker that was there when the policer was made, and a spare one for all later ones; none for 1r2c.
+    /// One per worker known when the policer was made, and a spare one for all later workers; none for 1r2c.
     cells: Box<[Cell]>,
     kind: Kind,
     aware: bool,
     unit: Unit,
-    /// Whether a worker is using the spare cell.
+    /// True while a worker is using the spare cell.
     spare: AtomicBool,
-    /// What becomes of each colour, see [`code`].
+    /// The action for each colour, see [`code`].
     actions: [u8; 3],
     e: Rate,
     eb: u64,
@@ -145,22 +153,22 @@ fn code(action: Action) -> u8 {
     }
 }
 
-/// Tokens used after the bucket was filled up to now: what has run over is gone.
+/// Returns the tokens used after filling the bucket up to now: overflow is lost.
 #[inline(always)]
 fn filled(used: u64, arrived: u64, burst: u64) -> u64 {
     let full = arrived.wrapping_sub(burst);
     if full.wrapping_sub(used).cast_signed() > 0 { full } else { used }
 }
 
-/// Whether a bucket has so many tokens.
+/// True if a bucket has this number of tokens.
 #[inline(always)]
 fn has(used: u64, arrived: u64, tokens: u64) -> bool {
     arrived.wrapping_sub(used).cast_signed() >= tokens.cast_signed()
 }
 
 impl Policer {
-    /// A policer whose buckets are full at `now` (nanoseconds of the workers' clock), for workers below `workers` (further ones work, and
-    /// are slower). The parameters were [checked](Params::check).
+    /// Returns a policer with full buckets at `now` (nanoseconds of the workers' clock), for workers below
+    /// `workers` (further ones work, and are slower). The parameters must have been [checked](Params::check).
     pub fn new(params: &Params, workers: usize, now: u64) -> Policer {
         let (c, e) = (Rate::new(params.per_second(params.cir)), Rate::new(params.per_second(params.eir)));
         let cells = if params.kind == Kind::OneRateTwoColors { 0 } else { workers + 1 };
@@ -182,8 +190,8 @@ impl Policer {
         policer
     }
 
-    /// As [`new`](Self::new), with buckets as full as those of `old` are at `now` (nanoseconds of the workers' clock), in proportion to their
-    /// sizes. They are full if the policers differ in kind or unit.
+    /// As [`new`](Self::new), but the buckets are as full as those of `old` at `now` (nanoseconds of the
+    /// workers' clock), in proportion to their sizes. They are full if the policers differ in kind or unit.
     pub fn instead_of(old: &Policer, params: &Params, workers: usize, now: u64) -> Policer {
         let new = Policer::new(params, workers, now);
         if (old.kind, old.unit) == (new.kind, new.unit) {
@@ -197,7 +205,7 @@ impl Policer {
         new
     }
 
-    /// Gives the buckets so many tokens. The policer is nobody's yet.
+    /// Sets the tokens of the buckets. The policer must not be shared yet.
     fn begin(&self, now: u64, tokens: [u64; 2]) {
         let used = |rate: &Rate, tokens: u64| rate.credit(now).wrapping_sub(tokens);
         let c = used(&self.c, tokens[0]);
@@ -214,7 +222,7 @@ impl Policer {
         }
     }
 
-    /// Tokens in the committed and the excess bucket at `now`.
+    /// Returns the tokens in the committed and the excess bucket at `now`.
     pub fn tokens(&self, now: u64) -> [u64; 2] {
         let state = loop {
             let word = self.word.load(Acquire);
@@ -238,19 +246,19 @@ impl Policer {
         [left(arrived.c, state.c), e]
     }
 
-    /// Whether it regards the colours that packets came with.
+    /// True if it uses the packets' colours on arrival.
     #[inline(always)]
     pub fn is_aware(&self) -> bool {
         self.aware
     }
 
-    /// What it counts.
+    /// Returns the unit of its tokens.
     #[inline(always)]
     pub fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// Prefetches what a policer with two buckets reads beside its first line.
+    /// Prefetches the data of a policer with two buckets beside its first line.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         let word = self.word.load(Relaxed);
@@ -260,15 +268,17 @@ impl Policer {
         }
     }
 
-    /// The code of what becomes of a packet.
+    /// Returns the code of the action for a colour.
     #[inline(always)]
     pub(crate) fn action(&self, color: Color) -> u8 {
         self.actions[color as usize]
     }
 
-    /// Takes `tokens` for packets that came green, if all of them conform, and says so. If it says no, it has taken nothing.
+    /// Takes `tokens` for packets that arrived green and returns true, if all of them conform. Otherwise
+    /// returns false and takes nothing.
     ///
-    /// `worker` is the number of the worker that calls, and of no other thread; `now` is its clock in nanoseconds.
+    /// `worker` is the number of the calling worker, used by no other thread; `now` is its clock in
+    /// nanoseconds.
     #[inline(always)]
     pub fn all(&self, worker: usize, now: u64, tokens: u64) -> bool {
         let arrived = self.arrived(now);
@@ -278,7 +288,7 @@ impl Policer {
         })
     }
 
-    /// Gives each packet its colour, in this order. Arguments as for [`all`](Self::all).
+    /// Sets the colour of each packet, in this order. Arguments as for [`all`](Self::all).
     #[inline]
     pub fn each(&self, worker: usize, now: u64, packets: &mut [Item]) {
         let arrived = self.arrived(now);
@@ -292,7 +302,7 @@ impl Policer {
         });
     }
 
-    /// Tokens that have arrived in either bucket.
+    /// Returns the tokens that have arrived in either bucket.
     #[inline(always)]
     fn arrived(&self, now: u64) -> State {
         let e = match self.kind {
@@ -317,7 +327,7 @@ impl Policer {
         state.c = c;
     }
 
-    /// The colour of a packet, whose tokens are taken, if buckets were filled.
+    /// Returns the colour of a packet and takes its tokens; the buckets must be filled up to now.
     #[inline(always)]
     fn color(&self, state: &mut State, arrived: State, tokens: u64, came: Color) -> Color {
         let conforms = came == Color::Green && has(state.c, arrived.c, tokens);
@@ -327,7 +337,7 @@ impl Policer {
             Kind::TwoRates2698 | Kind::TwoRates4115 => came != Color::Red && has(state.e, arrived.e, tokens),
         };
         match (conforms, exceeds, self.kind) {
-            // The peak rate holds for all that passes (RFC 2698 section 3).
+            // The peak rate limits all packets (RFC 2698 section 3).
             (true, true, Kind::TwoRates2698) => {
                 state.c = state.c.wrapping_add(tokens);
                 state.e = state.e.wrapping_add(tokens);
@@ -350,8 +360,8 @@ impl Policer {
         }
     }
 
-    /// Replaces the state by what `f` makes of it, if that says so; asked again when another worker was faster. Returns what it
-    /// said last.
+    /// Replaces the state by the result of `f`, if `f` returns true; calls it again when another worker was
+    /// faster. Returns its last result.
     #[inline(always)]
     fn change(&self, worker: usize, mut f: impl FnMut(&mut State) -> bool) -> bool {
         if !self.cells.is_empty() {
@@ -376,7 +386,7 @@ impl Policer {
         if worker < spare { self.change_by(worker, f) } else { self.change_by_spare(spare, f) }
     }
 
-    /// For workers that were not there when the policer was made: one at a time.
+    /// For workers unknown when the policer was made: one at a time.
     #[cold]
     fn change_by_spare(&self, spare: usize, f: impl FnMut(&mut State) -> bool) -> bool {
         while self.spare.swap(true, Acquire) {
@@ -395,7 +405,7 @@ impl Policer {
             let Some(cell) = self.cells.get((word >> 1 & 0x7fff) as usize) else { return false };
             let mut state = cell.get(word);
             if !f(&mut state) {
-                // What was read may be half of another state; to say no is right even so: nothing was taken.
+                // The state may be half of another one. Returning false is right even so: nothing was taken.
                 return false;
             }
             let next = own.next.load(Relaxed);

@@ -1,4 +1,4 @@
-//! Buckets against the words of the RFCs, one packet at a time, and from several threads.
+//! Buckets against the text of the RFCs, one packet at a time, and from several threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
-/// A time at which credit is still exact for all that a test takes, of nine years.
+/// The latest time at which credit is exact for a whole test: nine years.
 const LATE: u64 = (1 << 58) - (1 << 44);
 
-/// A policer as the RFCs write it: token counts, raised by the tokens that arrive.
+/// A policer as in the RFCs: token counts, incremented by arriving tokens.
 pub(crate) struct Oracle {
     params: Params,
     tc: u128,
@@ -26,7 +26,7 @@ impl Oracle {
         Oracle { params, tc: params.cb.into(), te: params.eb.into(), last: now }
     }
 
-    /// Tokens that arrive from the last time to `now`, at a rate in the unit of the parameters.
+    /// Returns the tokens that arrive from the last time to `now`, at a rate in the unit of the parameters.
     fn arrive(&self, rate: u64, now: u64) -> u128 {
         let per_second = u128::from(rate) * if self.params.unit == Unit::Kbps { 125 } else { 1 };
         let by = |time: u64| u128::from(time) * per_second / u128::from(SECOND);
@@ -114,7 +114,7 @@ pub(crate) fn params() -> impl Strategy<Value = Params> {
     )
 }
 
-/// Vectors: the time since the one before, and packets.
+/// Vectors: the time since the previous one, and packets.
 fn vectors() -> impl Strategy<Value = Vec<(u64, Vec<(u32, Color)>)>> {
     let gap = prop_oneof![Just(0u64), 0u64..10_000, 0u64..SECOND, 0u64..100 * SECOND];
     let color = prop::sample::select(vec![Color::Green, Color::Green, Color::Yellow, Color::Red]);
@@ -126,7 +126,7 @@ fn items(packets: &[(u32, Color)]) -> Vec<Item> {
     packets.iter().map(|&(tokens, came)| Item { tokens, came, color: Color::Green }).collect()
 }
 
-/// Polices a vector as nodes do: as one, if all came green and conform.
+/// Polices a vector as nodes do: in one request, if all arrived green and conform.
 fn police(policer: &Policer, worker: usize, now: u64, items: &mut [Item]) {
     let sum = items.iter().map(|i| u64::from(i.tokens)).sum();
     if policer.is_aware() || !policer.all(worker, now, sum) {
@@ -137,7 +137,7 @@ fn police(policer: &Policer, worker: usize, now: u64, items: &mut [Item]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Vectors of whatever workers get the colours that the RFCs give their packets one by one.
+    /// Vectors of any workers get the same colours as their packets one by one by the RFCs.
     #[test]
     fn colors_are_those_of_the_rfcs(
         params in params(), vectors in vectors(), start in 0u64..LATE, workers in prop::collection::vec(0usize..5, 30),
@@ -159,7 +159,7 @@ proptest! {
         }
     }
 
-    /// Clocks that go back give nothing away: what passes is at most what it would be at the latest time.
+    /// A clock that goes back gains no tokens: at most the tokens of the latest time pass.
     #[test]
     fn clocks_that_differ_give_nothing_away(
         params in params(), steps in prop::collection::vec((0u64..5 * SECOND, 1u32..3000), 1..100),
@@ -299,14 +299,14 @@ fn rates_are_within_a_thousandth() {
             p.each(0, i * gap, &mut one);
             passed += if one[0].color == Green { u64::from(one[0].tokens) } else { 0 };
         }
-        // All that arrives and what was there at first, less what is not enough for a packet.
+        // All arriving and initial tokens, less those not enough for a packet.
         let wanted = (kbps * 125) * ((packets - 1) * gap) / SECOND + 30_000;
         let slack = wanted / 1000;
         assert!((wanted - slack..=wanted).contains(&passed), "{kbps} kbit/s: {passed} of {wanted}");
     }
 }
 
-/// Threads that share a policer get no more green tokens than one worker would, and no less than what arrived.
+/// Threads that share a policer get no more green tokens than one worker would, and no fewer than arrived.
 fn race(params: Params, known: usize, threads: usize) {
     const ROUNDS: u64 = 20_000;
     let policer = Policer::new(&params, known, 0);
@@ -334,12 +334,12 @@ fn race(params: Params, known: usize, threads: usize) {
     assert!(red > 0, "more was offered than passes");
     let by = |rate: u64| (u128::from(time) * u128::from(rate) * 125 / u128::from(SECOND)) as u64;
     let (c, e) = (by(params.cir) + params.cb, by(params.eir) + params.eb);
-    // A worker that is behind may refuse what another could take: by a few rounds, and a packet.
+    // A worker with a late clock may refuse a packet that another could pass: by a few rounds, and a packet.
     let slack = by(params.cir.max(params.eir)) / 50 + 3 * 1500;
     let near = |got: u64, most: u64| got <= most && got + slack >= most;
     match params.kind {
         Kind::OneRateTwoColors => assert!(near(green, c), "{green} of {c}"),
-        // What is left in either bucket was not used.
+        // The remaining tokens in either bucket were not used.
         Kind::OneRateThreeColors => {
             assert!(
                 green <= c && green + yellow <= c + params.eb && green + yellow + slack >= c,
@@ -360,7 +360,7 @@ fn threads_share_a_bucket_exactly() {
         };
         let eb = if kind == Kind::OneRateTwoColors { 0 } else { 20_000 };
         let params = Params { kind, cir: 3_000_000, cb: 10_000, eir, eb, ..Params::default() };
-        // With fewer cells than threads some take turns with the spare one.
+        // With fewer cells than threads some threads share the spare one.
         for (known, threads) in [(4, 4), (3, 3), (1, 4), (0, 2)] {
             race(params, known, threads);
         }
@@ -376,8 +376,8 @@ fn the_common_case_reads_one_line() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Between its look at the state and its exchange a worker is overtaken by others, each time that it tries for a while. They were
-    /// first, then; and nobody ever writes a state that the word names.
+    /// Between its read of the state and its exchange a worker is overtaken by others, for each of several
+    /// attempts. The others were first, then; and no worker ever writes a state that the word names.
     #[test]
     fn whoever_is_overtaken_begins_anew(
         params in params(), rounds in prop::collection::vec((0usize..4, prop::collection::vec((0usize..4, 1u32..3000), 0..8)), 1..20),
@@ -398,7 +398,7 @@ proptest! {
                 policer.change(me, |state| {
                     policer.fill(state, arrived);
                     color = policer.color(state, arrived, 700, Color::Green);
-                    // Two at a time, so that a worker's states take turns.
+                    // Two at a time, so that a worker's states alternate.
                     for (other, tokens) in faster.by_ref().take(2) {
                         let mut one = [Item { tokens: *tokens, ..Item::default() }];
                         policer.each(*other, now, &mut one);

@@ -1,4 +1,4 @@
-//! What changes policers, in VPP's grammar.
+//! The commands that change policers, in VPP's grammar.
 
 use std::time::{Duration, Instant};
 
@@ -22,16 +22,16 @@ const PARAMS: &str = "[type {1r2c | 1r3c | 2r3c-2698 | 2r3c-4115 | 2r3c-mef5cf1}
     [exceed-action {drop | transmit | mark-and-transmit <exceed-dscp:word>}] \
     [violate-action {drop | transmit | mark-and-transmit <violate-dscp:word>}]";
 
-/// A policer that there is.
+/// An existing policer.
 const ONE: &str = "{name <policer:policer> | index <index:u32>}";
 
 /// Declares the commands.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         &format!("policer add [name <policer:word>] {PARAMS}"),
-        "Make a policer. Rates are in kbit/s and bursts in bytes; with \"rate pps\", rates are in packets a second, and bursts in \
-         milliseconds of the rate, as in VPP, or in packets if that is said. Rates are exact, however they are to be rounded. Without a \
-         word, what conforms is transmitted and all else dropped.",
+        "Make a policer. Rates are in kbit/s and bursts in bytes. With \"rate pps\", rates are in packets a second, and \
+         bursts in milliseconds of the rate, as in VPP, or in \"packets\". Rates are exact, whatever the rounding. By \
+         default, conforming packets are transmitted and all others dropped.",
         |c, a| {
             let Some(name) = a.get::<String>("policer") else {
                 return Err(a.fault("add", "give the policer a name: policer add name NAME ..."));
@@ -45,24 +45,24 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
     r.command(
         &format!("configure policer {{name <policer:word> | index <index:u32>}} {PARAMS}"),
-        "Change a policer: it has these parameters, and the usual ones where nothing is said. Its buckets stay as full as they are in \
-         proportion, and counters go on. A policer that is not there is made, as older versions of VPP do.",
+        "Change a policer. Parameters that are not given get their defaults. The buckets stay as full as they are in \
+         proportion, and counters continue. A missing policer is made, as in older versions of VPP.",
         |c, a| {
             let name = named(c, a)?;
             set(c, a, &name)
         },
     );
-    r.command(&format!("policer del {ONE}"), "Remove a policer that no interface has.", remove);
-    r.command(&format!("configure policer {ONE} del"), "Remove a policer that no interface has.", remove);
+    r.command(&format!("policer del {ONE}"), "Remove an unused policer.", remove);
+    r.command(&format!("configure policer {ONE} del"), "Remove an unused policer.", remove);
     r.command(
         "policer {input | output} [unapply] [name <policer:policer>] [index <index:u32>] [<interface:interface>]",
-        "Police what comes in by an interface, or goes out by it; or no longer. An interface and a policer are needed, in any order. Several \
-         interfaces may share a policer.",
+        "Police the packets received or sent on an interface; \"unapply\" ends it. Give an interface and a policer, in \
+         any order. Several interfaces may share a policer.",
         police,
     );
     r.command(
         &format!("policer reset {ONE}"),
-        "Fill the buckets of a policer. Its counters go on.",
+        "Fill the buckets of a policer. Its counters continue.",
         |c, a| {
             let index = index(c, a)?;
             let now = c.router().now();
@@ -81,7 +81,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
     r.command(
         &format!("clear policer [{ONE}]"),
-        "Start the counters of a policer, or of all, anew.",
+        "Reset the counters of a policer, or of all.",
         |c, a| match a.has("name") || a.has("index") {
             true => {
                 let index = index(c, a)?;
@@ -92,12 +92,13 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
 }
 
-/// The same error about the policer that a command names.
+/// Returns the same error about the policer in a command.
 fn about(a: &Args, e: CliError) -> CliError {
     a.about(if a.has("index") { "index" } else { "policer" }, e)
 }
 
-/// That interfaces have a policer, and how they come not to; `None` if there are none.
+/// Returns an error with the interfaces that use a policer, and the command to remove it there; `None` if
+/// there are none.
 fn in_use<C: App>(c: &C, name: &str) -> Option<CliError> {
     let (router, index) = (c.router(), c.router().state::<Policers>().ok()?.find(name)?);
     let mut users = router.interfaces_from(0).flat_map(|i| {
@@ -114,14 +115,14 @@ fn in_use<C: App>(c: &C, name: &str) -> Option<CliError> {
     Some(CliError::new(format!("policer {name} is in use, by {interface} {way}{more}: first \"{cure}\"")))
 }
 
-/// The name of the policer that a command is about.
+/// Returns the name of the policer in a command.
 fn named<C: App>(c: &C, a: &Args) -> Result<String, CliError> {
     let Some(index) = a.get::<u32>("index") else { return a.need("policer") };
     let name = c.router().state::<Policers>().ok().and_then(|policers| policers.name(index));
     name.map(str::to_string).ok_or_else(|| a.fault("index", format!("no policer has the index {index}")))
 }
 
-/// The index of the policer that a command is about.
+/// Returns the index of the policer in a command.
 pub(crate) fn index<C: App>(c: &C, a: &Args) -> Result<u32, CliError> {
     let name = named(c, a)?;
     let index = c.router().state::<Policers>().ok().and_then(|policers| policers.find(&name));
@@ -143,13 +144,13 @@ fn set<C: App>(c: &mut C, a: &Args, name: &str) -> Result<Output<C>, CliError> {
     Ok(warned(&params, object::USUAL_FRAME))
 }
 
-/// Warns of bursts that are smaller than a frame of so many bytes.
+/// Returns warnings about bursts smaller than a frame of this size.
 fn warned<C: App>(params: &Params, frame: u64) -> Output<C> {
     let warnings: Vec<_> = params.too_small_for(frame).map(|why| format!("warning: {why}")).collect();
     if warnings.is_empty() { Output::none() } else { Output::text(warnings.join("\n")) }
 }
 
-/// The parameters that a command gives.
+/// Reads the parameters of a command.
 fn params(a: &Args) -> Result<Params, CliError> {
     let kind = match a.behind("type") {
         Some("2r3c-mef5cf1") => {
@@ -186,14 +187,14 @@ fn params(a: &Args) -> Result<Params, CliError> {
     Ok(params)
 }
 
-/// A burst in tokens of a unit. Milliseconds are of `rate`.
+/// Returns a burst in tokens of a unit. Milliseconds are converted with `rate`.
 fn burst(a: &Args, name: &str, unit: Unit, rate: u64) -> Result<u64, CliError> {
     let size = format!("{name}-size");
     let Some(burst) = a.get::<u64>(&size) else { return Ok(0) };
     let said = a.behind(&size).filter(|word| matches!(*word, "bytes" | "packets" | "ms"));
     match (unit, said) {
         (Unit::Kbps, None | Some("bytes")) | (Unit::Pps, Some("packets")) => Ok(burst),
-        // VPP's unit for them.
+        // VPP's unit for packet rates.
         (Unit::Pps, None | Some("ms")) => {
             let packets = (u128::from(burst) * u128::from(rate)).div_ceil(1000);
             u64::try_from(packets).map_err(|_| a.fault(&size, format!("{name} {burst} ms is too long")))
@@ -203,7 +204,7 @@ fn burst(a: &Args, name: &str, unit: Unit, rate: u64) -> Result<u64, CliError> {
     }
 }
 
-/// What is to become of a colour.
+/// Returns the action for a colour.
 fn action(a: &Args, name: &str, usual: Action) -> Result<Action, CliError> {
     Ok(match a.behind(name) {
         None => usual,
@@ -217,7 +218,7 @@ fn action(a: &Args, name: &str, usual: Action) -> Result<Action, CliError> {
     })
 }
 
-/// Switches a policer of an interface on or off.
+/// Sets or removes a policer of an interface.
 fn police<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let outward = a.has("output");
     let way = if outward { "output" } else { "input" };
@@ -255,10 +256,10 @@ fn police<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     })
 }
 
-/// How long a slice runs before others get their turn.
+/// The time of a slice, before other work gets its turn.
 const SLICE: Duration = Duration::from_micros(500);
 
-/// Clears counters, in slices: those of the policers from one index to another.
+/// Clears counters, in slices: those of a range of policer indexes.
 struct Clear {
     next: u32,
     last: u32,

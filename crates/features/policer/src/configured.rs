@@ -1,4 +1,4 @@
-//! The policers of an interface, as the operator asks for them: by their names.
+//! The policers of an interface by name, as the operator configures them.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ static DROPS: Metric = Metric {
     name: "volley_interface_policer_drops_total",
     kind: Kind::Counter,
     labels: &["interface", "direction"],
-    help: "Packets that the interface's policer dropped, of interfaces with one in that direction. Outgoing ones are counted as sent, too.",
+    help: "Packets dropped by the interface's policer, on interfaces with one in that direction. Outgoing ones are counted as sent, too.",
 };
 
 /// Policers of all kinds, for tests.
@@ -31,7 +31,7 @@ const EXAMPLES: [(&str, Params); 5] = [
     ("trtcm-4115", limit(Algorithm::TwoRates4115, Unit::Pps, 5, 5, Action::Transmit)),
 ];
 
-/// A policer of a low rate with these bursts. It regards colours if it marks packets.
+/// A policer of a low rate with these bursts. It is colour-aware if it marks packets.
 const fn limit(kind: Algorithm, unit: Unit, cb: u64, eb: u64, exceed: Action) -> Params {
     let two = matches!(kind, Algorithm::TwoRates2698 | Algorithm::TwoRates4115);
     Params {
@@ -52,20 +52,20 @@ const fn limit(kind: Algorithm, unit: Unit, cb: u64, eb: u64, exceed: Action) ->
 /// The names of the policers of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicedBy {
-    /// Of what comes in by it.
+    /// For received packets.
     pub input: Option<String>,
-    /// Of what goes out by it.
+    /// For sent packets.
     pub output: Option<String>,
 }
 
 impl PolicedBy {
-    /// Both, by the words for the directions.
+    /// Returns both, with the word for the direction.
     fn each(&self) -> [(&'static str, &Option<String>); 2] {
         [("input", &self.input), ("output", &self.output)]
     }
 }
 
-/// What `policer` of an interface has.
+/// Returns the fields of an interface's `policer`.
 fn both() -> &'static Schema<PolicedBy> {
     static SCHEMA: LazyLock<Schema<PolicedBy>> = LazyLock::new(|| {
         let policer = || optional(text("a policer's name", &EXAMPLES.map(|(name, _)| name)));
@@ -75,14 +75,14 @@ fn both() -> &'static Schema<PolicedBy> {
                 policer(),
                 |p| p.input.clone(),
                 |p, name| p.input = name,
-                "The policer of packets that arrive.",
+                "The policer of received packets.",
             )
             .field(
                 "output",
                 policer(),
                 |p| p.output.clone(),
                 |p, name| p.output = name,
-                "The policer of packets that leave.",
+                "The policer of sent packets.",
             )
     });
     &SCHEMA

@@ -1,15 +1,16 @@
-//! Policers: limits of rate for what comes in by an interface, or leaves by it.
+//! Policers: rate limits for packets received on an interface, or sent by it.
 //!
 //! ```text
 //! ip4-unicast, ip6-unicast, ip4-multicast, ip6-multicast: policer-input-…    interface-output: policer-output
 //! ```
 //!
-//! A policer colours each packet green (it conforms), yellow (it exceeds) or red (it violates) by the tokens in its buckets, and says what
-//! becomes of each colour. Any number of interfaces may share one. Workers share its buckets without locks, and what passes is exact
-//! over all of them: see [`Policer`].
+//! A policer colours each packet green (it conforms), yellow (it exceeds) or red (it violates) by the tokens
+//! in its buckets, and defines the action for each colour. Any number of interfaces may share one. Workers
+//! share its buckets without locks, and the result is exact over all of them: see [`Policer`].
 //!
-//! [`Params`] describes a policer. It is an object of the configuration, by its name; [`Policers`] is the main thread's table of them, by
-//! index. [`PolicedBy`] is the setting of an interface as the operator asks for it, with names; workers read [`Policing`], with indexes.
+//! [`Params`] describes a policer. It is an object of the configuration, by its name; [`Policers`] is the
+//! main thread's table of them, by index. [`PolicedBy`] is the operator's setting of an interface, with
+//! names; workers read [`Policing`], with indexes.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +35,7 @@ pub use rate::{Kind, MAX_BURST, Params, Round, Unit};
 pub use table::{Counted, MAX_POLICERS, Policers, Shared};
 pub use vector::{Load, Vector};
 
-/// This feature.
+/// The feature.
 pub struct Feature;
 
 impl<C: net::feature::App> net::feature::Feature<C> for Feature {
@@ -43,7 +44,7 @@ impl<C: net::feature::App> net::feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Limits of rate for what comes in by an interface, or leaves by it."
+        "Rate limits for packets received or sent on an interface."
     }
 
     fn plugin(&self) -> Option<&'static str> {
@@ -60,7 +61,7 @@ impl<C: net::feature::App> net::feature::Feature<C> for Feature {
     }
 
     fn register(&self, r: &mut net::feature::Registrar<'_, C>) {
-        // Before commands, which take names of policers.
+        // Before the commands, whose arguments are names of policers.
         object::register(r);
         configured::register(r);
         commands::register(r);

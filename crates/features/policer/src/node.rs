@@ -1,16 +1,19 @@
-//! The features: `policer-input-…` on the arcs of packets that come in, `policer-output` on that of packets that go out.
+//! The features: `policer-input-…` on the arcs of received packets, `policer-output` on the arc of sent
+//! packets.
 //!
-//! A frame of one interface whose packets all conform, which is the usual one, is one request of its policer, and no packet is looked
-//! at. Any other is sorted by policers ([`Vector`]).
+//! The usual frame has one interface, and all its packets conform: it is one request of its policer, without
+//! access to the packets. Any other frame is sorted by policers ([`Vector`]).
 //!
-//! **Bytes.** Incoming packets count with their link header: 14, 18 or 22 bytes by their number of VLAN tags. Outgoing ones count as the whole
-//! Ethernet frame, without its check sequence in either direction. A packet that the device is to cut counts as its segments.
+//! **Bytes.** Incoming packets count with their link header: 14, 18 or 22 bytes by their number of VLAN tags.
+//! Outgoing ones count as the whole Ethernet frame, without its check sequence in either direction. A packet
+//! that the device has to segment counts as its segments.
 //!
-//! **Order.** Incoming packets are policed behind the check of their source, and before fragments wait and anything is counted. Outgoing ones
-//! are policed last: as they are sent, and already counted as sent by the interface, as are those that its queue refuses.
+//! **Order.** Incoming packets are policed behind the check of their source, and before fragments wait and
+//! any counter counts. Outgoing ones are policed last: in the form in which they are sent, and after the
+//! interface has counted them as sent, as are those that its queue refuses.
 //!
-//! **Neighbours.** ARP and Neighbor Discovery on the link are policed and counted like all else, but never dropped: an overload in one direction
-//! would stop the other one.
+//! **Neighbors.** ARP and Neighbor Discovery on the link are policed and counted like all other packets, but
+//! never dropped: an overload in one direction would stop the other one.
 
 use std::fmt::Write;
 use std::io;
@@ -33,9 +36,9 @@ use crate::vector::{Load, Vector};
 /// The policers of an interface, by index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policing {
-    /// Of what comes in by it: IPv4 and IPv6, to hosts and to groups.
+    /// For received packets: IPv4 and IPv6, unicast and multicast.
     pub input: Option<u32>,
-    /// Of what goes out by it: all frames.
+    /// For sent packets: all frames.
     pub output: Option<u32>,
 }
 
@@ -54,13 +57,14 @@ impl Setting for Policing {
     }
 }
 
-/// Where packets are policed.
+/// A place where packets are policed.
 struct Site {
     arc: &'static str,
     feature: &'static str,
     outward: bool,
     trace: TraceFn,
-    /// Where the network header is in a packet, and whether it is IPv6; `None` for other packets.
+    /// Returns the offset of the network header in a packet, and whether it is IPv6; `None` for other
+    /// packets.
     network: fn(&Packet<'_>) -> Option<(usize, bool)>,
 }
 
@@ -111,10 +115,10 @@ const SITES: [Site; 5] = [
 /// The name of the feature, in traces.
 const FEATURE: &str = "policer";
 
-/// Adds the nodes, and the table that they read, to the graph: [`Policers`] is the router's state.
+/// Adds the nodes and their table to the graph: [`Policers`] is the router's state.
 ///
 /// # Errors
-/// When the address space for the table is not to be had, or the features do not fit together.
+/// Fails without address space for the table, or if the features do not fit together.
 pub fn install(b: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let settings = hooks.setting::<Policing>()?;
     let shared = hooks.state(Policers::new)?.shared();
@@ -158,7 +162,7 @@ impl From<Color> for Reason {
     }
 }
 
-/// What a trace says of a packet: the policer's index and one, and the colour.
+/// A trace's entry for a packet: the policer's index plus one, and the colour.
 struct Seen;
 
 impl Seen {
@@ -177,7 +181,7 @@ pub struct Police<const SITE: usize> {
     settings: SlotReader<Policing>,
     policers: SlotReader<Policer>,
     counts: Lane<6>,
-    /// Packets that were dropped, by interface.
+    /// Dropped packets, by interface.
     dropped: Lane<2>,
     seen: FeatureField<[u32; 2]>,
     vector: Box<Vector>,
@@ -202,19 +206,19 @@ impl<const SITE: usize> Police<SITE> {
         })
     }
 
-    /// The interface whose policer a packet passes.
+    /// Returns the interface whose policer a packet passes.
     #[inline(always)]
     fn interface(p: &Packet<'_>) -> u32 {
         if Self::OUTWARD { p.tx_if() } else { p.rx_if() }
     }
 
-    /// The index of its policer.
+    /// Returns the index of its policer.
     #[inline(always)]
     fn policer(setting: &Policing) -> Option<u32> {
         if Self::OUTWARD { setting.output } else { setting.input }
     }
 
-    /// Bytes of all packets of a frame, none of which is to be cut.
+    /// Returns the bytes of all packets of a frame, if none is to be segmented.
     #[inline(always)]
     fn bytes(frame: &mut Frame) -> u64 {
         let links: usize =
@@ -222,7 +226,7 @@ impl<const SITE: usize> Police<SITE> {
         (frame.total_len() + links) as u64
     }
 
-    /// What a packet is to its policer.
+    /// Returns the load of a packet for its policer.
     #[inline(always)]
     fn load(p: &mut Packet<'_>) -> Load {
         let link = if Self::OUTWARD { 0 } else { usize::from(p.l2_len()) };
@@ -232,7 +236,7 @@ impl<const SITE: usize> Police<SITE> {
         Load { packets, bytes, came: color_of(came) }
     }
 
-    /// Asks the policers about each packet of a frame.
+    /// Polices each packet of a frame by its policer.
     #[inline(never)]
     fn sort(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let Police { settings, policers, counts, dropped, seen, vector, .. } = self;
@@ -287,7 +291,7 @@ impl<const SITE: usize> FrameNode for Police<SITE> {
         };
         let index = self.settings.get(cx.guard, interface).and_then(Self::policer);
         let Some((index, policer)) = index.and_then(|i| Some((i, self.policers.get(cx.guard, i)?))) else {
-            // It was switched off, or removed, while the packets were on their way.
+            // It was switched off, or removed, while the packets were in flight.
             return out.all(Verdict::Next(Next::Continue));
         };
         if policer.is_aware() || policer.action(Color::Green) != TRANSMIT {

@@ -78,7 +78,7 @@ fn packet(site: usize, sent: &Sent) -> Vec<u8> {
     [bytes, ip].concat()
 }
 
-/// A packet of these bytes with another DSCP, made anew.
+/// Returns the packet rebuilt with another DSCP.
 fn marked(site: usize, sent: &Sent, dscp: u8) -> Vec<u8> {
     packet(site, &Sent { tos: dscp << 2 | sent.tos & 3, ..sent.clone() })
 }
@@ -125,7 +125,7 @@ fn frames() -> impl Strategy<Value = Vec<(u64, Vec<Sent>)>> {
     let sent = (0..INTERFACES, 0usize..3, 0usize..1400, tos)
         .prop_map(|(interface, tags, payload, tos)| Sent { interface, tags, payload, tos });
     let frame = (interface, prop::collection::vec(sent, 1..60)).prop_map(|(all, mut frame)| {
-        // Of half of the frames all packets have one interface.
+        // In half of the frames all packets have one interface.
         if let Some(interface) = all {
             frame.iter_mut().for_each(|sent| sent.interface = interface);
         }
@@ -286,7 +286,7 @@ fn what_is_no_ip_packet_is_policed_and_never_marked() {
     assert_eq!(policers.counted(index)[0].packets, 4);
 }
 
-/// An ICMPv6 packet of the kind, without a checksum.
+/// Returns an ICMPv6 packet of the kind, without a checksum.
 fn icmp6(kind: u8, hops: u8, to: Ipv6Addr) -> Vec<u8> {
     let mut bytes =
         PacketBuilder::ipv6(Ipv6Addr::LOCALHOST, to).ttl(hops).udp(1, 2).payload(&[0; 20]).build();
@@ -295,10 +295,10 @@ fn icmp6(kind: u8, hops: u8, to: Ipv6Addr) -> Vec<u8> {
     bytes
 }
 
-/// What is dropped of these by a policer that has no tokens; those that are `ours` were made by the router.
+/// Returns which of these packets a policer without tokens drops; the router made those with `ours`.
 fn dropped_when_empty(site: usize, packets: &[(Vec<u8>, bool)]) -> Vec<bool> {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
-    // A packet's worth of tokens is less than a packet, in bytes.
+    // In bytes, a packet's worth of tokens is less than a packet.
     let params = Params { unit: Unit::Kbps, cir: 8, cb: 1, violate: Action::Drop, ..PPS };
     let index = policers.add(params, 0).unwrap();
     settings.set(0, Policing { input: Some(index), output: Some(index) }).unwrap();
@@ -326,7 +326,7 @@ fn neighbours_are_kept_in_an_overload() {
     let framed = |bytes: Vec<u8>| [vec![2; 12], vec![0x86, 0xdd], bytes].concat();
     let (near, far) =
         (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
-    // The router's own ARP and Neighbor Discovery pass; echo requests, and what it forwards, do not.
+    // The router's own ARP and Neighbor Discovery pass; echo requests and forwarded packets do not.
     let mut sent = vec![(arp.clone(), true), (tagged, true), (arp, false), (vec![8; 13], true)];
     let mut dropped = vec![false, false, true, true];
     for kind in 130..140 {
@@ -336,7 +336,7 @@ fn neighbours_are_kept_in_an_overload() {
         }
     }
     assert_eq!(dropped_when_empty(OUTPUT, &sent), dropped);
-    // Of what comes in, Neighbor Discovery that is forwarded is as good as any other packet.
+    // Received Neighbor Discovery packets to be forwarded are treated like any other packet.
     for site in [IP6, IP6_GROUP] {
         let all = [(135, 255, near), (136, 255, near), (136, 255, far), (136, 254, near), (128, 255, near)];
         let sent: Vec<_> = all.map(|(kind, hops, to)| (icmp6(kind, hops, to), false)).into();
@@ -356,7 +356,7 @@ fn a_setting_switches_the_features_of_its_direction() {
     assert!(on(None, None).is_empty());
 }
 
-/// The features of a router, as `volley` lists them.
+/// The features of a router, in `volley`'s order.
 fn features(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     net::interface::install(b, t);
     net::handoff::install(b, t);

@@ -16,13 +16,13 @@ use crate::action::Action;
 use crate::rate::{Kind, Params, Round, Unit};
 use crate::table::Policers;
 
-/// Bytes of a name at most, as in VPP.
+/// Maximum length of a name in bytes, as in VPP.
 pub const MAX_NAME: usize = 63;
 
-/// The largest frame on most links, without its check sequence: what a burst should have room for.
+/// The largest frame on most links, without its check sequence: the smallest sensible burst.
 pub(crate) const USUAL_FRAME: u64 = 1514;
 
-/// What an interface with a policer needs.
+/// The role that an interface with a policer needs.
 static POLICER: Role = Role {
     name: "policer",
     title: |id| id.get::<String>().map_or_else(|| "a policer".into(), |name| format!("policer {name}")),
@@ -33,7 +33,7 @@ impl ObjectKind for Params {
     type Key = String;
     const NAME: &'static str = "policer";
     const PHASE: u16 = 40;
-    /// Interfaces may leave it without being made anew.
+    /// So interfaces can drop their policer without being remade.
     const LAST: bool = true;
     const NEEDS: bool = false;
 
@@ -80,7 +80,7 @@ impl<W: Host> Object<W> for Params {
         self.too_small_for(USUAL_FRAME).for_each(to);
     }
 
-    /// What is VPP's default and not ours is written as well.
+    /// Values that are VPP's default and not ours are written as well.
     fn dump(&self, name: &String, _: bool) -> Vec<String> {
         let unit = match self.unit {
             Unit::Kbps => "",
@@ -102,12 +102,12 @@ impl<W: Host> Object<W> for Params {
     }
 }
 
-/// The key of a policer.
+/// Returns the key of a policer.
 pub(crate) fn key(name: &str) -> Key {
     Key::with::<Params>(name)
 }
 
-/// Declares the section of the configuration's file.
+/// Declares the section of the configuration file.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.section(Section::of::<Params>("policers"));
 }
@@ -154,7 +154,7 @@ impl Described for Params {
                 )
                 .field("cir", tokens(), |p| p.cir, |p, rate| p.cir = rate, "The committed rate.")
                 .always()
-                .field("eir", tokens(), |p| p.eir, |p, rate| p.eir = rate, "The excess rate, of types with two.")
+                .field("eir", tokens(), |p| p.eir, |p, rate| p.eir = rate, "The excess rate, for types with two rates.")
                 .field(
                     "cb",
                     tokens(),
@@ -168,35 +168,35 @@ impl Described for Params {
                     tokens(),
                     |p| p.eb,
                     |p, burst| p.eb = burst,
-                    "The excess burst, of types with three colours.",
+                    "The excess burst, for types with three colours.",
                 )
                 .field(
                     "round",
                     words(&Round::ALL, Round::word),
                     |p| p.round,
                     |p, round| p.round = round,
-                    "Kept, and without effect: rates are exact.",
+                    "Accepted, but without effect: rates are exact.",
                 )
                 .field(
                     "conform-action",
                     action(),
                     |p| p.conform,
                     |p, action| p.conform = action,
-                    "What becomes of green packets.",
+                    "The action for green packets.",
                 )
                 .field(
                     "exceed-action",
                     action(),
                     |p| p.exceed,
                     |p, action| p.exceed = action,
-                    "What becomes of yellow packets.",
+                    "The action for yellow packets.",
                 )
                 .field(
                     "violate-action",
                     action(),
                     |p| p.violate,
                     |p, action| p.violate = action,
-                    "What becomes of red packets.",
+                    "The action for red packets.",
                 )
                 .check(Params::check)
         });

@@ -1,4 +1,4 @@
-//! What nodes read of packets, and write.
+//! Reading and writing packets for the nodes.
 
 use buf::{Flags, Packet};
 use wire::checksum::update16;
@@ -19,7 +19,7 @@ pub(crate) fn behind_tags(p: &Packet<'_>) -> Option<(usize, bool)> {
     }
 }
 
-/// The EtherType behind the VLAN tags of an Ethernet frame, and what follows it.
+/// Returns the EtherType behind the VLAN tags of an Ethernet frame, and the bytes behind it.
 #[inline(always)]
 fn untagged<'p>(p: &'p Packet<'_>) -> Option<(u16, &'p [u8])> {
     let (header, mut rest) = EthernetHeader::split(p.bytes())?;
@@ -33,10 +33,11 @@ fn untagged<'p>(p: &'p Packet<'_>) -> Option<(u16, &'p [u8])> {
     Some((kind, rest))
 }
 
-/// True if neighbours on the link need the packet to reach each other: ARP, or Neighbor Discovery (RFC 4861). Of outgoing packets
-/// these are the router's own, of incoming ones those that no router forwards, so that no traffic can pass for them.
+/// True if neighbors on the link need the packet to reach each other: ARP, or Neighbor Discovery (RFC 4861).
+/// Of outgoing packets, only the router's own count; of incoming ones, only those that no router forwards, so
+/// that no other traffic can use this exception.
 ///
-/// `network` says where the network header is, and whether it is IPv6.
+/// `network` has the offset of the network header, and whether it is IPv6.
 #[cold]
 pub(crate) fn keeps_neighbors(p: &Packet<'_>, network: Option<(usize, bool)>, outward: bool) -> bool {
     if outward && !p.flags().any(Flags::LOCAL_ORIGIN) {
@@ -59,7 +60,8 @@ fn is_discovery(bytes: &[u8], anywhere: bool) -> bool {
         && rest.first().is_some_and(|kind| messages.contains(kind))
 }
 
-/// Packets and bytes on the wire of a packet that is still to be cut, and has `bytes` from its Ethernet header on.
+/// Returns the packets and bytes on the wire of a packet that is still to be segmented, with `bytes` from its
+/// Ethernet header on.
 #[cold]
 pub(crate) fn segments(p: &Packet<'_>, bytes: u32) -> (u32, u32) {
     let Some(gso) = p.cold().gso() else { return (1, bytes) };
@@ -69,13 +71,13 @@ pub(crate) fn segments(p: &Packet<'_>, bytes: u32) -> (u32, u32) {
     (packets, bytes.saturating_add((packets - 1).saturating_mul(headers)))
 }
 
-/// The DSCP of a packet, whose network header is `at` bytes behind its start.
+/// Returns the DSCP of a packet whose network header is at offset `at`.
 #[inline(always)]
 pub(crate) fn dscp(p: &mut Packet<'_>, at: usize, ip6: bool) -> u8 {
     if ip6 { p.peek_at::<Ipv6Header>(at).dscp() } else { p.peek_at::<Ipv4Header>(at).dscp() }
 }
 
-/// The colour that a DSCP gives a packet: the drop precedence of assured forwarding (RFC 2597 section 6).
+/// Returns the colour for a DSCP: the drop precedence of assured forwarding (RFC 2597 section 6).
 #[inline(always)]
 pub(crate) fn color_of(dscp: u8) -> Color {
     match dscp {
@@ -85,7 +87,8 @@ pub(crate) fn color_of(dscp: u8) -> Color {
     }
 }
 
-/// Writes the DSCP of a packet, whose network header is `at` bytes behind its start. ECN stays, and the checksum of IPv4 is updated.
+/// Writes the DSCP of a packet whose network header is at offset `at`. ECN stays, and the checksum of IPv4 is
+/// updated.
 pub(crate) fn mark(p: &mut Packet<'_>, at: usize, ip6: bool, dscp: u8) {
     if ip6 {
         let h = p.peek_at::<Ipv6Header>(at);

@@ -1,4 +1,4 @@
-//! What an operator asks of a policer, and rates that are exact in whole tokens.
+//! The parameters of a policer, and rates that are exact in whole tokens.
 
 use model::schema::Bad;
 
@@ -10,7 +10,8 @@ pub enum Kind {
     /// One rate, two colours: packets conform or violate.
     #[default]
     OneRateTwoColors,
-    /// One rate, three colours (RFC 2697). What the committed bucket has no room for fills the excess bucket.
+    /// One rate, three colours (RFC 2697). The excess bucket gets the tokens for which the committed bucket
+    /// has no room.
     OneRateThreeColors,
     /// Two rates, three colours (RFC 2698). `eir` is the peak rate, `eb` the peak burst.
     TwoRates2698,
@@ -23,7 +24,7 @@ impl Kind {
     pub const ALL: [Kind; 4] =
         [Kind::OneRateTwoColors, Kind::OneRateThreeColors, Kind::TwoRates2698, Kind::TwoRates4115];
 
-    /// The word of commands for it.
+    /// Returns the word in commands.
     pub fn word(self) -> &'static str {
         match self {
             Kind::OneRateTwoColors => "1r2c",
@@ -33,20 +34,20 @@ impl Kind {
         }
     }
 
-    /// The kind of this word.
+    /// Returns the kind for a word.
     pub fn parse(word: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
-/// What rates and bursts count.
+/// The unit of rates and bursts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unit {
     /// Rates in kbit/s (1,000 bits), bursts in bytes.
     #[default]
     Kbps,
-    /// Rates in packets per second, whatever their size, bursts in packets. A packet that is still to be cut into segments
-    /// counts as many as it has.
+    /// Rates in packets per second, of any size, bursts in packets. A packet that is still to be segmented
+    /// counts as its segments.
     Pps,
 }
 
@@ -54,7 +55,7 @@ impl Unit {
     /// All units.
     pub const ALL: [Unit; 2] = [Unit::Kbps, Unit::Pps];
 
-    /// The least and the largest rate.
+    /// Returns the least and the largest rate.
     const fn rates(self) -> (u64, u64) {
         match self {
             Unit::Kbps => (8, 400_000_000),
@@ -62,7 +63,7 @@ impl Unit {
         }
     }
 
-    /// The word of commands for it.
+    /// Returns the word in commands.
     pub fn word(self) -> &'static str {
         match self {
             Unit::Kbps => "kbps",
@@ -70,12 +71,12 @@ impl Unit {
         }
     }
 
-    /// The unit of this word.
+    /// Returns the unit for a word.
     pub fn parse(word: &str) -> Option<Unit> {
         Unit::ALL.into_iter().find(|unit| unit.word() == word)
     }
 
-    /// What bursts are counted in.
+    /// Returns the unit of bursts.
     pub fn tokens(self) -> &'static str {
         match self {
             Unit::Kbps => "bytes",
@@ -87,7 +88,7 @@ impl Unit {
 /// The largest burst, bytes or packets: 2^40.
 pub const MAX_BURST: u64 = 1 << 40;
 
-/// How a rate was to be rounded. Accepted for compatibility: rates are exact, so there is nothing to round.
+/// The rounding of a rate. Accepted for compatibility: rates are exact, so there is nothing to round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Round {
     /// To the closest possible rate.
@@ -103,7 +104,7 @@ impl Round {
     /// All ways to round.
     pub const ALL: [Round; 3] = [Round::Closest, Round::Up, Round::Down];
 
-    /// The word of commands for it.
+    /// Returns the word in commands.
     pub fn word(self) -> &'static str {
         match self {
             Round::Closest => "closest",
@@ -112,7 +113,7 @@ impl Round {
         }
     }
 
-    /// The way of this word.
+    /// Returns the rounding for a word.
     pub fn parse(word: &str) -> Option<Round> {
         Round::ALL.into_iter().find(|round| round.word() == word)
     }
@@ -123,7 +124,7 @@ impl Round {
 pub struct Params {
     /// The algorithm.
     pub kind: Kind,
-    /// What rates and bursts count.
+    /// The unit of rates and bursts.
     pub unit: Unit,
     /// Committed rate, kbit/s or packets/s.
     pub cir: u64,
@@ -133,21 +134,22 @@ pub struct Params {
     pub cb: u64,
     /// Excess burst, bytes or packets: the peak burst of RFC 2698; 0 for 1r2c.
     pub eb: u64,
-    /// Whether a packet keeps the colour that its DSCP gives it, or gets a worse one (colour-aware mode). The colour is the drop
-    /// precedence of assured forwarding (RFC 2597): AFx1 green, AFx2 yellow, AFx3 red; any other packet is green.
+    /// Colour-aware mode: a packet keeps the colour of its DSCP on arrival, or gets a worse one. The colour
+    /// is the drop precedence of assured forwarding (RFC 2597): AFx1 green, AFx2 yellow, AFx3 red; any other
+    /// packet is green.
     pub aware: bool,
-    /// How rates are rounded: no effect, as all are exact.
+    /// The rounding of rates: no effect, as all are exact.
     pub round: Round,
-    /// What becomes of green packets.
+    /// The action for green packets.
     pub conform: Action,
-    /// What becomes of yellow packets.
+    /// The action for yellow packets.
     pub exceed: Action,
-    /// What becomes of red packets.
+    /// The action for red packets.
     pub violate: Action,
 }
 
 impl Default for Params {
-    /// 1r2c of no rate yet: what conforms is transmitted, all else dropped.
+    /// 1r2c without a rate: conforming packets are transmitted, all others dropped.
     fn default() -> Params {
         Params {
             kind: Kind::default(),
@@ -165,7 +167,7 @@ impl Default for Params {
     }
 }
 
-/// What is wrong with a number that is out of range. Zero is what it is if nothing is said.
+/// Returns the error for a number out of range. Zero means that it was not given.
 fn named(parameter: &str, number: u64) -> String {
     match number {
         0 => format!("{parameter} is missing or 0"),
@@ -173,16 +175,16 @@ fn named(parameter: &str, number: u64) -> String {
     }
 }
 
-/// A refusal of a parameter.
+/// Returns a refusal of a parameter.
 fn bad(parameter: &'static str, why: String) -> Result<(), Bad> {
     Err(Bad::new(parameter, why))
 }
 
 impl Params {
-    /// Checks that there can be such a policer.
+    /// Checks that such a policer is possible.
     ///
     /// # Errors
-    /// A sentence that names the parameter at fault and its limits.
+    /// Returns a sentence that names the faulty parameter and its limits.
     pub fn check(&self) -> Result<(), Bad> {
         self.check_rate("cir", self.cir)?;
         self.check_burst("cb", self.cb)?;
@@ -220,7 +222,7 @@ impl Params {
         Ok(())
     }
 
-    /// What becomes of each colour, by the name of the parameter.
+    /// Returns the action for each colour, by the name of the parameter.
     pub fn actions(&self) -> [(&'static str, Action); 3] {
         [("conform-action", self.conform), ("exceed-action", self.exceed), ("violate-action", self.violate)]
     }
@@ -242,11 +244,12 @@ impl Params {
         bad(name, format!("{what}: use 1 to {MAX_BURST} {tokens}"))
     }
 
-    /// Warnings for the operator if frames of `frame` bytes (link header included) can never get a colour, because a burst is smaller.
+    /// Returns warnings for the operator if frames of `frame` bytes (link header included) can never get a
+    /// colour, because a burst is smaller.
     pub fn too_small_for(&self, frame: u64) -> impl Iterator<Item = String> {
         let never = match self.kind {
             Kind::OneRateTwoColors => None,
-            // Of RFC 2698, what conforms takes from both buckets.
+            // In RFC 2698, conforming packets take from both buckets.
             Kind::TwoRates2698 => Some("always violate"),
             Kind::OneRateThreeColors | Kind::TwoRates4115 => Some("never exceed"),
         };
@@ -260,7 +263,7 @@ impl Params {
         })
     }
 
-    /// Tokens that arrive per second: bytes or packets.
+    /// Returns the tokens that arrive per second: bytes or packets.
     pub fn per_second(&self, rate: u64) -> u64 {
         match self.unit {
             Unit::Kbps => rate.saturating_mul(125),
@@ -283,7 +286,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// A rate of so many tokens per second, at most 2^40.
+    /// Returns a rate of this number of tokens per second, at most 2^40.
     pub(crate) fn new(per_second: u64) -> Rate {
         if per_second == 0 {
             return Rate { per_second, scaled: 0, shift: 0 };
@@ -293,15 +296,16 @@ impl Rate {
         Rate { per_second, scaled: scaled as u64, shift }
     }
 
-    /// Tokens that have arrived at `time` (nanoseconds) since time 0, rounded down to whole ones, as RFC 2697 has them arrive. Modulo
-    /// 2^64, which takes 11 years at 400 Gbit/s.
+    /// Returns the tokens that have arrived at `time` (nanoseconds) since time 0, rounded down to whole ones,
+    /// as in RFC 2697. Modulo 2^64, which takes 11 years at 400 Gbit/s.
     ///
     /// Exact while the clock is below 2^58 ns (9 years); later it may lack one token.
     #[inline(always)]
     pub(crate) fn credit(&self, time: u64) -> u64 {
-        // `scaled` lacks less than 1, so this lacks less than time / 2^shift < 1 before it is rounded: one token at most.
+        // `scaled` is too small by less than 1, so this is too small by less than time / 2^shift < 1 before
+        // rounding: one token at most.
         let about = ((u128::from(time) * u128::from(self.scaled)) >> self.shift) as u64;
-        // What is left is less than two tokens' worth, so it is right although its terms are not.
+        // The rest is less than two tokens' worth, so it is right although its terms wrap.
         let left = time.wrapping_mul(self.per_second).wrapping_sub(about.wrapping_mul(SECOND));
         about.wrapping_add(u64::from(left >= SECOND))
     }
@@ -388,7 +392,7 @@ mod tests {
             prop_assert_eq!(Rate::new(rate).credit(time), exact as u64);
         }
 
-        /// It is exact when a token has just arrived, too.
+        /// Also when a token has just arrived.
         #[test]
         fn tokens_arrive_on_time(rate in prop_oneof![1..=FASTEST, Just(FASTEST)], token in 1u64..1_000_000_000_000) {
             let at = (u128::from(token) * 1_000_000_000).div_ceil(u128::from(rate)) as u64;

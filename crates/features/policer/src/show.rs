@@ -1,4 +1,4 @@
-//! What policers do, for operators and for monitoring.
+//! The state of policers, for operators and for monitoring.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -19,8 +19,8 @@ static PACKETS: Metric = Metric {
     name: "volley_policer_packets_total",
     kind: Kind::Counter,
     labels: &["policer", "color"],
-    help: "Packets by the colour that a policer gave them: green conform, yellow exceed, red violate. One that is still to be cut into \
-           segments counts as many.",
+    help: "Packets by the colour that a policer gave them: green conform, yellow exceed, red violate. A packet that is \
+           still to be segmented counts as its segments.",
 };
 static BYTES: Metric = Metric {
     name: "volley_policer_bytes_total",
@@ -29,13 +29,13 @@ static BYTES: Metric = Metric {
     help: "Bytes by the colour that a policer gave their packets, from the Ethernet header on.",
 };
 
-/// Declares what shows policers, and their metrics.
+/// Declares the show commands of policers, and their metrics.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.metrics(&[&PACKETS, &BYTES], collect);
     r.command(
         "show policer [{name <policer:policer> | index <index:u32>}] [verbose]",
-        "Show policers: what was asked for, what was counted by colour, and the interfaces that have them. With the name of one, or \
-         verbose, also bursts, actions, the rates as used, and the tokens in the buckets.",
+        "Show policers: their parameters, counters by colour, and interfaces. With the name of one, or \"verbose\", also \
+         bursts, actions, the rates in tokens, and the tokens in the buckets.",
         show,
     );
 }
@@ -92,7 +92,7 @@ struct Counted {
     bytes: u64,
 }
 
-/// A policer as it is shown. Rates are in `rate`, bursts and tokens in `tokens`.
+/// A row for a policer. Rates are in `rate`, bursts and tokens in `tokens`.
 #[derive(Serialize)]
 struct Row {
     name: String,
@@ -101,7 +101,7 @@ struct Row {
     kind: &'static str,
     color_aware: bool,
     rate: &'static str,
-    /// What tokens are: bytes or packets.
+    /// The unit of tokens: bytes or packets.
     tokens: &'static str,
     cir: u64,
     eir: u64,
@@ -120,7 +120,7 @@ struct Row {
     used_by: Vec<User>,
 }
 
-/// The interfaces of each policer. They are looked at first, page by page.
+/// The interfaces of each policer. They are read first, page by page.
 #[derive(Default)]
 struct Users {
     next: u32,
@@ -129,7 +129,7 @@ struct Users {
 }
 
 impl Users {
-    /// Looks at a page of interfaces.
+    /// Reads a page of interfaces.
     fn look(&mut self, router: &Router) {
         let mut last = None;
         for i in router.interfaces_from(self.next).take(PAGE) {
@@ -147,7 +147,7 @@ impl Users {
     }
 }
 
-/// Policers from an index to another one.
+/// A range of policer indexes.
 struct Shown {
     users: Users,
     next: u32,
@@ -181,7 +181,7 @@ impl<C: App> Rows<C> for Shown {
         };
         for row in page {
             let mut cells = vec![row.name.clone(), row.index.to_string(), row.kind.into(), row.rate.into()];
-            // Zero is a rate that policers of this type do not have.
+            // Zero means that this type of policer does not have the rate.
             let eir = if row.eir == 0 { String::new() } else { row.eir.to_string() };
             cells.extend([row.cir.to_string(), eir]);
             for counted in [&row.conform, &row.exceed, &row.violate] {
@@ -194,10 +194,10 @@ impl<C: App> Rows<C> for Shown {
     }
 }
 
-/// So many users are in a line of the table.
+/// Maximum number of users in a line of the table.
 const SOME: usize = 4;
 
-/// The interfaces in words, but not more than `most`.
+/// Lists the interfaces, at most `most` of them.
 fn users(all: &[User], most: usize) -> String {
     let user = |user: &User| format!("{} {}", user.interface, user.direction);
     let mut words: Vec<String> = all.iter().take(most).map(user).collect();
@@ -207,7 +207,7 @@ fn users(all: &[User], most: usize) -> String {
     words.join(", ")
 }
 
-/// What there is to say of a policer with a name.
+/// Returns the row of a policer with a name.
 fn row(policers: &Policers, index: u32, now: u64, used_by: Vec<User>) -> Option<Row> {
     let (name, p) = policers.name(index).zip(policers.get(index))?;
     let Params { kind, unit, cir, eir, cb, eb, aware, round, .. } = *p;

@@ -1,4 +1,4 @@
-//! The policers of a router: what the main thread changes and workers read, and what is counted.
+//! The policers of a router: changed by the main thread, read by workers; and their counters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,13 +13,13 @@ use net::router::RouterError;
 use crate::bucket::{Color, Policer};
 use crate::rate::Params;
 
-/// Policers at most: their indexes are below.
+/// Maximum number of policers: their indexes are below.
 pub const MAX_POLICERS: u32 = 1 << 16;
 
-/// What is counted of one colour.
+/// The counters of one colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Packets; one that is still to be cut into segments counts as many.
+    /// Packets; one that is still to be segmented counts as its segments.
     pub packets: u64,
     /// Bytes, as they were policed.
     pub bytes: u64,
@@ -30,35 +30,35 @@ pub struct Counted {
 pub struct Policers {
     writer: SlotWriter<Policer>,
     entries: BTreeMap<u32, Entry>,
-    /// Those with a name, by it.
+    /// The indexes of policers with a name.
     named: BTreeMap<String, u32>,
     shared: Shared,
 }
 
-/// What the main thread knows of a policer.
+/// The main thread's data of a policer.
 struct Entry {
     params: Params,
     name: Option<String>,
-    /// What others had counted at the index.
+    /// Counts of earlier policers with this index.
     before: [u64; 6],
 }
 
-/// What nodes have of the policers. Cheap to clone.
+/// The nodes' part of the policers. Cheap to clone.
 #[derive(Clone)]
 pub struct Shared {
     /// The policers by index.
     pub policers: SlotReader<Policer>,
     /// Packets and bytes by index: green, yellow, red.
     pub counts: CounterSet<6>,
-    /// Workers that there are.
+    /// Number of workers.
     workers: Arc<AtomicUsize>,
 }
 
 impl Shared {
-    /// Counters for a node of a worker, whom policers made from now on know.
+    /// Returns the counters for a node of a worker. Policers made from now on have a cell for this worker.
     ///
     /// # Errors
-    /// When the address space for them is not to be had.
+    /// Fails without address space for them.
     pub fn lane(&self, worker: usize) -> io::Result<Lane<6>> {
         self.workers.fetch_max(worker + 1, Relaxed);
         self.counts.lane(worker)
@@ -66,10 +66,10 @@ impl Shared {
 }
 
 impl Policers {
-    /// No policers yet; workers read them within sections of `domain`.
+    /// Returns an empty table; workers read it within sections of `domain`.
     ///
     /// # Errors
-    /// When the address space for them is not to be had.
+    /// Fails without address space for it.
     pub fn new(domain: &Domain) -> io::Result<Policers> {
         let (writer, policers) = slots(domain, MAX_POLICERS)?;
         let counts = CounterSet::new("/policer", MAX_POLICERS);
@@ -77,16 +77,16 @@ impl Policers {
         Ok(Policers { writer, entries: BTreeMap::new(), named: BTreeMap::new(), shared })
     }
 
-    /// What nodes have of them.
+    /// Returns the nodes' part.
     pub fn shared(&self) -> Shared {
         self.shared.clone()
     }
 
-    /// Makes a policer with counters at zero, and buckets that are full at `now` (nanoseconds of the monotonic clock). Returns its
-    /// index, a free one.
+    /// Makes a policer with counters at zero, and buckets that are full at `now` (nanoseconds of the
+    /// monotonic clock). Returns its index, a free one.
     ///
     /// # Errors
-    /// When the parameters are bad, or there are [`MAX_POLICERS`] already.
+    /// Fails if the parameters are bad, or if there are [`MAX_POLICERS`] already.
     pub fn add(&mut self, params: Params, now: u64) -> Result<u32, RouterError> {
         let policer = self.made(&params, now)?;
         let index = self.writer.insert(policer)?;
@@ -97,7 +97,7 @@ impl Policers {
     /// Makes a policer as [`add`](Self::add) does, with a name.
     ///
     /// # Errors
-    /// As [`add`](Self::add), and when another one has the name.
+    /// As [`add`](Self::add), and if the name is in use.
     pub fn add_named(&mut self, name: &str, params: Params, now: u64) -> Result<u32, RouterError> {
         if self.named.contains_key(name) {
             return Err(RouterError(format!("there is a policer {name} already")));
@@ -113,7 +113,7 @@ impl Policers {
     /// Makes a policer as [`add`](Self::add) does, at this index.
     ///
     /// # Errors
-    /// When the parameters are bad, or the index is in use or at least [`MAX_POLICERS`].
+    /// Fails if the parameters are bad, or if the index is in use or at least [`MAX_POLICERS`].
     pub fn add_at(&mut self, index: u32, params: Params, now: u64) -> Result<(), RouterError> {
         let policer = self.made(&params, now)?;
         if self.entries.contains_key(&index) {
@@ -130,13 +130,13 @@ impl Policers {
         self.entries.insert(index, Entry { params, name: None, before });
     }
 
-    /// Changes a policer. At `now` (nanoseconds of the monotonic clock) its buckets stay as full as they are, in proportion to the bursts;
-    /// with another type or unit they are full. Counters go on.
+    /// Changes a policer. At `now` (nanoseconds of the monotonic clock) its buckets stay as full as they are,
+    /// in proportion to the bursts; with another type or unit they are full. Counters continue.
     ///
     /// A vector that a worker is policing meanwhile may pass by the old buckets.
     ///
     /// # Errors
-    /// When there is no such policer, or the parameters are bad.
+    /// Fails if there is no such policer, or if the parameters are bad.
     pub fn change(&mut self, index: u32, params: Params, now: u64) -> Result<(), RouterError> {
         params.check().map_err(|e| RouterError(e.why))?;
         let old = self.writer.get(index).ok_or_else(|| unknown(index))?;
@@ -148,10 +148,10 @@ impl Policers {
         Ok(())
     }
 
-    /// Fills the buckets of a policer at `now`. Counters go on.
+    /// Fills the buckets of a policer at `now`. Counters continue.
     ///
     /// # Errors
-    /// When there is no such policer.
+    /// Fails if there is no such policer.
     pub fn reset(&mut self, index: u32, now: u64) -> Result<(), RouterError> {
         let entry = self.entries.get(&index).ok_or_else(|| unknown(index))?;
         let policer = Policer::new(&entry.params, self.workers(), now);
@@ -159,11 +159,11 @@ impl Policers {
         Ok(())
     }
 
-    /// Removes a policer. Interfaces that still name it let all pass; the caller makes sure that there are none, as the index will
-    /// be another policer's.
+    /// Removes a policer. Interfaces that still name it pass all packets; the caller makes sure that there
+    /// are none, as another policer will get the index.
     ///
     /// # Errors
-    /// When there is no such policer.
+    /// Fails if there is no such policer.
     pub fn remove(&mut self, index: u32) -> Result<(), RouterError> {
         let entry = self.entries.remove(&index).ok_or_else(|| unknown(index))?;
         if let Some(name) = entry.name {
@@ -173,52 +173,53 @@ impl Policers {
         Ok(())
     }
 
-    /// The parameters of a policer.
+    /// Returns the parameters of a policer.
     pub fn get(&self, index: u32) -> Option<&Params> {
         self.entries.get(&index).map(|entry| &entry.params)
     }
 
-    /// The index of the policer with this name.
+    /// Returns the index of the policer with this name.
     pub fn find(&self, name: &str) -> Option<u32> {
         self.named.get(name).copied()
     }
 
-    /// The name of a policer, if it has one.
+    /// Returns the name of a policer, if it has one.
     pub fn name(&self, index: u32) -> Option<&str> {
         self.entries.get(&index)?.name.as_deref()
     }
 
-    /// Indexes of policers in order, from this one on.
+    /// Returns the indexes of policers in order, from this one on.
     pub fn from(&self, first: u32) -> impl Iterator<Item = u32> {
         self.entries.range(first..).map(|(index, _)| *index)
     }
 
-    /// All policers with their indexes, in order of these.
+    /// Returns all policers with their indexes, in order of index.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Params)> {
         self.entries.iter().map(|(index, entry)| (*index, &entry.params))
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Tokens in the committed and the excess bucket at `now` (nanoseconds of the monotonic clock): bytes or packets.
+    /// Returns the tokens in the committed and the excess bucket at `now` (nanoseconds of the monotonic
+    /// clock): bytes or packets.
     pub fn tokens(&self, index: u32, now: u64) -> Option<[u64; 2]> {
         Some(self.writer.get(index)?.tokens(now))
     }
 
-    /// What a policer counted since it was made or cleared: green, yellow, red.
+    /// Returns a policer's counters since it was made or cleared: green, yellow, red.
     pub fn counted(&self, index: u32) -> [Counted; 3] {
         by_color(self.shared.counts.read(index))
     }
 
-    /// What a policer ever counted, cleared or not: green, yellow, red.
+    /// Returns a policer's counters since it was made, cleared or not: green, yellow, red.
     pub fn total(&self, index: u32) -> [Counted; 3] {
         let before = self.entries.get(&index).map(|entry| entry.before).unwrap_or_default();
         let mut all = self.shared.counts.total(index);
@@ -226,7 +227,7 @@ impl Policers {
         by_color(all)
     }
 
-    /// Starts the counters of a policer anew.
+    /// Resets the counters of a policer.
     pub fn clear(&mut self, index: u32) {
         self.shared.counts.clear(index);
     }
@@ -275,7 +276,7 @@ mod tests {
         let counted = |p: &Policers| p.counted(7).map(|c| [c.packets, c.bytes]);
         assert_eq!(counted(&p), [[1, 100], [2, 200], [3, 300]]);
 
-        // Half of the burst is left, of whatever size it is.
+        // Half of the burst remains, whatever its size.
         p.writer.get(7).unwrap().each(0, 0, &mut [Item { tokens: 500, ..Item::default() }]);
         assert_eq!(p.tokens(7, 0), Some([500, 0]));
         p.change(7, Params { cb: 3000, ..params(16) }, 0).unwrap();

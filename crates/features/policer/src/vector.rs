@@ -1,4 +1,4 @@
-//! The packets of one vector, sorted by their policers, so that each of these is asked once.
+//! The packets of one vector, sorted by their policers, so that each policer gets one request.
 
 use buf::FRAME_SIZE;
 use infra::class_a::SlotView;
@@ -8,19 +8,19 @@ use infra::prefetch;
 use crate::bucket::{Color, Item, Policer, TRANSMIT};
 use crate::rate::Unit;
 
-/// Places for the policers of a vector; those with equal lower bits take turns.
+/// Places for the policers of a vector; those with equal lower bits replace each other.
 const PLACES: usize = 128;
 /// No packet.
 const NONE: u16 = u16::MAX;
 
-/// What a packet is to its policer.
+/// The load of a packet for its policer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Packets on the wire: more than one if it is still to be cut into segments.
     pub packets: u32,
     /// Bytes of all these packets.
     pub bytes: u32,
-    /// The colour that it came with.
+    /// The colour on arrival.
     pub came: Color,
 }
 
@@ -35,7 +35,7 @@ impl Load {
 
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Policer, and above it the number of the vector that the entry is of.
+    /// Policer, and above it the number of the entry's vector.
     key: u64,
     group: u16,
 }
@@ -48,7 +48,7 @@ struct Group {
     last: u16,
 }
 
-/// A vector of packets on their way through policers. Used again for each vector: memory is taken once.
+/// A vector of packets on their way through policers. Reused for each vector: memory is allocated once.
 pub struct Vector {
     /// The number of the vector, in the upper half.
     number: u64,
@@ -77,25 +77,26 @@ impl Default for Vector {
 }
 
 impl Vector {
-    /// Forgets the last vector.
+    /// Starts a new vector.
     #[inline(always)]
     pub fn begin(&mut self) {
         self.number = self.number.wrapping_add(1 << 32);
         if self.number == 0 {
-            // The numbers begin anew, and what is left from the last time must not look like of now.
+            // The numbers wrap, and old entries must not look current.
             self.places.fill(Place::default());
             self.number = 1 << 32;
         }
         self.groups.clear();
     }
 
-    /// A packet that no policer is asked about.
+    /// Adds a packet without a policer.
     #[inline(always)]
     pub fn pass(&mut self, i: usize) {
         self.actions[i % FRAME_SIZE] = TRANSMIT;
     }
 
-    /// The packet at `i`, for the policer of this index, whose memory is fetched. Packets are added in order, each once.
+    /// Adds the packet at `i`, for the policer of this index, and prefetches the policer. Packets are added
+    /// in order, each once.
     #[inline(always)]
     pub fn add(&mut self, i: usize, index: u32, policer: &Policer, load: Load) {
         let i = i % FRAME_SIZE;
@@ -111,12 +112,12 @@ impl Vector {
             return;
         }
         prefetch::write(policer);
-        // One that had to make room has another group later: behind this one, as its packets are.
+        // A replaced policer gets another group later, behind this one, as its packets are.
         *place = Place { key, group: self.groups.len() as u16 };
         self.groups.push(Group { policer: index, first: i as u16, last: i as u16 });
     }
 
-    /// Asks the policers, and counts. `worker` and `now` as in [`Policer::all`].
+    /// Polices the packets, and counts. `worker` and `now` as in [`Policer::all`].
     pub fn police(
         &mut self,
         policers: &SlotView<'_, Policer>,
@@ -126,7 +127,7 @@ impl Vector {
     ) {
         let Vector { groups, next, loads, items, colors, actions, .. } = self;
         if groups.len() > 1 {
-            // An exchange lets no later load begin: whatever it needs is fetched before the first.
+            // An exchange stops later loads from starting: so all data is prefetched before the first one.
             for group in &*groups {
                 counts.prefetch(group.policer);
                 if let Some(policer) = policers.get(group.policer) {
@@ -135,7 +136,7 @@ impl Vector {
             }
         }
         for group in &*groups {
-            // It may be removed by now: then all pass.
+            // The policer may be removed by now: then all packets pass.
             let Some(policer) = policers.get(group.policer) else {
                 members(group, next, |i| actions[i] = TRANSMIT);
                 continue;
@@ -168,13 +169,13 @@ impl Vector {
         }
     }
 
-    /// The colour of the packet at `i`, if a policer was asked.
+    /// Returns the colour of the packet at `i`, if it had a policer.
     #[inline(always)]
     pub fn color(&self, i: usize) -> Color {
         self.colors[i % FRAME_SIZE]
     }
 
-    /// The code of what becomes of the packet at `i`.
+    /// Returns the code of the action for the packet at `i`.
     #[inline(always)]
     pub(crate) fn action(&self, i: usize) -> u8 {
         self.actions[i % FRAME_SIZE]
@@ -202,14 +203,14 @@ mod tests {
     use crate::table::Policers;
 
     proptest! {
-        /// Whichever policers take turns in a place, each sees its packets in their order, and nobody's else.
+        /// Policers that share a place each get their own packets in order, and no others.
         #[test]
         fn each_packet_passes_its_own_policer(
             vectors in prop::collection::vec(prop::collection::vec((0u32..40, 1u32..200), 1..FRAME_SIZE), 1..4),
         ) {
             let domain = Domain::new();
             let mut policers = Policers::new(&domain).unwrap();
-            // Eight places, five policers each; the bursts say which is which.
+            // Eight places, five policers each; the bursts identify them.
             let index = |k: u32| k % 8 + k / 8 * PLACES as u32;
             let burst = |k: u32| 100 + 40 * u64::from(k);
             for k in 0..40 {
@@ -222,7 +223,7 @@ mod tests {
             let mut vector = Vector::default();
             let mut left: Vec<u64> = (0..40).map(burst).collect();
             let mut counted = vec![[0u64; 2]; 40];
-            // Some vectors before the numbers begin anew.
+            // Some vectors before the numbers wrap.
             vector.number = u64::MAX << 33;
             for packets in vectors {
                 vector.begin();

@@ -1,4 +1,4 @@
-//! Policers as they are typed.
+//! The commands of policers.
 
 use control::testing::Cli;
 use serde_json::json;
@@ -9,14 +9,14 @@ fn cli() -> Cli {
     Cli::with(&[&policer::Feature])
 }
 
-/// The line of `show config` that makes the policer of this name.
+/// Returns the line of `show config` that makes the policer of this name.
 fn dumped(cli: &mut Cli, name: &str) -> String {
     let begin = format!("policer add name {name} ");
     let config = cli.ok("show config");
     config.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("{config}")).to_string()
 }
 
-/// The policer of `show policer` with this name.
+/// Returns the policer of `show policer` with this name.
 fn shown(cli: &mut Cli, name: &str) -> serde_json::Value {
     cli.json(&format!("show policer name {name}"))[0].clone()
 }
@@ -122,7 +122,7 @@ fn interfaces_have_policers_and_share_them() {
     cli.ok("policer input name gold pg0");
     cli.ok("policer output index 1 pg0");
     cli.ok("policer input name gold pg1.100");
-    // Bursts are held against the largest frame of the interface, with its tag.
+    // Bursts are compared with the largest frame of the interface, with its tag.
     cli.ok("policer add name small cir 8 cb 1514");
     cli.ok("set interface mtu packet 1500 pg1");
     assert_eq!(cli.ok("policer output name small pg1"), "");
@@ -155,7 +155,7 @@ fn interfaces_have_policers_and_share_them() {
     assert!(told.contains(why), "{told}");
     let told = cli.refused("policer output unapply name gold pg0", "pg0");
     assert!(told.contains("policer gold does not police the output of pg0"), "{told}");
-    // What a setting switches is not switched otherwise, be it on, off, or already so.
+    // Features of a setting cannot be switched by hand: neither on, nor off, nor to their current state.
     for command in [
         "set interface feature pg1 policer-output arc interface-output",
         "set interface feature pg1 policer-output arc interface-output disable",
@@ -168,7 +168,7 @@ fn interfaces_have_policers_and_share_them() {
     cli.ok("policer input name \"a silver one\" pg1.100");
     cli.ok("policer del name gold");
     assert!(!cli.ok("show config").contains("gold"));
-    // The interface and what it has go together.
+    // The policer setting is removed with the interface.
     cli.ok("delete sub-interface pg1.100");
     cli.ok("policer output unapply index 1 pg0");
     cli.ok("policer del index 1");
@@ -194,7 +194,7 @@ fn policers_are_changed_in_place_and_rolled_back() {
     for _ in 0..2 {
         cli.ok("config rollback");
     }
-    // Guides of older versions of VPP make policers so.
+    // Guides of older versions of VPP make policers this way.
     cli.ok("configure policer name silver cir 8 cb 1514");
     assert_eq!(shown(&mut cli, "silver")["cb"], 1514);
     let told = cli.refused("configure policer index 7 cir 8 cb 1514", "7");
@@ -227,7 +227,7 @@ fn policers_are_shown_with_rates_as_asked_and_as_used() {
         }
         assert_eq!(block.contains("policer gold"), command.ends_with("verbose"));
     }
-    // What helps, and completes.
+    // Help and completion.
     let names = cli.ok("show policer name ?");
     assert!(names.contains("gold") && names.contains("pps"), "{names}");
     assert!(cli.ok("policer add name x type ?").contains("2r3c-4115"));

@@ -1,4 +1,4 @@
-//! Policers in the configuration's file, and histories of changes against a plain model of what there should be.
+//! Policers in the configuration file, and histories of changes against a plain model.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ fn yaml(cli: &mut Cli) -> String {
     text.split_once('\n').expect("a heading").1.to_string()
 }
 
-/// Makes a router have what a file says.
+/// Applies a file to a router.
 fn apply(cli: &mut Cli, text: &str) -> Result<(), String> {
     let wanted = config::read(text, "f", &cli.context.system.abilities.catalog);
     let faults = wanted.faults(&cli.context.system.abilities);
@@ -62,7 +62,7 @@ policers:
 #[test]
 fn a_file_makes_policers_and_uses_them_in_any_order() {
     let mut cli = cli();
-    // Its sections stand in one order, and in the other.
+    // Its sections in one order, and in the other.
     let (interfaces, policers) = FILE.split_at(FILE.find("policers:").unwrap());
     for text in [FILE.to_string(), format!("{policers}{interfaces}")] {
         apply(&mut cli, &text).unwrap();
@@ -71,7 +71,7 @@ fn a_file_makes_policers_and_uses_them_in_any_order() {
         assert_eq!(yaml(&mut cli), "{}\n");
     }
     apply(&mut cli, FILE).unwrap();
-    // Another one takes the place of one in use, by the same change.
+    // Another policer replaces one in use, by the same change.
     let renamed = FILE.replace("gold", "lead");
     apply(&mut cli, &renamed).unwrap();
     let users = cli.json("show policer name lead")[0]["used_by"].as_array().map(Vec::len);
@@ -99,8 +99,8 @@ policers:
     for fault in [
         "f:2:47: nothing is named \"inward\"",
         "f:5:16: cir 7 is out of range: use 8 to 400000000 kbps",
-        "f:6:19: \"3r\" is not expected here",
-        "f:6:29: \"bps\" is not expected here",
+        "f:6:19: unexpected \"3r\"",
+        "f:6:29: unexpected \"bps\"",
         "f:6:52: nothing is named \"colour-aware\" here",
         "f:7:44: unknown action \"pass\": use drop, transmit, or \"mark-and-transmit AF12\"",
         "f:7:66: unknown DSCP \"AF9\"",
@@ -110,7 +110,7 @@ policers:
     ] {
         assert!(faults.contains(fault), "{fault} is not in\n{faults}");
     }
-    // That an interface names one which could not be read is no fault of its own.
+    // An interface that names an unreadable policer is not a second error.
     assert_eq!(faults.lines().count(), 10, "{faults}");
     let faults = apply(&mut cli, "interfaces: { pg0: { policer: { input: none } } }\n").unwrap_err();
     assert!(faults.starts_with("f:1:15: there is no policer none: add it first"), "{faults}");
@@ -155,7 +155,7 @@ fn an_apply_warns_of_bursts_that_are_too_small() {
     }
 }
 
-/// Parameters that can be, and a few that cannot.
+/// Valid parameters, and a few invalid ones.
 fn params() -> impl Strategy<Value = Params> {
     let action = prop_oneof![Just(Action::Drop), Just(Action::Transmit), (0u8..64).prop_map(Action::Mark)];
     let kind = prop::sample::select(Kind::ALL.to_vec());
@@ -204,7 +204,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     prop::collection::vec(turn.prop_map(|(changes, back)| Turn(changes, back)), 1..12)
 }
 
-/// What there should be.
+/// The expected state.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Model {
     policers: BTreeMap<&'static str, Params>,
@@ -212,7 +212,7 @@ struct Model {
 }
 
 impl Model {
-    /// The model after a transaction; `None` if that must be refused.
+    /// Returns the model after a transaction; `None` if it must be refused.
     fn after(&self, changes: &[One]) -> Option<Model> {
         let mut model = self.clone();
         // Of two changes of one object the last one counts.
@@ -239,7 +239,7 @@ impl Model {
     }
 }
 
-/// What the data plane has.
+/// Returns the state of the data plane.
 fn found(cli: &Cli) -> Model {
     let router = &cli.context.system.router;
     let policers: &Policers = router.state().unwrap();
@@ -292,7 +292,7 @@ proptest! {
             }
             prop_assert!(cli.context.store.snapshot().is_consistent());
         }
-        // What is written makes the same again: as a file, and as commands.
+        // The written configuration makes the same state again: as a file, and as commands.
         let text = yaml(&mut cli);
         let mut again = self::cli();
         apply(&mut again, &text).unwrap();

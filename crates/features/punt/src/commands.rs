@@ -1,4 +1,4 @@
-//! Packets that go to the main thread.
+//! The commands for punted packets.
 
 use graph::PuntReason;
 use model::cli::{Args, CliError, Output, Table};
@@ -10,18 +10,20 @@ use crate::rate::{PuntRate, RATES};
 
 /// Declares the commands.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
-    r.command("show punt", "Show what went to the main thread, and what its policers held back.", |c, _| {
-        Ok(show(c))
-    });
+    r.command(
+        "show punt",
+        "Show the packets punted to the main thread, and those above the rate.",
+        |c, _| Ok(show(c)),
+    );
     r.supports("show punt".into());
     r.command(
         "set punt rate <reason:punt-reason> <rate:u32>",
-        "Set how many packets a second each worker lets through to the main thread for a reason.",
+        "Set the rate of a punt reason: packets a second from each worker to the main thread.",
         set,
     );
     r.command(
         "set punt rate <reason:punt-reason> default",
-        "Give a reason the router's own rate again.",
+        "Reset the rate of a punt reason to the default.",
         |c, a| feature::unset(c, PuntRate::key(&a.need::<String>("reason")?)),
     );
 }
@@ -30,7 +32,7 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let rate = a.need("rate")?;
     if !RATES.contains(&rate) {
         let (least, most) = RATES.into_inner();
-        return Err(a.fault("rate", format!("packets of a reason a second are {least} to {most}")));
+        return Err(a.fault("rate", format!("the rate of a reason is {least} to {most} packets a second")));
     }
     c.transact(vec![Change::set(PuntRate::key(&a.need::<String>("reason")?), PuntRate(rate))])?;
     Ok(Output::none())

@@ -1,5 +1,5 @@
-//! Rates of packets for the main thread: how many a second each worker lets through for a reason. Without this feature, each reason
-//! has the rate that its node declares.
+//! Rates of punted packets: packets a second that each worker lets through to the main thread, by reason.
+//! Without this feature, each reason has the rate that its node declares.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use net::feature::{self, App, Registrar};
 
 pub use rate::{PuntRate, RATES};
 
-/// This feature.
+/// The feature.
 pub struct Feature;
 
 impl<C: App> feature::Feature<C> for Feature {
@@ -19,7 +19,7 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Sets how many packets a second go to the main thread, by reason."
+        "Sets the rates of packets punted to the main thread, by reason."
     }
 
     fn register(&self, r: &mut Registrar<'_, C>) {

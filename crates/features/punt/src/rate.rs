@@ -1,4 +1,4 @@
-//! How many packets of a kind go to the main thread.
+//! The rate of a punt reason, as an object of the configuration.
 
 use std::ops::RangeInclusive;
 
@@ -9,10 +9,10 @@ use model::store::View;
 use net::feature::Entry;
 use net::objects::{Ability, Host};
 
-/// Packets a second that one worker may let through.
+/// Allowed rates, in packets a second for each worker.
 pub const RATES: RangeInclusive<u32> = 1..=10_000_000;
 
-/// How many packets a second one worker lets through to the main thread for a reason.
+/// Packets a second that each worker lets through to the main thread for a reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PuntRate(pub u32);
 
@@ -28,7 +28,7 @@ impl Kind for PuntRate {
 }
 
 impl PuntRate {
-    /// The key of the rate of a reason.
+    /// Returns the key of a reason's rate.
     pub fn key(reason: &str) -> Key {
         Key::with::<PuntRate>(reason)
     }
@@ -43,14 +43,11 @@ impl<W: Host> Object<W> for PuntRate {
     ) -> Result<(), Refused> {
         let known = abilities.punt_reasons();
         if !known.contains(&reason.as_str()) {
-            return refuse(format!(
-                "no packets go to the main thread for {reason}: there is {}",
-                known.join(", ")
-            ));
+            return refuse(format!("unknown punt reason {reason}: expected one of {}", known.join(", ")));
         }
         if !RATES.contains(&self.0) {
             return refuse(format!(
-                "packets of a reason a second: {} to {}, not {}",
+                "the rate of a reason is {} to {} packets a second, not {}",
                 RATES.start(),
                 RATES.end(),
                 self.0
@@ -74,7 +71,7 @@ impl<W: Host> Object<W> for PuntRate {
     }
 }
 
-/// Sets the rate of a reason, or gives it back the one that it had.
+/// Sets the rate of a reason, or resets it to the reason's own rate.
 fn set<W: Host>(reason: &str, rate: Option<u32>, world: &mut W) {
     if let Some(info) = world.router().graph().punt_reasons().iter().find(|r| r.name == reason) {
         info.set_rate(rate.unwrap_or(info.default_rate));
@@ -106,7 +103,7 @@ pub(crate) fn entry<W: Host>() -> Entry<W> {
             name: NAME.into(),
             values: format!("by reason, {} to {} packets a second", RATES.start(), RATES.end()),
             usual: String::new(),
-            help: "Packets that each worker lets through to the main thread (`show punt`).".into(),
+            help: "The rate at which each worker punts packets to the main thread (`show punt`).".into(),
         }],
         examples: Box::new(|| {
             let ends = [*RATES.start(), *RATES.end()];

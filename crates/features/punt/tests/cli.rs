@@ -1,4 +1,4 @@
-//! Rates of packets for the main thread as they are typed, saved and read.
+//! Rates of punted packets: typed, saved and read.
 
 use control::config::read;
 use control::testing::Cli;
@@ -38,7 +38,7 @@ fn faults_of_a_file_are_named_at_their_place() {
     assert!(faults("arp-request: 500, nd-router: 1").is_empty());
     for (rates, place, why) in [
         ("arp-request: 0", "f:2:30", "a number from 1 to 10000000"),
-        ("nonsense: 5", "f:2:17", "no packets go to the main thread for nonsense: there is "),
+        ("nonsense: 5", "f:2:17", "unknown punt reason nonsense: expected one of "),
     ] {
         let found = faults(rates);
         assert!(found.len() == 1 && found[0].contains(place) && found[0].contains(why), "{found:?}");

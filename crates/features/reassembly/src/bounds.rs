@@ -1,4 +1,4 @@
-//! What the operator says of a table of fragments.
+//! The operator's limits of a table of fragments.
 
 use std::sync::LazyLock;
 
@@ -13,24 +13,24 @@ use crate::kind::SECOND;
 use crate::state::{Reassembly, check};
 use crate::waiting::Limits;
 
-/// The bounds of a table of fragments, by the name of its node; the rest is as it is without a word.
+/// The limits of a table of fragments, by the name of its node; the others have their defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// Seconds until a datagram is given up.
+    /// Seconds until a datagram expires.
     pub timeout: Option<u32>,
     /// Datagrams that may wait.
     pub datagrams: Option<u32>,
     /// Fragments of one datagram.
     pub fragments: Option<u32>,
-    /// Buffers that fragments may wait in.
+    /// Buffers of waiting fragments.
     pub buffers: Option<u32>,
 }
 
-/// Limits that any router can have.
+/// The limits that any router can have.
 const ALLOWED: Limits = Limits { datagrams: 1, fragments: 1, buffers: 1, timeout: SECOND };
 
 impl Bounds {
-    /// The limits that follow, where they are `usual` without a word.
+    /// Returns the resulting limits, with `usual` as defaults.
     pub fn over(self, usual: Limits) -> Limits {
         Limits {
             datagrams: self.datagrams.unwrap_or(usual.datagrams),
@@ -40,7 +40,7 @@ impl Bounds {
         }
     }
 
-    /// The key of the bounds of a table.
+    /// Returns the key of a table's limits.
     pub fn key(name: &str) -> Key {
         Key::with::<Bounds>(name)
     }
@@ -111,7 +111,7 @@ impl Described for Bounds {
                     most(),
                     |b| b.datagrams,
                     |b, n| b.datagrams = n,
-                    "Datagrams that are put together at once.",
+                    "Datagrams that may wait at once.",
                 )
                 .field(
                     "max-reassembly-length",
@@ -125,7 +125,7 @@ impl Described for Bounds {
                     most(),
                     |b| b.buffers,
                     |b, n| b.buffers = n,
-                    "Buffers with fragments; a sixth of all at most.",
+                    "Buffers of waiting fragments; a sixth of all at most.",
                 )
         });
         &SCHEMA

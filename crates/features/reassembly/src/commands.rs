@@ -1,4 +1,4 @@
-//! What an operator says and sees of a table of fragments.
+//! The commands of a table of fragments.
 
 use model::cli::{Args, CliError, Output, Table};
 use model::store::Change;
@@ -12,12 +12,12 @@ use crate::kind::{KindInfo, SECOND};
 use crate::shards::DatagramView;
 use crate::state::Reassembly;
 
-/// Declares the commands of a table, and its bounds in the section `settings` of a file.
+/// Declares the commands of a table, and its limits in the section `settings` of a file.
 pub fn register<C: App>(r: &mut Registrar<'_, C>, info: &'static KindInfo) {
     let KindInfo { name, about, .. } = *info;
     r.entry(Entry::one::<Bounds>(
         name,
-        "Bounds of reassembly (`show ip4-full-reassembly` and the like).",
+        "Limits of reassembly (`show ip4-full-reassembly` and the like).",
         Bounds::key(name),
     ));
     r.command(
@@ -25,12 +25,14 @@ pub fn register<C: App>(r: &mut Registrar<'_, C>, info: &'static KindInfo) {
             "set {name} [timeout <timeout:u32>] [max-reassemblies <datagrams:u32>] \
              [max-reassembly-length <fragments:u32>] [max-buffers <buffers:u32>]"
         ),
-        &format!("Bound {about}: seconds, datagrams that wait, fragments of one, buffers in all fragments."),
+        &format!(
+            "Limit {about}: seconds, waiting datagrams, fragments of one datagram, buffers of all fragments."
+        ),
         move |c, a| set(c, a, name),
     );
     r.command(
         &format!("set {name} default"),
-        &format!("Give {about} the router's own bounds again."),
+        &format!("Reset the limits of {about} to the defaults."),
         move |c, _| feature::unset(c, Bounds::key(name)),
     );
     r.command(

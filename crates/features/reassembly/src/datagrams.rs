@@ -1,8 +1,9 @@
-//! Reassembly: which fragments make which datagram (RFC 791 section 3.2, RFC 815), without packets.
+//! Reassembly: assigns fragments to datagrams (RFC 791 section 3.2, RFC 815), without packets.
 //!
-//! A datagram whose fragments overlap is dropped as a whole, with what may still come of it: nobody who fragments makes
-//! such, and which of two bytes is right cannot be told (RFC 5722 has it so for IPv6; RFC 8900 section 3.7). A fragment that
-//! comes twice with the same extent is a copy that the network made; it is dropped, and no more.
+//! A datagram with overlapping fragments is dropped as a whole, including its later fragments. No honest
+//! sender makes such fragments, and the right one of two bytes is unknown (RFC 5722 requires this for IPv6;
+//! RFC 8900 section 3.7). A second fragment with the same extent is a copy made by the network; only the copy
+//! is dropped.
 
 use std::hash::Hash;
 
@@ -13,26 +14,26 @@ use crate::fragment::{Fragment, Key, Reason};
 use crate::shards::{DatagramView, Shard, Totals};
 use crate::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 
-/// What is known of a datagram.
+/// The state of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
-    /// Bytes of its payload, once the last fragment has come.
+    /// Length of its payload in bytes, once the last fragment has arrived.
     len: Option<u32>,
-    /// Bytes that have come.
+    /// Bytes received.
     have: u32,
-    /// Which of the four ECN code points its fragments have, one bit each.
+    /// The ECN code points of its fragments, one bit each.
     ecn: u8,
-    /// Why it cannot become whole any more: what comes is dropped for this reason.
+    /// The reason if it can no longer become whole: its fragments are dropped for this reason.
     spoilt: Option<Reason>,
 }
 
-/// A datagram that has all its fragments.
+/// A datagram with all its fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whole {
     at: u32,
-    /// Bytes of its payload.
+    /// Length of its payload, in bytes.
     pub len: u32,
-    /// Which of the four ECN code points its fragments have, one bit each.
+    /// The ECN code points of its fragments, one bit each.
     pub ecn: u8,
 }
 
@@ -43,13 +44,13 @@ pub struct Datagrams<K, T> {
 }
 
 impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
-    /// No datagrams.
+    /// Returns an empty table.
     pub fn new(limits: Limits) -> Datagrams<K, T> {
         Datagrams { waiting: Waiting::new(limits), completed: 0 }
     }
 
-    /// Takes a fragment, which came at `now`. What is dropped is given to `refuse`, this fragment or others. Gives the
-    /// datagram if it is whole now; its fragments are to be [taken](Self::take).
+    /// Takes a fragment that arrived at `now`. Passes dropped fragments to `refuse`, this one or others.
+    /// Returns the datagram if it is whole now; its fragments are to be [taken](Self::take).
     pub fn add(
         &mut self,
         now: u64,
@@ -98,12 +99,12 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         if !fragment.more {
             datagram.len = Some(span.end);
         }
-        // Nothing overlaps and nothing lies behind the end, so as many bytes as that are all bytes.
+        // No overlap and no data behind the end, so this number of bytes means all bytes.
         let whole = datagram.len.filter(|&len| len == datagram.have)?;
         Some(Whole { at, len: whole, ecn: datagram.ecn })
     }
 
-    /// Gives a datagram up: what came and what will come is dropped.
+    /// Marks a datagram as lost: drops its fragments, now and later.
     fn spoil(&mut self, at: u32, reason: Reason, refuse: &mut impl FnMut(Reason, T)) {
         if let Some(datagram) = self.waiting.state(at) {
             datagram.spoilt = Some(reason);
@@ -111,7 +112,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         self.waiting.empty(at, |_, item| refuse(reason, item));
     }
 
-    /// Behind which place of a datagram's list a fragment belongs.
+    /// Returns the place in a datagram's list behind which a fragment belongs.
     fn place(&mut self, at: u32, fragment: &Fragment) -> Result<u32, Reason> {
         let Span { start, end, .. } = fragment.span;
         let Some(datagram) = self.waiting.state(at).copied() else { return Err(Reason::Displaced) };
@@ -120,7 +121,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         }
         let last = self.waiting.last(at);
         let behind_end = datagram.len.is_some_and(|len| end > len || (end == len && fragment.more));
-        // Fragments mostly come in order; what comes in any other is looked for from the front.
+        // Fragments mostly arrive in order; others are searched from the front.
         let (before, next) = match last {
             Some(last) if last.1.end <= start => (Some(last), None),
             _ => {
@@ -148,19 +149,19 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         Ok(before.map_or(NONE, |b| b.0))
     }
 
-    /// Gives the fragments of a whole datagram to `each`, in order, and forgets it.
+    /// Passes the fragments of a whole datagram to `each`, in order, and forgets it.
     pub fn take(&mut self, whole: Whole, mut each: impl FnMut(T)) {
         self.completed += 1;
         self.waiting.close(whole.at, |_, item| each(item));
     }
 
-    /// Forgets the datagrams that have waited too long, `most` of them at most. `each` is given their fragments, and for
-    /// each whether it is the first of its datagram.
+    /// Removes expired datagrams, `most` of them at most. Passes each fragment to `each`, and true for the
+    /// first one of a datagram.
     pub fn expire(&mut self, now: u64, most: usize, mut each: impl FnMut(bool, T)) {
         self.waiting.expire(now, most, |span, item| each(span.start == 0, item));
     }
 
-    /// When the oldest datagram will have waited too long.
+    /// Returns when the oldest datagram expires.
     pub fn due(&self) -> Option<u64> {
         self.waiting.due()
     }
@@ -170,22 +171,22 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         self.waiting.set_limits(limits);
     }
 
-    /// How much waits.
+    /// Returns the number of waiting datagrams, fragments and buffers.
     pub fn fill(&self) -> Fill {
         self.waiting.fill()
     }
 
-    /// Datagrams that became whole.
+    /// Returns the number of datagrams that became whole.
     pub fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// The datagrams that wait, the oldest first.
+    /// Returns the waiting datagrams, the oldest first.
     pub fn views(&self) -> impl Iterator<Item = View<K, Datagram>> {
         self.waiting.views()
     }
 
-    /// Forgets everything; gives all fragments to `each`.
+    /// Removes everything; passes all fragments to `each`.
     pub fn clear(&mut self, each: impl FnMut(T)) {
         self.waiting.clear(each);
     }

@@ -1,4 +1,4 @@
-//! The table against a plain one, with a byte for every byte.
+//! The table against a plain model, with an entry for every byte.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn fragment(start: u32, len: u32, more: bool) -> Fragment {
     Fragment { span: Span { start, end: start + len, buffers: 1 }, more, header: 20, counted: 20, ecn: 0 }
 }
 
-/// What became of fragments, by their numbers.
+/// The results for fragments, by their numbers.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     whole: Vec<Vec<usize>>,
@@ -37,7 +37,7 @@ fn add(t: &mut Datagrams<u16, usize>, now: u64, id: u16, f: Fragment, n: usize, 
     }
 }
 
-/// One datagram of the plain table: who has each byte, and where it ends.
+/// One datagram of the plain model: the owner of each byte, and the end.
 #[derive(Default)]
 struct Plain {
     bytes: BTreeMap<u32, usize>,
@@ -88,7 +88,7 @@ fn plain_add(t: &mut BTreeMap<u16, Plain>, id: u16, f: Fragment, n: usize, out: 
 }
 
 fn spoil(d: &mut Plain, reason: Reason, n: usize, out: &mut Outcome) {
-    // A copy that says that more follows is a copy all the same.
+    // A copy with "more fragments" is a copy all the same.
     if reason == Reason::Duplicate {
         return out.refused.push((reason, n));
     }
@@ -104,7 +104,7 @@ fn any_fragment() -> impl Strategy<Value = Fragment> {
     (start, len, prop::bool::weighted(0.8)).prop_map(|(start, len, more)| fragment(start * 8, len, more))
 }
 
-/// A datagram of so many bytes in pieces of so many 8 bytes.
+/// Returns a datagram of this length in pieces of `piece` times 8 bytes.
 fn cut(len: u32, piece: u32) -> Vec<Fragment> {
     let starts = (0..len).step_by(piece as usize * 8);
     starts.map(|at| fragment(at, (len - at).min(piece * 8), at + piece * 8 < len)).collect()
@@ -113,7 +113,7 @@ fn cut(len: u32, piece: u32) -> Vec<Fragment> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Whatever fragments come in whatever order, the table says of each what the plain one says.
+    /// For any fragments in any order, the table and the plain model agree on each.
     #[test]
     fn the_table_agrees_with_a_plain_one(all in prop::collection::vec((0u16..3, any_fragment()), 0..60)) {
         let (mut t, mut plain) = (Datagrams::new(LIMITS), BTreeMap::new());
@@ -128,7 +128,7 @@ proptest! {
         }
     }
 
-    /// A datagram becomes whole when its last fragment comes, whatever the order and the copies, and not without it.
+    /// A datagram becomes whole when its last fragment arrives, for any order and copies, and not without it.
     #[test]
     fn a_datagram_becomes_whole_in_any_order(
         len in 17u32..500, piece in 2u32..20, seed: u64, copies in prop::collection::vec(any::<prop::sample::Index>(), 0..9),
@@ -142,7 +142,7 @@ proptest! {
         let mut order: Vec<usize> = (0..pieces.len()).chain(copies.iter().map(|i| i.index(pieces.len()))).collect();
         order.retain(|i| Some(*i) != lost);
         order.sort_by_key(|i| infra::hash::mix64(seed ^ *i as u64));
-        // Copies of what is whole already begin a new datagram.
+        // Copies of a whole datagram's fragments begin a new one.
         let mut out = Outcome::default();
         for &i in &order {
             add(&mut t, 5, 1, pieces[i], i, &mut out);
@@ -155,7 +155,7 @@ proptest! {
         prop_assert!(out.refused.iter().all(|r| r.0 == Reason::Duplicate));
     }
 
-    /// However many fragments of however many datagrams come, no limit is passed, and each fragment leaves once.
+    /// For any number of fragments and datagrams, no limit is exceeded, and each fragment leaves once.
     #[test]
     fn no_limit_is_passed(
         all in prop::collection::vec((0u16..40, any_fragment(), 1u32..6, 0u64..3), 0..300),
@@ -228,7 +228,7 @@ fn what_waits_too_long_goes_the_oldest_first() {
     let mut out = Outcome::default();
     add(&mut t, SECOND, 1, fragment(0, 8, true), 0, &mut out);
     add(&mut t, 2 * SECOND, 2, fragment(8, 8, true), 1, &mut out);
-    // What comes later does not give it more time.
+    // Later fragments do not extend its time.
     add(&mut t, 29 * SECOND, 1, fragment(8, 8, true), 2, &mut out);
     assert_eq!(t.due(), Some(31 * SECOND));
     let mut gone = Vec::new();
@@ -253,7 +253,7 @@ fn rfc5722_nothing_more_comes_of_a_datagram_with_an_overlap() {
         add(&mut t, 5, 1, f, n, &mut out);
     }
     assert_eq!(out.sorted().refused, [0, 1, 2, 3].map(|n| (Reason::Overlap, n)));
-    // Until its time is over, and the identification may be used again.
+    // Until it expires, and the identification may be reused.
     t.expire(5 + 30 * SECOND, 1, |_, _| ());
     let mut out = Outcome::default();
     for (n, f) in cut(16, 1).into_iter().enumerate() {

@@ -1,5 +1,6 @@
-//! `ip4-reassembly-expire` and `ip6-reassembly-expire`: told by the main thread that the time of some datagrams is over, drop what came
-//! of them. A datagram whose first fragment came is reported to its source (RFC 1122 section 3.3.2, RFC 792; RFC 8200 section 4.5).
+//! `ip4-reassembly-expire` and `ip6-reassembly-expire`: drop the fragments of expired datagrams, on a message
+//! of the main thread. A datagram whose first fragment has arrived is reported to its source (RFC 1122
+//! section 3.3.2, RFC 792; RFC 8200 section 4.5).
 
 use std::sync::Arc;
 
@@ -13,16 +14,16 @@ use crate::family::Fragmented;
 use crate::fragment::Key;
 use crate::shards::Shards;
 
-/// Datagrams of a shard that go at once; the main thread tells again if there are more.
+/// Datagrams of a shard removed at once; the main thread sends another message if there are more.
 const MOST: usize = 64;
 
 edges! {
-    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// With the names of IPv4's nodes; see [`FrameNode::EDGES`].
     pub enum Next { Report = "ip4-icmp-error" }
 }
 reasons! {
     pub enum Reason {
-        Full = "full-timed-out", Warn, "other fragments of its datagram, which is for this router, did not come in time";
+        Full = "full-timed-out", Warn, "other fragments of its datagram, for this router, did not arrive in time";
     }
 }
 

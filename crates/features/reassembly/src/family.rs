@@ -1,4 +1,4 @@
-//! What differs between the fragments of IPv4 (RFC 791 section 3.2) and those of IPv6 (RFC 8200 section 4.5).
+//! The differences between the fragments of IPv4 (RFC 791 section 3.2) and of IPv6 (RFC 8200 section 4.5).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,33 +14,34 @@ use crate::fragment::{Fragment, Key, Reason};
 use crate::kind::{KindInfo, SECOND};
 use crate::waiting::{Limits, Span};
 
-/// Where the payload length is in an IPv6 header.
+/// Offset of the payload length in an IPv6 header.
 const PAYLOAD_LEN_AT: u16 = 4;
-/// Where the fragment offset is in a fragment header.
+/// Offset of the fragment offset in a fragment header.
 const OFFSET_AT: usize = 2;
 
-/// What has become of a datagram when it is complete.
+/// The result of a complete datagram.
 const WHOLE: &str = "became whole";
-/// The times of RFC 791 and RFC 1122 section 3.3.2 are 15 s and 60 s; this is between the two. The largest datagram comes in 119
-/// fragments over links of 576 bytes.
+/// The times of RFC 791 and RFC 1122 section 3.3.2 are 15 s and 60 s; this is between the two. The largest
+/// datagram has 119 fragments over links of 576 bytes.
 const USUAL4: Limits = Limits { datagrams: 1024, fragments: 128, buffers: 2048, timeout: 30 * SECOND };
 /// The time of RFC 8200 section 4.5.
 const USUAL6: Limits = Limits { timeout: 60 * SECOND, ..USUAL4 };
 
-/// A family whose fragments are put together.
+/// A family with reassembly.
 pub trait Fragmented: Packets {
     /// The table of fragments for this router.
     const FULL: &'static KindInfo;
 
-    /// What a packet is a fragment of, and which; `None` when it is none. It begins with its IP header, and is as long as that says.
+    /// Returns the datagram's key and the fragment; `None` if the packet is not a fragment. The packet begins
+    /// with its IP header, and is as long as the header states.
     fn fragment(p: &mut Packet<'_>) -> Option<(Key<Self>, Fragment)>;
-    /// Makes the headers of a first fragment those of the whole datagram, which has `len` bytes of payload; `congested` if one of its
-    /// fragments was told of congestion.
+    /// Turns the headers of a first fragment into those of the whole datagram, with `len` bytes of payload;
+    /// `congested` if one of its fragments had a congestion mark.
     ///
     /// # Errors
-    /// Why that is not to be done.
+    /// Returns the drop reason if that is not allowed.
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason>;
-    /// What its source is told of a fragment that there cannot be.
+    /// Returns the report to the source of an invalid fragment.
     fn fault(fragment: &Fragment, reason: Reason) -> Option<Cause>;
 }
 
@@ -71,7 +72,8 @@ impl Fragmented for Ipv4Addr {
             h.set_tos(h.tos() | 3);
         }
         h.set_total_len(total);
-        // No "don't fragment" either: what is made of the datagram, an echo reply, may be cut as the datagram was.
+        // Clear "don't fragment", too: the answer made of the datagram, an echo reply, may be fragmented as
+        // the datagram was.
         h.set_flags_fragment(0);
         if ipv4::write_checksum(p.bytes_mut()) { Ok(()) } else { Err(Reason::Malformed) }
     }
@@ -97,7 +99,8 @@ impl Fragmented for Ipv6Addr {
         let header = piece.at + extension::Fragment::LEN;
         let start = u32::from(piece.offset);
         let end = start + h.total_len().saturating_sub(header) as u32;
-        // Of a link-local source there may be one behind each interface. The protocol is that of the first fragment alone.
+        // The same link-local source may exist behind each interface. The protocol is only in the first
+        // fragment.
         let scoped = |address| Ipv6Addr::scoped(address, rx_if);
         let key = Key::new(fib, scoped(h.src_u128()), scoped(h.dst_u128()), 0, piece.id);
         let span = Span { start, end, buffers };
@@ -106,7 +109,7 @@ impl Fragmented for Ipv6Addr {
         Some((key, Fragment { span, more, header, counted, ecn }))
     }
 
-    /// The fragment header is taken out, and what named it names what is behind it now.
+    /// The fragment header is removed, and the "next header" field before it gets its value.
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason> {
         let (piece, named_at) = piece(p.bytes()).ok_or(Reason::Malformed)?;
         let payload = piece.at.saturating_sub(Ipv6Header::LEN) + len as usize;
@@ -123,7 +126,7 @@ impl Fragmented for Ipv6Addr {
         Ok(())
     }
 
-    /// RFC 8200 section 4.5 names the fields. One without data is not among them.
+    /// RFC 8200 section 4.5 names the fields. It does not name one for a fragment without data.
     fn fault(fragment: &Fragment, reason: Reason) -> Option<Cause> {
         let at = (fragment.header as usize).saturating_sub(extension::Fragment::LEN) + OFFSET_AT;
         match reason {
@@ -134,7 +137,8 @@ impl Fragmented for Ipv6Addr {
     }
 }
 
-/// The fragment header that makes `packet` a piece of a datagram, and where the byte is that names it.
+/// Returns the fragment header, if `packet` is a piece of a datagram, and the offset of the "next header"
+/// byte for it.
 fn piece(packet: &[u8]) -> Option<(extension::Fragment, usize)> {
     let mut headers = Extensions::of(packet);
     loop {

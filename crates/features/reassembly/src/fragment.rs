@@ -1,29 +1,29 @@
-//! What fragments are: which datagram they are of, what they have of it, and why they are dropped.
+//! Fragments: the key of their datagram, their part of it, and the reasons for dropping them.
 
 use graph::reasons;
 use net::ip::Ip;
 
 use crate::waiting::Span;
 
-/// Fragments that a datagram can have, at most.
+/// Maximum number of fragments of a datagram.
 pub const MOST_FRAGMENTS: usize = 256;
 
 reasons! {
     pub enum Reason {
-        Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes";
-        TooLong = "too-long", Error, "the fragments make a packet that is longer than a packet can be";
-        Overlap = "overlap", Warn, "fragments of one datagram overlap, or do not agree where it ends: it is dropped as a whole";
-        Duplicate = "duplicate", Info, "the same fragment came twice";
-        TooMany = "too-many-fragments", Warn, "the datagram has more fragments than one may have";
-        Displaced = "displaced-datagrams", Warn, "the oldest of too many datagrams that wait for more fragments";
-        Crowded = "displaced-buffers", Warn, "too many buffers are in fragments that wait; the oldest datagrams go";
-        Ecn = "bad-ecn", Warn, "congestion was marked in one fragment, and another says that it cannot be (RFC 3168 section 5.3)";
-        Unfinished = "unfinished", Error, "a fragment whose checksum or segmentation is still to be done";
-        Shared = "shared-buffers", Warn, "a fragment of several buffers, which another packet has a share of";
+        Malformed = "bad-fragment", Error, "an invalid fragment: without data, or not the last one and not a multiple of 8 bytes";
+        TooLong = "too-long", Error, "the reassembled packet would exceed the largest packet length";
+        Overlap = "overlap", Warn, "fragments of one datagram overlap, or disagree about its end: the datagram is dropped";
+        Duplicate = "duplicate", Info, "the same fragment arrived twice";
+        TooMany = "too-many-fragments", Warn, "the datagram has more fragments than allowed";
+        Displaced = "displaced-datagrams", Warn, "too many datagrams wait for fragments: the oldest is dropped";
+        Crowded = "displaced-buffers", Warn, "the waiting fragments have too many buffers: the oldest datagrams are dropped";
+        Ecn = "bad-ecn", Warn, "one fragment has a congestion mark, and another is not ECN-capable (RFC 3168 section 5.3)";
+        Unfinished = "unfinished", Error, "a fragment with an incomplete checksum or segmentation";
+        Shared = "shared-buffers", Warn, "a fragment in several buffers, shared with another packet";
     }
 }
 
-/// What all fragments of a datagram have in common (RFC 791 section 3.2, RFC 8200 section 4.5), and its VRF.
+/// The common values of all fragments of a datagram (RFC 791 section 3.2, RFC 8200 section 4.5), and its VRF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key<A: Ip> {
     pub src: A::Bits,
@@ -50,28 +50,28 @@ impl<A: Ip> Key<A> {
     }
 }
 
-/// A fragment, as far as its headers tell.
+/// The header fields of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where its data is in the datagram.
+    /// The place of its data in the datagram.
     pub span: Span,
-    /// Whether others follow.
+    /// True if more fragments follow.
     pub more: bool,
     /// Bytes in front of its data.
     pub header: u32,
-    /// How many of them count in the length of the datagram.
+    /// The part of these bytes that counts in the length of the datagram.
     pub counted: u32,
     /// Its ECN code point.
     pub ecn: u8,
 }
 
 impl Fragment {
-    /// Whether others follow, though it ends where none can begin.
+    /// True if more fragments follow, but it ends where none can begin.
     pub fn is_uneven(&self) -> bool {
         self.more && !(self.span.end - self.span.start).is_multiple_of(8)
     }
 
-    /// Whether there can be such a fragment.
+    /// Checks that the fragment is valid.
     pub fn check(&self) -> Result<(), Reason> {
         if self.span.end == self.span.start || self.is_uneven() {
             return Err(Reason::Malformed);

@@ -1,8 +1,9 @@
-//! `ip4-full-reassembly` and `ip6-full-reassembly`: make datagrams for this router whole again (RFC 791 section 3.2, RFC 1812
-//! section 4.2.2.8; RFC 8200 section 4.5).
+//! `ip4-full-reassembly` and `ip6-full-reassembly`: reassemble datagrams for this router (RFC 791 section
+//! 3.2, RFC 1812 section 4.2.2.8; RFC 8200 section 4.5).
 //!
-//! In comes from `ip4-local` or `ip6-local`: a fragment with all its headers in the first segment, as long as the header says. A whole
-//! datagram is the chain of the buffers that its fragments came in, with the headers of the first.
+//! Fragments arrive from `ip4-local` or `ip6-local`, with all their headers in the first segment, and as long
+//! as the header states. A whole datagram is the chain of its fragments' buffers, with the headers of the
+//! first.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ const NOT_ECT: u8 = 1 << 0;
 const CE: u8 = 1 << 3;
 
 edges! {
-    /// In the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// With the names of IPv4's nodes; see [`FrameNode::EDGES`].
     pub enum Next { Lookup = "ip4-lookup", Local = "ip4-local", Report = "ip4-icmp-error" }
 }
 /// The node. `parts` is empty between two packets.
@@ -33,7 +34,7 @@ impl<A: Fragmented> FullReassembly<A> {
         FullReassembly { datagrams: datagrams.clone(), parts: Vec::with_capacity(MOST_FRAGMENTS) }
     }
 
-    /// Puts the parts together, from the last to the first. After an error what is left of them lies in `parts` again.
+    /// Joins the parts, from the last to the first. After an error the remaining parts are in `parts` again.
     fn join(&mut self, whole: Whole, bufs: &mut Cache) -> Result<Held, Reason> {
         let congested = whole.ecn & CE != 0;
         if congested && whole.ecn & NOT_ECT != 0 {
@@ -77,7 +78,7 @@ impl<A: Fragmented> FrameNode for FullReassembly<A> {
 
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
         let mut p = held.packet();
-        // It looks up again when it goes on: what was found is not valid beyond this turn.
+        // The packet is looked up again: a result of this turn is not valid later.
         p.set_fwd(0);
         let Some((key, fragment)) = A::fragment(&mut p) else { return out.drop(Reason::Malformed, held) };
         let mut table = self.datagrams.lock(&key);

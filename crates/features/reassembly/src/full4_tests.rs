@@ -1,4 +1,4 @@
-//! The nodes: what becomes of packets that come in fragments.
+//! The nodes of IPv4: packets that arrive in fragments.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use net::testing::{Bench, checksum};
 const FULL: &str = Ipv4Addr::FULL.name;
 const EXPIRE: &str = Ipv4Addr::FULL.expire;
 
-/// The nodes of this folder and `ip4-local`, and the tables that they share.
+/// The nodes of this folder and `ip4-local`, and their shared tables.
 fn harness() -> (Harness, Bench) {
     let bench = Bench::new();
     let h = bench.harness(|b, t, hooks| {
@@ -33,8 +33,8 @@ fn harness() -> (Harness, Bench) {
 }
 
 proptest! {
-    /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length in front,
-    /// are the datagram again.
+    /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length
+    /// in front, become the datagram again.
     #[test]
     fn fragments_become_the_datagram(
         len in 1usize..20_000, piece in 1usize..700, options in 0usize..10, seed: u64, lead in 0usize..40,
@@ -122,7 +122,7 @@ fn more_than_a_packet_can_be_is_dropped() {
     let (mut h, _bench) = harness();
     let ping_of_death = datagram(100).fragment(8185, false).build();
     assert_eq!(ends(&h.send(FULL, &[ping_of_death], |_, _| ())), [(FULL, Some("too-long"))]);
-    // Fits behind a header of 20 bytes, but not behind the one of its first fragment.
+    // Fits behind a header of 20 bytes, but not behind the header of its first fragment.
     let first = datagram(0).options(&[1; 40]).payload(&[0; 65_392 - 8]).fragment(0, true).build();
     let last =
         PacketBuilder::ipv4(HOST, OWN).id(77).protocol(17).payload(&[0; 120]).fragment(65_392 / 8, false);

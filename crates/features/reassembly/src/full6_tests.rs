@@ -1,4 +1,4 @@
-//! The nodes of IPv6: what becomes of packets that come in fragments.
+//! The nodes of IPv6: packets that arrive in fragments.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const OWN: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const FULL: &str = Ipv6Addr::FULL.name;
 const EXPIRE: &str = Ipv6Addr::FULL.expire;
 
-/// The nodes of this folder and `ip6-local`, and the tables that they share.
+/// The nodes of this folder and `ip6-local`, and their shared tables.
 fn harness() -> (Harness, Bench) {
     let bench = Bench::new();
     let h = bench.harness(|b, t, hooks| {
@@ -38,7 +38,8 @@ fn datagram(len: usize) -> PacketBuilder {
     PacketBuilder::ipv6(HOST, OWN).udp(1000, 53).payload(&payload(len))
 }
 
-/// A packet in fragments of `piece` times 8 bytes, whose headers up to `front` each has; `named_at` is where these say what follows.
+/// Returns a packet in fragments of `piece` times 8 bytes, each with the headers up to `front`; `named_at` is
+/// the offset of their "next header" field.
 fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: usize) -> Vec<Vec<u8>> {
     let (head, rest) = packet.split_at(front);
     let pieces = rest.chunks(piece * 8).count();
@@ -54,7 +55,7 @@ fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: 
     rest.chunks(piece * 8).enumerate().map(one).collect()
 }
 
-/// As above, of a packet whose headers are all in its first fragment only.
+/// As above, for a packet whose headers are all in its first fragment only.
 fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     cut_behind(packet, (40, 6), 77, piece)
 }
@@ -65,8 +66,8 @@ fn causes(out: &[Out]) -> Vec<Cause> {
 }
 
 proptest! {
-    /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length in front and extension
-    /// headers on both sides, are the datagram again.
+    /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length
+    /// in front and extension headers on both sides, become the datagram again.
     #[test]
     fn fragments_become_the_datagram(
         len in 1usize..20_000, piece in 9usize..700, hops: bool, route: bool, options in 0usize..3, seed: u64,
@@ -86,7 +87,7 @@ proptest! {
         become_whole::<Ipv6Addr>(&mut harness().0, &fragments, &packet, (seed, lead, padding));
     }
 
-    /// No bytes behind the header make the nodes do anything but what they may.
+    /// For any bytes behind the header, the nodes do only what they may.
     #[test]
     fn any_bytes(packets in prop::collection::vec((any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..100)), 1..20)) {
         let (mut h, bench) = harness();
@@ -108,7 +109,7 @@ fn rfc8200_4_5_what_makes_fragments_a_datagram() {
     let link_local =
         PacketBuilder::ipv6("fe80::9".parse().unwrap(), OWN).udp(1000, 53).payload(&[1; 30]).build();
     let other = PacketBuilder::ipv6(OWN, OWN).udp(1000, 53).payload(&[1; 30]).build();
-    // Source, destination, identification; VRF, and the link where the address means nothing elsewhere.
+    // Source, destination, identification; VRF, and the link of a link-local address.
     let sent = [
         (&packet, 77, 0, 0),
         (&packet, 78, 0, 0),
@@ -157,7 +158,7 @@ fn rfc5722_overlapping_fragments_are_dropped_with_their_datagram_and_not_reporte
 fn rfc8200_4_5_the_source_hears_of_fragments_that_there_cannot_be() {
     let (mut h, bench) = harness();
     let piece = |offset, more, len| datagram(len).fragment(offset, more).build();
-    // UDP's header is part of the fragment.
+    // The UDP header is part of the fragment.
     for (packet, cause) in [
         (piece(0, true, 3), Some(Cause::ParameterProblem(4))),
         (piece(7, true, 9), Some(Cause::ParameterProblem(4))),
@@ -243,13 +244,14 @@ fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
 #[test]
 fn a_datagram_may_have_a_fragment_header_in_it() {
     let (mut h, _bench) = harness();
-    // RFC 6946: one that is whole is as good as a packet without the header.
+    // RFC 6946: an atomic fragment is treated like a packet without the header.
     let atomic = datagram(3000).fragment(0, false).build();
     let out = h.send("ip6-local", &cut(&atomic, 50), |_, _| ());
     assert_eq!((ends(&out), &out[0].bytes), (vec![("ip6-lookup", None)], &atomic));
     let out = h.send("ip6-local", &[&out[0].bytes], |_, _| ());
     assert_eq!(ends(&out), [("udp", None)]);
-    // What was cut twice is put together twice, whichever of it comes first, and though pieces lie in several buffers.
+    // A twice fragmented packet is reassembled twice, in any order of its pieces, and with pieces in several
+    // buffers.
     let whole = datagram(12_000).build();
     let pieces = cut_behind(&whole, (40, 6), 1, 400);
     let again = pieces.iter().zip(2..).map(|(piece, id)| cut_behind(piece, (40, 6), id, 100));
@@ -261,7 +263,7 @@ fn a_datagram_may_have_a_fragment_header_in_it() {
     assert!(pieces.iter().all(|piece| once.contains(&piece)));
     let out = h.send("ip6-local", &once, |_, _| ());
     assert_eq!((ends(&out), &out[0].bytes), (vec![("ip6-lookup", None)], &whole));
-    // Pieces that are each the whole of another datagram: the header of the first says so of the whole, too.
+    // Pieces that are each the whole of another datagram: the header of the first defines the whole, too.
     let wrapped = pieces.iter().zip(2..).flat_map(|(piece, id)| cut_behind(piece, (40, 6), id, 1000));
     let out = h.send("ip6-local", &Vec::from_iter(wrapped), |_, _| ());
     assert_eq!(ends(&out), [("ip6-lookup", None)]);

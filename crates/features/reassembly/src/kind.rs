@@ -1,21 +1,21 @@
-//! What tells the kinds of reassembly apart.
+//! The differences between the kinds of reassembly.
 
 use crate::waiting::Limits;
 
 /// A second in nanoseconds.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// What a table of fragments is to the operator and to the main thread.
+/// A table of fragments, for the operator and for the main thread.
 #[derive(Debug)]
 pub struct KindInfo {
-    /// The node that keeps fragments in it, by which commands name it.
+    /// The node that keeps fragments in it; its name in commands.
     pub name: &'static str,
-    /// What it is, for the help of commands: `the reassembly of ...`.
+    /// A description for the help of commands: `the reassembly of ...`.
     pub about: &'static str,
-    /// What is counted when a datagram is complete: `became whole`.
+    /// The label of the count of complete datagrams: `became whole`.
     pub completed: &'static str,
-    /// The limits as long as nobody says otherwise, if there are buffers enough.
+    /// The default limits, with enough buffers.
     pub usual: Limits,
-    /// The node that the main thread tells that the time of some datagrams is over.
+    /// The node that receives the main thread's message about expired datagrams.
     pub expire: &'static str,
 }

@@ -1,4 +1,4 @@
-//! What the tests of all nodes have in common.
+//! Common parts of the tests of all nodes.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::family::Fragmented;
 use crate::kind::KindInfo;
 use crate::state::Reassembly;
 
-/// Interface that packets come in by.
+/// The receive interface of packets.
 pub const IN: u32 = 3;
-/// Who sends datagrams of IPv4, and to whom.
+/// Source and destination of IPv4 datagrams.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 pub const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// Bytes that do not repeat soon.
+/// Returns bytes without short repetitions.
 pub fn payload(len: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * i) >> 3) as u8 ^ i as u8).collect()
 }
@@ -29,7 +29,7 @@ pub fn datagram(len: usize) -> PacketBuilder {
     PacketBuilder::ipv4(HOST, OWN).id(77).udp(1000, 53).payload(&payload(len))
 }
 
-/// A packet in fragments of `piece` times 8 bytes of payload.
+/// Returns a packet in fragments of `piece` times 8 bytes of payload.
 pub fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     let header = usize::from(packet[0] & 15) * 4;
     let (head, payload) = packet.split_at(header);
@@ -46,7 +46,7 @@ pub fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     payload.chunks(piece * 8).enumerate().map(one).collect()
 }
 
-/// Lets all that waits run out.
+/// Expires all waiting datagrams.
 pub fn run_out<A: Fragmented>(h: &mut Harness, bench: &Bench) {
     h.advance(Duration::from_secs(60));
     while is_due(h, bench, A::FULL) {
@@ -54,18 +54,18 @@ pub fn run_out<A: Fragmented>(h: &mut Harness, bench: &Bench) {
     }
 }
 
-/// Whether the time of some datagram of a table is over.
+/// True if some datagram of a table has expired.
 pub fn is_due(h: &Harness, bench: &Bench, info: &KindInfo) -> bool {
     bench.state(|all: &mut Reassembly| all.due(h.now()).any(|expire| expire == info.expire))
 }
 
-/// Where packets end, and why if they are dropped.
+/// Returns the last node of each packet, and the reason if it was dropped.
 pub fn ends(out: &[Out]) -> Vec<(&str, Option<&'static str>)> {
     out.iter().map(|o| (o.node.as_str(), o.reason)).collect()
 }
 
-/// Fragments that come in any order, with a link header of `lead` bytes in front and `padding` behind, become this packet, and that is
-/// for UDP.
+/// Checks that fragments in any order, with a link header of `lead` bytes in front and `padding` behind,
+/// become this packet, which is for UDP.
 pub fn become_whole<A: Packets>(
     h: &mut Harness,
     fragments: &[Vec<u8>],
@@ -89,7 +89,7 @@ pub fn become_whole<A: Packets>(
     let r = out[0].record;
     assert_eq!((r.rx_if, r.fib, r.fwd), (IN, 7, 0));
     assert!(usize::from(r.len) >= packet.len().min(128), "headers are together");
-    // And on its second way it is no fragment any more.
+    // The second time it is not a fragment any more.
     let again = h.send(A::NODES.local, &[&out[0].bytes], |_, _| ());
     assert_eq!(ends(&again), [("udp", None)]);
 }

@@ -1,24 +1,26 @@
-//! Fragments: reassembly of what is for this router itself (RFC 1812 section 4.2.2.8, RFC 8200 section 4.5), and shallow virtual
-//! reassembly for features that must know the ports of every fragment (IPv4).
+//! Fragments: reassembly of datagrams for this router (RFC 1812 section 4.2.2.8, RFC 8200 section 4.5), and
+//! shallow virtual reassembly for features that need the ports of every fragment (IPv4).
 //!
 //! ```text
 //! ip4-local → ip4-full-reassembly → ip4-lookup (whole datagrams), ip4-local (those to groups)
 //! (arc ip4-unicast) ip4-sv-reassembly → next feature
-//! main thread: a datagram's time is over → ip4-reassembly-expire → ip4-icmp-error
-//!                                        → ip4-sv-reassembly-expire
+//! main thread: a datagram has expired → ip4-reassembly-expire → ip4-icmp-error
+//!                                     → ip4-sv-reassembly-expire
 //! ```
 //!
-//! Datagrams of IPv6 become whole by nodes with a 6 in their names, which are the same types; `family.rs` says what differs. Features that
-//! look at ports come after `ip4-sv-reassembly`, and find [the ports](net::ip::Ports) of each fragment in a field of the packet. It is
-//! switched on by hand, or by those features.
+//! IPv6 datagrams are reassembled by nodes of the same types, with a 6 in their names; `family.rs` has the
+//! differences. Features that need ports are placed behind `ip4-sv-reassembly`, and read [the
+//! ports](net::ip::Ports) of each fragment in a field of the packet. The operator or those features switch it
+//! on.
 //!
-//! All kinds keep what they know by VRF, addresses, protocol and identification (`fragment.rs`) in tables that all workers share: the
-//! fragments of a datagram may come to any of them. A table is cut into shards by a hash of the key, each with a lock that is taken once a
-//! fragment (`shards.rs`). `waiting.rs` is the bounded part of all of them, `datagrams.rs` and `ports.rs` say what fragments mean. The
-//! main thread's list of the tables is [`Reassembly`].
+//! All kinds keep their state by VRF, addresses, protocol and identification (`fragment.rs`) in tables shared
+//! by all workers: any worker may receive the fragments of a datagram. A table is split into shards by a hash
+//! of the key, each with a lock that is taken once a fragment (`shards.rs`). `waiting.rs` is the bounded part
+//! of all of them, `datagrams.rs` and `ports.rs` interpret fragments. The main thread's list of the tables is
+//! [`Reassembly`].
 //!
-//! Fragments that wait outlive quiescent points. They carry no index into tables of class A: whole datagrams look up again,
-//! and those that go on along an arc do so by the interface that they came in by.
+//! Waiting fragments outlive quiescent points. They carry no index into tables of class A: whole datagrams
+//! are looked up again, and fragments that continue on an arc use their receive interface.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +54,7 @@ use datagrams::Datagrams;
 use family::Fragmented;
 use fragment::Key;
 
-/// This feature.
+/// The feature.
 pub struct Feature;
 
 impl<C: App> net::feature::Feature<C> for Feature {
@@ -61,7 +63,7 @@ impl<C: App> net::feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Makes datagrams for this router whole again, and tells features the ports of every fragment of IPv4."
+        "Reassembles datagrams for this router, and gives features the ports of every IPv4 fragment."
     }
 
     fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
@@ -82,7 +84,7 @@ impl<C: App> net::feature::Feature<C> for Feature {
 /// Adds the nodes.
 ///
 /// # Errors
-/// When the main thread can reach no more nodes, or packets have no room for another field.
+/// Fails if the main thread can reach no more nodes, or if packets have no room for another field.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     install_full::<Ipv4Addr>(b, t, hooks)?;
     install_full::<Ipv6Addr>(b, t, hooks)?;
@@ -91,7 +93,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     Ok(())
 }
 
-/// Adds the nodes for what is forwarded.
+/// Adds the nodes for forwarded packets.
 fn install_shallow(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError> {
     let known = state::table(b, hooks, &shallow::INFO, ports::PortsOf::new)?;
     let field = b.feature_field(PORTS, Ports::trace)?;
@@ -102,7 +104,7 @@ fn install_shallow(b: &mut Builder, hooks: &mut Hooks) -> Result<(), GraphError>
     Ok(())
 }
 
-/// Adds the nodes for what is for this router.
+/// Adds the nodes for packets to this router.
 fn install_full<A: Fragmented>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let datagrams = state::table(b, hooks, A::FULL, Datagrams::<Key<A>, Held>::new)?;
     let of_node = datagrams.clone();

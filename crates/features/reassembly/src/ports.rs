@@ -1,7 +1,7 @@
-//! Shallow virtual reassembly: later fragments learn the ports of the first one, without packets.
+//! Shallow virtual reassembly: assigns the ports of the first fragment to later ones, without packets.
 //!
-//! What comes before the first fragment waits for it; what comes behind goes on at once. A datagram is known until its time
-//! is over, since nobody counts its bytes here.
+//! Fragments before the first one wait for it; later ones continue at once. A datagram is known until it
+//! expires, since its bytes are not counted here.
 
 use std::hash::Hash;
 
@@ -15,31 +15,32 @@ use crate::waiting::{Fill, Limits, NONE, Span, View, Waiting, Why};
 
 reasons! {
     pub enum Reason {
-        Malformed = "bad-fragment", Error, "a fragment without data, or not the last and of no multiple of 8 bytes, or beyond the longest packet";
+        Malformed = "bad-fragment", Error, "an invalid fragment: without data, or not the last one and not a multiple of 8 bytes, or beyond the longest packet";
         Tiny = "tiny-fragment", Warn, "the fragment would overwrite the flags of a TCP header (RFC 1858 section 3)";
-        Overlap = "overlap", Warn, "a second first fragment with other ports";
+        Overlap = "overlap", Warn, "another first fragment of the datagram, with different ports";
         TooMany = "too-many-fragments", Warn, "too many fragments of one datagram wait for its first one";
-        Displaced = "displaced-datagrams", Warn, "the oldest of too many datagrams, whose first fragment has not come";
-        Crowded = "displaced-buffers", Warn, "too many buffers are in fragments that wait; the oldest datagrams go";
+        Displaced = "displaced-datagrams", Warn, "too many datagrams wait for their first fragment: the oldest is dropped";
+        Crowded = "displaced-buffers", Warn, "the waiting fragments have too many buffers: the oldest datagrams are dropped";
     }
 }
 
-/// The ports of datagrams whose first fragment has come, and the fragments of others that wait for it; by
+/// The ports of datagrams whose first fragment has arrived, and the fragments of others that wait for it; by
 /// the keys `K` of datagrams.
 pub struct PortsOf<K, T> {
     waiting: Waiting<K, Option<Ports>, T>,
-    /// Datagrams whose first fragment came.
+    /// Datagrams whose first fragment has arrived.
     learned: u64,
 }
 
 impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
-    /// Nothing is known.
+    /// Returns an empty table.
     pub fn new(limits: Limits) -> PortsOf<K, T> {
         PortsOf { waiting: Waiting::new(limits), learned: 0 }
     }
 
-    /// Takes a first fragment with its ports: `each` is given it, and then what waited for it, with the ports; and with a
-    /// reason what is dropped, this fragment (when one with other ports was there before) or others.
+    /// Takes a first fragment with its ports. Passes it and then the waiting fragments to `each`, with the
+    /// ports. Dropped fragments are passed with a reason: this one (after another first one with different
+    /// ports) or others.
     pub fn first(
         &mut self,
         now: u64,
@@ -61,8 +62,8 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.empty(at, |_, item| each(Ok(ports), item));
     }
 
-    /// Takes a later fragment: `each` is given it with the ports if they are known, and with a reason what is dropped, this
-    /// fragment or others. Otherwise it is kept.
+    /// Takes a later fragment. Passes it to `each` with the ports if they are known; otherwise keeps it.
+    /// Dropped fragments are passed with a reason, this one or others.
     pub fn later(
         &mut self,
         now: u64,
@@ -85,7 +86,7 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         }
     }
 
-    /// Where a datagram is, or its new place; `None` when there may be none.
+    /// Returns the place of a datagram, or its new place; `None` if there may be none.
     fn at(&mut self, now: u64, key: K, each: &mut impl FnMut(Result<Ports, Reason>, T)) -> Option<u32> {
         if let Some(at) = self.waiting.find(&key) {
             return Some(at);
@@ -93,12 +94,12 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.open(now, key, None, |why, item| each(Err(reason(why)), item))
     }
 
-    /// Forgets the datagrams whose time is over, `most` of them at most. `each` is given the fragments that still wait.
+    /// Removes expired datagrams, `most` of them at most. Passes the fragments that still wait to `each`.
     pub fn expire(&mut self, now: u64, most: usize, mut each: impl FnMut(T)) {
         self.waiting.expire(now, most, |_, item| each(item));
     }
 
-    /// When the oldest datagram's time will be over.
+    /// Returns when the oldest datagram expires.
     pub fn due(&self) -> Option<u64> {
         self.waiting.due()
     }
@@ -108,22 +109,22 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.set_limits(limits);
     }
 
-    /// How much waits; datagrams whose ports are known count, too.
+    /// Returns the number of waiting datagrams, fragments and buffers; datagrams with known ports count, too.
     pub fn fill(&self) -> Fill {
         self.waiting.fill()
     }
 
-    /// Datagrams whose first fragment came.
+    /// Returns the number of datagrams whose first fragment has arrived.
     pub fn learned(&self) -> u64 {
         self.learned
     }
 
-    /// The datagrams, the oldest first.
+    /// Returns the datagrams, the oldest first.
     pub fn views(&self) -> impl Iterator<Item = View<K, Option<Ports>>> {
         self.waiting.views()
     }
 
-    /// Forgets everything; gives all fragments to `each`.
+    /// Removes everything; passes all fragments to `each`.
     pub fn clear(&mut self, each: impl FnMut(T)) {
         self.waiting.clear(each);
     }

@@ -1,4 +1,4 @@
-//! Which fragments pass when, against a plain table.
+//! When fragments pass, against a plain table.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,12 @@ fn ports(n: u16) -> Ports {
     Ports { src: n, dst: n + 1 }
 }
 
-/// What became of fragments: their ports or why they were dropped, and their numbers.
+/// The results for fragments: their ports or the drop reason, and their numbers.
 type Outcome = Vec<(Result<Ports, Reason>, usize)>;
 
 proptest! {
-    /// Later fragments wait for the first one and go behind it in order, or go at once behind it. `Some` is a first one.
+    /// Later fragments wait for the first one and follow it in order, or pass at once behind it. `Some` is a
+    /// first one.
     #[test]
     fn no_fragment_passes_before_the_first(all in prop::collection::vec((0u16..4, prop::option::of(0u16..2)), 0..60)) {
         let mut t = PortsOf::new(LIMITS);

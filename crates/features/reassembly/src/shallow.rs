@@ -1,8 +1,9 @@
-//! `ip4-sv-reassembly`: a feature that lets no fragment pass before the first one of its datagram, which has the ports
-//! (shallow virtual reassembly). Features that look at ports come after it.
+//! `ip4-sv-reassembly`: holds each fragment until the first one of its datagram, with the ports, has arrived
+//! (shallow virtual reassembly). Features that need ports are placed behind it.
 //!
-//! Nothing is put together: fragments go on one by one, each with the ports in a field of the packet and the flow hash of the
-//! connection, in their place among the packets that are whole. What comes too early waits, bounded in number and time.
+//! Nothing is reassembled: fragments continue one by one, each with the ports in a field of the packet and
+//! the flow hash of the connection, in order with the unfragmented packets. Early fragments wait, bounded in
+//! number and time.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -22,21 +23,21 @@ use crate::ports::{PortsOf, Reason};
 use crate::shards::Shards;
 use crate::waiting::Limits;
 
-/// Fragments come close to each other, or in vain, and there are many more datagrams than for this router.
+/// Fragments arrive close to each other, or never, and there are many more datagrams than for this router.
 const USUAL: Limits = Limits { datagrams: 8192, fragments: 128, buffers: 2048, timeout: 3 * SECOND };
 
 /// The table of connections.
 pub static INFO: KindInfo = KindInfo {
     name: PORTS,
-    about: "shallow virtual reassembly, which holds fragments back until the first one came",
-    completed: "first fragments came",
+    about: "shallow virtual reassembly (fragments wait for the first one)",
+    completed: "first fragments received",
     usual: USUAL,
     expire: "ip4-sv-reassembly-expire",
 };
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
-/// Connections of fragments, as nodes share them.
+/// Connections of fragments, shared by the nodes.
 pub type Known = Arc<Shards<PortsOf<Key<Ipv4Addr>, Held>>>;
 
 pub struct Ip4SvReassembly {
@@ -50,7 +51,7 @@ impl Ip4SvReassembly {
     }
 }
 
-/// The ports of a packet that is whole, or a first fragment.
+/// Returns the ports of an unfragmented packet or a first fragment.
 fn ports(p: &mut Packet<'_>) -> Ports {
     let h = p.peek::<Ipv4Header>();
     let (l4, protocol) = (h.header_len(), h.protocol());
@@ -111,7 +112,7 @@ impl FrameNode for Ip4SvReassembly {
     }
 }
 
-/// Tells the features behind what connection a fragment belongs to: its ports, and the flow hash of whole packets.
+/// Writes a fragment's ports for later features, and the flow hash of the connection's unfragmented packets.
 fn tell(p: &mut Packet<'_>, field: FeatureField<Ports>, ports: Ports) {
     let h = p.peek::<Ipv4Header>();
     let (src_port, dst_port) = (ports.src, ports.dst);

@@ -1,17 +1,17 @@
-//! `ip4-sv-reassembly-expire`: told by the main thread that the time of some datagrams is over, drops the fragments that waited for the
-//! first one of theirs.
+//! `ip4-sv-reassembly-expire`: drops the fragments of expired datagrams that waited for their first one, on a
+//! message of the main thread.
 
 use buf::Frame;
 use graph::{Cx, FrameNode, NoNext, Out, Verdict, reasons};
 
 use crate::shallow::{INFO, Known};
 
-/// Datagrams of a shard that go at once; the main thread tells again if there are more.
+/// Datagrams of a shard removed at once; the main thread sends another message if there are more.
 const MOST: usize = 64;
 
 reasons! {
     pub enum Reason {
-        TimedOut = "sv-timed-out", Warn, "the first fragment of its datagram did not come in time";
+        TimedOut = "sv-timed-out", Warn, "the first fragment of its datagram did not arrive in time";
     }
 }
 

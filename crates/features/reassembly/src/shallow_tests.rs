@@ -1,4 +1,4 @@
-//! The nodes: which fragments pass when, and what features behind learn.
+//! The nodes: when fragments pass, and the ports that later features read.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn harness() -> (Harness, Bench) {
     (h, bench)
 }
 
-/// A feature that looks at ports: it notes what it learns of each packet.
+/// A feature that reads ports: it notes those of each packet.
 struct PortReader(FeatureField<Ports>, Arc<Mutex<Vec<(u16, u16)>>>);
 graph::edges! { enum ReaderNext { Continue = "next-feature" } }
 
@@ -59,7 +59,7 @@ fn a_feature_behind_learns_the_ports_of_every_fragment() {
     let fragments = packets.len();
     let ping = PacketBuilder::ipv4(HOST, OWN).id(9).echo_request(0x1234, 1).payload(&[0; 40]).build();
     packets.extend(cut(&ping, 3).into_iter().rev());
-    // A whole one has its own ports, and needs no field.
+    // An unfragmented packet has its own ports, and needs no field.
     packets.push(datagram(9).build());
     let out = send(&mut h, &packets);
     assert!(out.iter().all(|o| o.node == "ip4-lookup"), "{:?}", ends(&out));

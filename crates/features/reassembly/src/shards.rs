@@ -1,4 +1,4 @@
-//! A table of fragments as workers and the main thread share it.
+//! A table of fragments, shared by the workers and the main thread.
 
 use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
@@ -14,16 +14,16 @@ use crate::waiting::{Fill, Limits, View};
 /// Locks of a table, each with its share of the limits.
 const SHARDS: u32 = 4;
 
-/// How much there is and was in a table.
+/// Current and past contents of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What there is now.
+    /// Current contents.
     pub fill: Fill,
-    /// Datagrams that were completed since the start, in the sense of the [table](crate::kind::KindInfo::completed).
+    /// Datagrams completed since the start, as the [table](crate::kind::KindInfo::completed) defines it.
     pub completed: u64,
 }
 
-/// A datagram of which not all fragments have come, or whose fragments are let pass.
+/// A datagram with missing fragments, or whose fragments pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatagramView {
     /// VRF.
@@ -32,22 +32,22 @@ pub struct DatagramView {
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,
-    /// IP protocol, where every fragment says it: in IPv4.
+    /// IP protocol, if it is in every fragment: for IPv4.
     pub protocol: Option<u8>,
     /// Identification.
     pub id: u32,
-    /// When its first fragment came: nanoseconds of the monotonic clock.
+    /// Arrival of its first fragment, in nanoseconds of the monotonic clock.
     pub since: u64,
-    /// Fragments that wait.
+    /// Waiting fragments.
     pub fragments: u32,
-    /// Buffers in these.
+    /// Their buffers.
     pub buffers: u32,
-    /// Source and destination port, where they are known.
+    /// Source and destination port, if known.
     pub ports: Option<(u16, u16)>,
 }
 
 impl DatagramView {
-    /// As a table sees it, which may know its ports.
+    /// Returns the view of a datagram in a table, which may know its ports.
     pub fn new<A: Packets, C>(view: &View<Key<A>, C>, ports: Option<(u16, u16)>) -> DatagramView {
         let key = &view.key;
         let address = |scoped| -> IpAddr { A::from_bits(A::unscoped(scoped).0).into() };
@@ -66,41 +66,41 @@ impl DatagramView {
     }
 }
 
-/// What the main thread asks of a shard, whatever is in it.
+/// The main thread's access to a shard of any kind.
 pub trait Shard: Send + 'static {
     /// Sets the shard's share of the limits.
     fn set_limits(&mut self, limits: Limits);
-    /// How much there is and was.
+    /// Returns current and past contents.
     fn totals(&self) -> Totals;
-    /// The datagrams, the oldest first.
+    /// Returns the datagrams, the oldest first.
     fn views(&self) -> Vec<DatagramView>;
-    /// When the oldest datagram's time will be over: nanoseconds of the monotonic clock.
+    /// Returns when the oldest datagram expires, in nanoseconds of the monotonic clock.
     fn due(&self) -> Option<u64>;
-    /// Forgets everything; frees all fragments.
+    /// Removes everything; frees all fragments.
     fn clear(&mut self);
 }
 
 /// A table in shards.
 pub struct Shards<S: Shard> {
-    /// Secret, so that nobody can choose datagrams that share one lock and its limits.
+    /// Secret, so that no sender can choose datagrams of one shard, with one lock and its limits.
     seed: Seeded,
     shards: Vec<Mutex<S>>,
 }
 
 impl<S: Shard> Shards<S> {
-    /// Shards that have these limits together, each made with its share of them.
+    /// Makes shards with these limits together, each with its share of them.
     pub fn new(limits: Limits, make: impl Fn(Limits) -> S) -> Shards<S> {
         let shards = (0..SHARDS).map(|_| Mutex::new(make(share(limits))));
         Shards { seed: Seeded::default(), shards: shards.collect() }
     }
 
-    /// The shard that has what is known of a datagram.
+    /// Locks the shard of a datagram.
     pub fn lock(&self, key: &impl Hash) -> MutexGuard<'_, S> {
         let hash = self.seed.hash_one(key);
         lock(&self.shards[bucket((hash >> 32) as u32, SHARDS) as usize])
     }
 
-    /// All shards, one after the other.
+    /// Locks all shards, one after the other.
     pub fn each(&self) -> impl Iterator<Item = MutexGuard<'_, S>> {
         self.shards.iter().map(lock)
     }
@@ -110,7 +110,7 @@ fn lock<S>(shard: &Mutex<S>) -> MutexGuard<'_, S> {
     shard.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// The share of one shard.
+/// Returns the share of one shard.
 fn share(limits: Limits) -> Limits {
     Limits {
         datagrams: limits.datagrams.div_ceil(SHARDS),
@@ -125,7 +125,7 @@ impl<S: Shard> Drop for Shards<S> {
     }
 }
 
-/// [`Shards`], whatever is in them.
+/// [`Shards`] of any kind.
 pub trait Fragments: Send + Sync {
     fn set_limits(&self, limits: Limits);
     fn totals(&self) -> Totals;

@@ -12,19 +12,19 @@ use crate::kind::{KindInfo, SECOND};
 use crate::shards::{DatagramView, Fragments, Shard, Shards, Totals};
 use crate::waiting::Limits;
 
-/// Tables that a router has at most.
+/// Maximum number of tables of a router.
 const MOST_TABLES: usize = 3;
-/// Of so many buffers, one may be in fragments of each table, as long as nobody says otherwise.
+/// By default, fragments of each table may use one of this many buffers.
 const SHARE: usize = 8;
-/// Of so many buffers, one may be in those of one table at most: all tables together leave half of the buffers to packets that go on,
-/// whatever the order in which their bounds are set.
+/// Fragments of one table may use one of this many buffers at most. So all tables together leave half of the
+/// buffers to other packets, in any order of setting their limits.
 const LARGEST_SHARE: usize = 2 * MOST_TABLES;
-/// Datagrams of one table, at most.
+/// Maximum number of datagrams of one table.
 const MOST_DATAGRAMS: u32 = 1 << 16;
 /// The tables of fragments of a router: a [state](Hooks::state) of its main thread.
 pub struct Reassembly {
     tables: Vec<Table>,
-    /// Packet buffers that there were at the start.
+    /// Number of packet buffers at the start.
     buffers: usize,
 }
 
@@ -40,10 +40,11 @@ struct Table {
     fragments: Arc<dyn Fragments>,
 }
 
-/// Declares a table of fragments, whose shards are made with their limits. Gives what nodes share.
+/// Declares a table of fragments, whose shards are made with their limits. Returns the part shared by the
+/// nodes.
 ///
 /// # Errors
-/// When there are too many, or the main thread can reach no more nodes.
+/// Fails if there are too many tables, or the main thread can reach no more nodes.
 pub fn table<S: Shard>(
     b: &mut Builder,
     hooks: &mut Hooks,
@@ -65,10 +66,10 @@ pub fn table<S: Shard>(
     Ok(shards)
 }
 
-/// Whether a table can have these limits, where there are so many buffers.
+/// Checks a table's limits against the number of buffers.
 ///
 /// # Errors
-/// When one is out of range.
+/// Fails if one is out of range.
 pub fn check(limits: Limits, buffers: usize) -> Result<(), RouterError> {
     let refuse = |what: &str, most: u64| Err(RouterError(format!("{what}: 1 to {most}")));
     let most = u32::try_from(buffers / LARGEST_SHARE).unwrap_or(u32::MAX);
@@ -79,19 +80,19 @@ pub fn check(limits: Limits, buffers: usize) -> Result<(), RouterError> {
         return refuse("fragments of one datagram", MOST_FRAGMENTS as u64);
     }
     if !(1..=most).contains(&limits.buffers) {
-        return refuse("buffers that fragments may wait in", u64::from(most));
+        return refuse("buffers of waiting fragments", u64::from(most));
     }
     if !(SECOND..=600 * SECOND).contains(&limits.timeout) {
-        return refuse("seconds until a datagram is given up", 600);
+        return refuse("seconds until a datagram expires", 600);
     }
     Ok(())
 }
 
 impl Reassembly {
-    /// The limits of a table as long as nobody says otherwise.
+    /// Returns the default limits of a table.
     ///
     /// # Errors
-    /// When there is no such table.
+    /// Fails if there is no such table.
     pub fn usual(&self, name: &str) -> Result<Limits, RouterError> {
         Ok(self.usual_of(self.table(name)?.info))
     }
@@ -101,27 +102,27 @@ impl Reassembly {
         Limits { buffers: info.usual.buffers.min(share), ..info.usual }
     }
 
-    /// The limits of a table.
+    /// Returns the limits of a table.
     ///
     /// # Errors
-    /// When there is no such table.
+    /// Fails if there is no such table.
     pub fn limits(&self, name: &str) -> Result<Limits, RouterError> {
         Ok(self.table(name)?.limits)
     }
 
-    /// Whether a table can have these limits.
+    /// Checks the limits of a table.
     ///
     /// # Errors
-    /// When one is out of range.
+    /// Fails if one is out of range.
     pub fn check(&self, limits: Limits) -> Result<(), RouterError> {
         check(limits, self.buffers)
     }
 
-    /// Sets the limits of a table. A shard, of which there are four, has its share of them; what is too much already goes with the next
-    /// fragment that comes to it.
+    /// Sets the limits of a table. Each of the four shards has its share of them. Surplus fragments are
+    /// dropped with the next fragment in their shard.
     ///
     /// # Errors
-    /// When there is no such table, or a limit is out of range.
+    /// Fails if there is no such table, or a limit is out of range.
     pub fn set_limits(&mut self, name: &str, limits: Limits) -> Result<(), RouterError> {
         self.check(limits)?;
         let found = self.tables.iter_mut().find(|table| table.info.name == name);
@@ -131,23 +132,23 @@ impl Reassembly {
         Ok(())
     }
 
-    /// How much there is and was in a table.
+    /// Returns current and past contents of a table.
     ///
     /// # Errors
-    /// When there is no such table.
+    /// Fails if there is no such table.
     pub fn totals(&self, name: &str) -> Result<Totals, RouterError> {
         Ok(self.table(name)?.fragments.totals())
     }
 
-    /// The datagrams of a table, the oldest first.
+    /// Returns the datagrams of a table, the oldest first.
     ///
     /// # Errors
-    /// When there is no such table.
+    /// Fails if there is no such table.
     pub fn views(&self, name: &str) -> Result<Vec<DatagramView>, RouterError> {
         Ok(self.table(name)?.fragments.views())
     }
 
-    /// The nodes that are to be told that some datagram has waited too long at `now`.
+    /// Returns the nodes to notify about datagrams expired at `now`.
     pub fn due(&self, now: u64) -> impl Iterator<Item = &'static str> {
         let due = move |table: &&Table| table.fragments.due().is_some_and(|due| due <= now);
         self.tables.iter().filter(due).map(|table| table.info.expire)
@@ -159,13 +160,13 @@ impl Reassembly {
 }
 
 fn no_table(name: &str) -> RouterError {
-    RouterError(format!("this router keeps no fragments for {name}"))
+    RouterError(format!("this router has no table of fragments for {name}"))
 }
 
-/// Changes the limits of a table by a number, for tests; 0: all are as nobody said otherwise.
+/// Changes the limits of a table by a number, for tests; 0 resets all to the defaults.
 ///
 /// # Errors
-/// When there are no tables.
+/// Fails if there are no tables.
 pub fn vary(router: &mut Router, n: u64) -> Result<(), RouterError> {
     let all = router.state_mut::<Reassembly>()?;
     if n == 0 {
@@ -183,12 +184,13 @@ pub fn vary(router: &mut Router, n: u64) -> Result<(), RouterError> {
     all.set_limits(name, limits)
 }
 
-/// Tells a worker when the time of some datagrams is over. One that cannot be told now is told in the next turn, which comes soon enough.
+/// Notifies a worker about expired datagrams. A failed message is repeated in the next turn, which is soon
+/// enough.
 pub fn expire(router: &mut Router, now: u64) -> Option<u64> {
     let all = router.state::<Reassembly>().ok()?;
     let due: Vec<&'static str> = all.due(now).collect();
     for node in due {
-        // From the reserve: it may be the waiting fragments that have all buffers.
+        // From the reserve: the waiting fragments may have all buffers.
         if let Some(message) = router.last_packet(&[]) {
             router.send(0, node, message);
         }

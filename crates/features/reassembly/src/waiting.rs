@@ -1,7 +1,7 @@
-//! Datagrams of which not all fragments have come: what is known of each, and the fragments that wait, bounded in every
-//! direction.
+//! Datagrams with missing fragments: the state of each, and the waiting fragments, bounded in every
+//! dimension.
 //!
-//! All memory is set aside when the limits are set. What is full gives up its oldest datagram: those that came last have
+//! All memory is reserved when the limits are set. A full table evicts its oldest datagram: the newest have
 //! the best chance to become whole, and a flood of fragments cannot keep new datagrams out.
 
 use std::collections::HashMap;
@@ -12,43 +12,43 @@ use infra::hash::Seeded;
 /// No place, no context.
 pub const NONE: u32 = u32::MAX;
 
-/// How much may wait.
+/// Limits on waiting datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Datagrams.
     pub datagrams: u32,
     /// Fragments of one datagram.
     pub fragments: u32,
-    /// Buffers in all fragments that wait.
+    /// Buffers of all waiting fragments.
     pub buffers: u32,
-    /// How long a datagram waits, in nanoseconds from its first fragment to come.
+    /// Lifetime of a datagram, in nanoseconds from the arrival of its first fragment.
     pub timeout: u64,
 }
 
-/// How much waits.
+/// The number of waiting items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fill {
     /// Datagrams.
     pub datagrams: u32,
     /// Fragments of all datagrams.
     pub fragments: u32,
-    /// Buffers in these fragments.
+    /// Buffers of these fragments.
     pub buffers: u32,
 }
 
-/// Why the oldest datagram had to go.
+/// Why the oldest datagram was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// There were too many datagrams.
     Datagrams,
-    /// There were too many buffers in fragments.
+    /// The fragments had too many buffers.
     Buffers,
 }
 
-/// Where a fragment belongs, and what it takes.
+/// The place of a fragment, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first byte of the datagram's payload that it has.
+    /// Its first byte in the datagram's payload.
     pub start: u32,
     /// The first byte behind it.
     pub end: u32,
@@ -56,7 +56,7 @@ pub struct Span {
     pub buffers: u32,
 }
 
-/// A place for a fragment: in the list of its datagram, or in that of the free places.
+/// A place for a fragment: in the list of its datagram, or in the list of free places.
 struct Place<T> {
     item: Option<T>,
     span: Span,
@@ -67,7 +67,7 @@ struct Place<T> {
 struct Context<K, C> {
     key: K,
     state: C,
-    /// When its first fragment came.
+    /// Arrival of its first fragment.
     since: u64,
     older: u32,
     newer: u32,
@@ -76,16 +76,16 @@ struct Context<K, C> {
     fill: Fill,
 }
 
-/// One datagram, as the operator sees it.
+/// One datagram, as shown to the operator.
 #[derive(Clone, Copy, Debug)]
 pub struct View<K, C> {
-    /// Which datagram.
+    /// The datagram's key.
     pub key: K,
-    /// When its first fragment came, in nanoseconds.
+    /// Arrival of its first fragment, in nanoseconds.
     pub since: u64,
-    /// Its fragments that wait.
+    /// Its waiting fragments.
     pub fill: Fill,
-    /// What is known of it.
+    /// Its state.
     pub state: C,
 }
 
@@ -103,7 +103,7 @@ pub struct Waiting<K, C, T> {
 }
 
 impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
-    /// Nothing waits yet.
+    /// Returns an empty table.
     pub fn new(limits: Limits) -> Waiting<K, C, T> {
         let mut waiting = Waiting {
             limits,
@@ -120,7 +120,8 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         waiting
     }
 
-    /// Sets the limits, and the memory for them aside. What is too much already goes with the next fragment.
+    /// Sets the limits, and reserves the memory for them. Surplus fragments are dropped with the next
+    /// fragment.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         // Twice as large as needed, so that removals never make it grow.
@@ -128,21 +129,21 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.index.reserve((2 * datagrams).saturating_sub(self.index.len()));
         self.contexts.reserve(datagrams.saturating_sub(self.contexts.len()));
         self.free_contexts.reserve(datagrams.saturating_sub(self.free_contexts.len()));
-        // Each fragment has a buffer at least.
+        // Each fragment has at least one buffer.
         self.places.reserve((limits.buffers as usize).saturating_sub(self.places.len()));
     }
 
-    /// The limits.
+    /// Returns the limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// How much waits.
+    /// Returns the number of waiting items.
     pub fn fill(&self) -> Fill {
         self.fill
     }
 
-    /// The datagrams, the oldest first.
+    /// Returns the datagrams, the oldest first.
     pub fn views(&self) -> impl Iterator<Item = View<K, C>> {
         let context = |at: u32| self.contexts.get(at as usize)?.as_ref();
         std::iter::successors(context(self.oldest), move |c| context(c.newer)).map(|c| View {
@@ -157,22 +158,22 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.contexts.get_mut(at as usize)?.as_mut()
     }
 
-    /// Where the datagram is that has this key.
+    /// Returns the place of the datagram with this key.
     pub fn find(&self, key: &K) -> Option<u32> {
         self.index.get(key).copied()
     }
 
-    /// What is known of the datagram at `at`.
+    /// Returns the state of the datagram at `at`.
     pub fn state(&mut self, at: u32) -> Option<&mut C> {
         self.context(at).map(|c| &mut c.state)
     }
 
-    /// How many fragments the datagram at `at` has.
+    /// Returns the number of fragments of the datagram at `at`.
     pub fn fragments(&self, at: u32) -> u32 {
         self.contexts.get(at as usize).and_then(Option::as_ref).map_or(0, |c| c.fill.fragments)
     }
 
-    /// Begins a datagram that is not there; `None` when none may be. The oldest ones go as long as there are too many.
+    /// Begins a new datagram; `None` if none is allowed. Evicts the oldest ones while there are too many.
     pub fn open(&mut self, now: u64, key: K, state: C, mut refuse: impl FnMut(Why, T)) -> Option<u32> {
         while self.fill.datagrams > 0 && self.fill.datagrams >= self.limits.datagrams {
             self.close(self.oldest, |_, item| refuse(Why::Datagrams, item));
@@ -197,11 +198,11 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Some(at)
     }
 
-    /// Keeps a fragment of the datagram at `at`, behind the place `after` in its list (`NONE`: in front of all). Others'
-    /// oldest go as long as there are too many buffers.
+    /// Keeps a fragment of the datagram at `at`, behind the place `after` in its list (`NONE`: in front of
+    /// all). Evicts the oldest of the other datagrams while there are too many buffers.
     ///
     /// # Errors
-    /// Gives the fragment back when there is no room even so.
+    /// Returns the fragment if there is no room even then.
     pub fn keep(
         &mut self,
         at: u32,
@@ -252,13 +253,13 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Ok(())
     }
 
-    /// The place of the last fragment in a datagram's list, and where it belongs.
+    /// Returns the place and the span of the last fragment in a datagram's list.
     pub fn last(&mut self, at: u32) -> Option<(u32, Span)> {
         let tail = self.context(at)?.tail;
         Some((tail, self.places.get(tail as usize)?.span))
     }
 
-    /// The places of a datagram's list in order, and where each fragment belongs.
+    /// Returns the places and spans of a datagram's list, in order.
     pub fn spans(&self, at: u32) -> impl Iterator<Item = (u32, Span)> {
         let head = self.contexts.get(at as usize).and_then(Option::as_ref).map_or(NONE, |c| c.head);
         let first = self.places.get(head as usize).map(|p| (head, p));
@@ -266,7 +267,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
             .map(|(at, p)| (at, p.span))
     }
 
-    /// Gives each fragment of a datagram to `each`, in the order of its list. The datagram stays known.
+    /// Passes each fragment of a datagram to `each`, in the order of its list. The datagram stays known.
     pub fn empty(&mut self, at: u32, mut each: impl FnMut(Span, T)) {
         let Some(context) = self.context(at) else { return };
         let mut head = std::mem::replace(&mut context.head, NONE);
@@ -301,13 +302,13 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         self.fill.datagrams -= 1;
     }
 
-    /// When the oldest datagram will have waited too long.
+    /// Returns when the oldest datagram expires.
     pub fn due(&self) -> Option<u64> {
         let oldest = self.contexts.get(self.oldest as usize)?.as_ref()?;
         Some(oldest.since.saturating_add(self.limits.timeout))
     }
 
-    /// Forgets the datagrams that have waited too long at `now`, `most` of them at most; gives their fragments to `each`.
+    /// Removes the datagrams expired at `now`, `most` of them at most; passes their fragments to `each`.
     pub fn expire(&mut self, now: u64, most: usize, mut each: impl FnMut(Span, T)) {
         for _ in 0..most {
             if self.due().is_none_or(|due| due > now) {
@@ -317,7 +318,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         }
     }
 
-    /// Forgets everything; gives all fragments to `each`.
+    /// Removes everything; passes all fragments to `each`.
     pub fn clear(&mut self, mut each: impl FnMut(T)) {
         while self.oldest != NONE {
             self.close(self.oldest, |_, item| each(item));

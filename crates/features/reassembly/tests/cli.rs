@@ -1,4 +1,4 @@
-//! The bounds of reassembly as they are typed, and in a file.
+//! The limits of reassembly as commands, and in a file.
 
 use control::testing::Cli;
 
@@ -9,7 +9,7 @@ fn cli() -> Cli {
 #[test]
 fn bounds_are_set_shown_and_saved() {
     let mut cli = cli();
-    assert!(cli.ok("show ip4-sv-reassembly").contains("timeout 3 s, first fragments came: 0\n"));
+    assert!(cli.ok("show ip4-sv-reassembly").contains("timeout 3 s, first fragments received: 0\n"));
     cli.ok("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9");
     let line = "set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9\n";
     assert!(cli.ok("show config").contains(line));
@@ -21,7 +21,7 @@ fn bounds_are_set_shown_and_saved() {
     cli.ok("set ip4-sv-reassembly default");
     assert!(!cli.ok("show config").contains("ip4-sv-reassembly"));
     let shown = cli.json("show ip4-sv-reassembly");
-    // One of eight buffers, of which there are 64.
+    // One in eight of 64 buffers.
     assert_eq!((&shown["max_datagrams"], &shown["max_buffers"]), (&8192.into(), &8.into()));
 }
 

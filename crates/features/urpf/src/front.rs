@@ -1,4 +1,4 @@
-//! Checks of where packets come from.
+//! The setting and the commands of reverse path checks.
 
 use std::sync::LazyLock;
 
@@ -20,16 +20,16 @@ impl Described for Urpf {
                     words(&Mode::ALL, Mode::word),
                     |u| u.0.ip4,
                     |u, mode| u.0.ip4 = mode,
-                    "Checks the source of IPv4 packets that arrive (RFC 3704). `strict`: a packet to the source would leave by this \
-                     interface; `loose`: by some interface. Routes of the interface's VRF count, the default route too, but none that \
-                     drops or reports.",
+                    "Checks the source of received IPv4 packets (RFC 3704). `strict`: packets to the source would leave by \
+                     this interface; `loose`: by some interface. Routes of the interface's VRF count, also the \
+                     default route, but none that drops or reports.",
                 )
                 .field(
                     "urpf6",
                     words(&Mode::ALL, Mode::word),
                     |u| u.0.ip6,
                     |u, mode| u.0.ip6 = mode,
-                    "Checks the source of IPv6 packets that arrive, as `urpf` does for IPv4.",
+                    "Checks the source of received IPv6 packets, as `urpf` does for IPv4.",
                 )
         });
         &SCHEMA
@@ -64,20 +64,18 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.setting::<Urpf>();
     r.command(
         "set urpf {ip4 | ip6} {rx | tx} {off | strict | loose} <interface:interface>",
-        "Check the sources of packets that come in by an interface (RFC 3704): strict, the route to the source leaves by this \
-         interface; loose, there is one. The default route counts.",
+        "Check the sources of packets received on an interface (RFC 3704). strict: the route to the source leaves by \
+         this interface; loose: there is a route. The default route counts.",
         set,
     );
-    r.command(
-        "show urpf",
-        "Show the interfaces whose packets' sources are checked, and what failed.",
-        |_, a| Ok(feature::show(a, &["Interface", "IPv4", "IPv6", "Dropped packets"], checks, cells)),
-    );
+    r.command("show urpf", "Show the interfaces with source checks, and the packets that failed.", |_, a| {
+        Ok(feature::show(a, &["Interface", "IPv4", "IPv6", "Dropped packets"], checks, cells))
+    });
 }
 
 fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     if a.has("tx") {
-        return Err(a.fault("tx", "sources are checked where packets come in: rx, on each such interface"));
+        return Err(a.fault("tx", "sources are checked on receipt only: use rx"));
     }
     let mode = Mode::ALL.into_iter().find(|mode| a.has(mode.word())).unwrap_or_default();
     let six = a.has("ip6");
@@ -87,10 +85,10 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
 #[derive(Serialize)]
 struct Check {
     interface: String,
-    /// Of IPv4.
+    /// For IPv4.
     mode: &'static str,
     mode_ip6: &'static str,
-    /// Of both families.
+    /// For both families.
     dropped_packets: u64,
 }
 

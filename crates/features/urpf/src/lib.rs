@@ -1,4 +1,5 @@
-//! Unicast reverse path forwarding (RFC 3704): packets whose source cannot be where they come from go no further.
+//! Unicast reverse path forwarding (RFC 3704): drops packets whose source is not reachable by their receive
+//! interface.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +17,7 @@ use net::router::Hooks;
 
 pub use node::{Checked, Mode, Urpf, install};
 
-/// This feature.
+/// The feature.
 pub struct Feature;
 
 impl<C: App> feature::Feature<C> for Feature {
@@ -25,7 +26,7 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Checks of where packets come from (RFC 3704)."
+        "Checks the source of received packets (RFC 3704)."
     }
 
     fn plugin(&self) -> Option<&'static str> {

@@ -1,13 +1,15 @@
-//! Unicast reverse path forwarding (RFC 3704): features of the unicast arc that ask whether a packet can have come from where
-//! it says.
+//! Unicast reverse path forwarding (RFC 3704): features of the unicast arc that check a packet's source
+//! against the FIB.
 //!
-//! `ip4-rx-urpf-strict` and `ip6-rx-urpf-strict` let a packet pass if packets to its source would leave by the interface that it came in by (section
-//! 2.2; one of several ways will do), the same with `loose` if they would leave at all (section 2.4). Both look in the VRF of the interface, and follow routes
-//! into other VRFs. The default route counts, as any other. A route that drops or reports does not, nor does one that leads to
-//! the router itself: nobody else sends from there.
+//! `ip4-rx-urpf-strict` and `ip6-rx-urpf-strict` let a packet pass if packets to its source would leave by
+//! its receive interface (section 2.2; with several paths, one of them is enough). The `loose` ones let it
+//! pass if packets to its source would leave by any interface (section 2.4). Both look in the VRF of the
+//! interface, and follow routes into other VRFs. The default route counts like any other. A route that drops
+//! or reports does not count, nor does one to the router itself: no other station sends from there.
 //!
-//! Packets to the router itself are checked, too. A host that has no address yet may ask for one (RFC 2131): a packet from
-//! 0.0.0.0 to the limited broadcast passes, and is never forwarded. So does one of IPv6 from no address, or from a link-local one.
+//! Packets to the router itself are checked, too. A host that has no address yet may ask for one (RFC 2131):
+//! a packet from 0.0.0.0 to the limited broadcast passes, and is never forwarded. So does an IPv6 packet from
+//! the unspecified address or from a link-local one.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -24,11 +26,11 @@ use net::ip::{Buckets, Fibs, Forwarding, Leaves, Object, Packets, PerFamily, thr
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
-/// A family whose packets' sources are checked.
+/// A family with source checks.
 pub trait Checked: Packets {
-    /// The feature that checks that packets to the source would leave by the same interface.
+    /// The feature that requires packets to the source to leave by the same interface.
     const STRICT: &'static str;
-    /// The feature that checks that they would leave at all.
+    /// The feature that requires packets to the source to leave by any interface.
     const LOOSE: &'static str;
 }
 
@@ -42,23 +44,23 @@ impl Checked for Ipv6Addr {
     const LOOSE: &'static str = "ip6-rx-urpf-loose";
 }
 
-/// Whether the sources of packets that come in by an interface are checked, and how.
+/// The check of the sources of packets received on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// They are not.
+    /// No check.
     #[default]
     Off,
-    /// Packets to the source would leave by this interface.
+    /// Packets to the source must leave by this interface.
     Strict,
-    /// Packets to the source would leave by some interface.
+    /// Packets to the source must leave by some interface.
     Loose,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Mode; 3] = [Mode::Off, Mode::Strict, Mode::Loose];
 
-    /// The word for it.
+    /// Returns the mode's word in commands.
     pub fn word(self) -> &'static str {
         match self {
             Mode::Off => "off",
@@ -67,14 +69,14 @@ impl Mode {
         }
     }
 
-    /// Whether a feature of an arc is one of these: they are set by mode.
+    /// True if a feature of an arc is one of these: they are switched by mode.
     pub fn has(feature: &str) -> bool {
         let is =
             |mode: Mode| [mode.feature::<Ipv4Addr>(), mode.feature::<Ipv6Addr>()].contains(&Some(feature));
         Mode::ALL.into_iter().any(is)
     }
 
-    /// The feature of the unicast arc that does it.
+    /// Returns the feature of the unicast arc for this mode.
     pub(crate) fn feature<A: Checked>(self) -> Option<&'static str> {
         match self {
             Mode::Off => None,
@@ -84,7 +86,7 @@ impl Mode {
     }
 }
 
-/// How the sources of packets of each family are checked on an interface.
+/// The source checks of an interface, by family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Urpf(pub PerFamily<Mode>);
 
@@ -105,7 +107,7 @@ impl Setting for Urpf {
 /// Adds both nodes of a family.
 ///
 /// # Errors
-/// When there is no address space for the setting.
+/// Fails without address space for the setting.
 pub fn install<A: Checked>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let failed = hooks.setting::<Urpf>()?.counts;
     let (tables, counts) = (t.clone(), failed.clone());
@@ -121,17 +123,17 @@ pub fn install<A: Checked>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Re
 edges! { pub enum Next { Continue = "next-feature" } }
 reasons! {
     pub enum Strict {
-        NoRoute = "no-route-to-source", Warn, "no packet could be sent to the source address: no route leads there";
+        NoRoute = "no-route-to-source", Warn, "the source address is unreachable: it has no route";
         Elsewhere = "source-elsewhere", Warn, "packets to the source address would leave by another interface";
     }
 }
 reasons! {
     pub enum Loose {
-        NoRoute = "no-route-to-source", Warn, "no packet could be sent to the source address: no route leads there";
+        NoRoute = "no-route-to-source", Warn, "the source address is unreachable: it has no route";
     }
 }
 
-/// Where packets to the sources of a frame would go.
+/// The lookup of a frame's sources.
 struct Reverse<A: Packets> {
     tables: Forwarding<A>,
     leaves: Leaves<A>,
@@ -144,7 +146,7 @@ impl<A: Packets> Reverse<A> {
         Ok(Reverse { tables: A::tables(t).clone(), leaves: Leaves::new(), failed: failed.lane(worker)? })
     }
 
-    /// Looks all sources up at once.
+    /// Looks up all sources at once.
     #[inline(always)]
     fn look_up<'g>(&mut self, guard: &'g Guard, frame: &mut Frame) -> &'g Fibs<A> {
         let fibs = self.tables.fibs.get(guard);
@@ -157,13 +159,13 @@ impl<A: Packets> Reverse<A> {
         fibs
     }
 
-    /// What would become of packets to the source of packet `i`: a word, which may name another VRF.
+    /// Returns the forwarding object for the source of packet `i`: a word, which may name another VRF.
     #[inline(always)]
     fn word(&self, i: usize) -> u64 {
         self.tables.objects.get(self.leaves.get(i).1)
     }
 
-    /// The same, to its ends: several where packets may go several ways; none where there is no end.
+    /// Resolves the word to its ends: several with several paths, none if it has no end.
     #[cold]
     fn ends<'g>(
         &self,

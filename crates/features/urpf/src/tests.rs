@@ -16,14 +16,14 @@ use net::testing::Bench;
 use crate::node::{Mode, Urpf, install};
 
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
-/// Interfaces that routes lead to.
+/// Interfaces with routes.
 const INTERFACES: u32 = 3;
 const MODES: [Mode; 2] = [Mode::Strict, Mode::Loose];
 
-/// A route: its VRF, and what it says. An adjacency is named by its interface.
+/// A route: its VRF, prefix and object. An adjacency is named by its interface.
 type Route = (u16, Prefix4, Object);
 
-/// Both nodes, over these routes; there are the VRFs 0 and 2. Two adjacencies lead to each interface.
+/// Both nodes, over these routes, with the VRFs 0 and 2. Two adjacencies lead to each interface.
 fn harness(routes: &[Route]) -> (Bench, Harness) {
     let mut bench = Bench::new();
     bench.writers.ip4.objects.set(0, 0).unwrap();
@@ -69,7 +69,7 @@ fn send(h: &mut Harness, mode: Mode, from: &[From], dst: Ipv4Addr) -> Vec<Out> {
     out
 }
 
-/// Why a packet is dropped, told plainly.
+/// The drop reason of a packet by a plain search.
 fn plain(routes: &[Route], mode: Mode, (mut fib, rx, src): From) -> Option<&'static str> {
     for _ in 0..9 {
         let covering = routes.iter().filter(|r| r.0 == fib && r.1.contains(src));
@@ -87,7 +87,7 @@ fn plain(routes: &[Route], mode: Mode, (mut fib, rx, src): From) -> Option<&'sta
 }
 
 fn address() -> impl Strategy<Value = Ipv4Addr> {
-    // Close together, so that prefixes cover one another.
+    // Close together, so that prefixes overlap.
     (0u8..3, 0u8..3, 0u8..4, 0u8..4).prop_map(|(a, b, c, d)| Ipv4Addr::new(10 + a, b, c, d << 6))
 }
 
@@ -102,7 +102,7 @@ fn object() -> impl Strategy<Value = Object> {
             Object::Report(Cause::HostUnreachable),
             Object::Report(Cause::Prohibited),
         ]),
-        // There is no VRF 1; two that lead to each other make a circle.
+        // VRF 1 does not exist; two VRFs that lead to each other make a loop.
         1 => prop::sample::select(vec![Object::Table(0), Object::Table(1), Object::Table(2)]),
     ]
 }

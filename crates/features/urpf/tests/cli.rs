@@ -1,4 +1,4 @@
-//! Reverse path checks as they are typed.
+//! The commands of reverse path checks.
 
 use control::testing::Cli;
 
@@ -17,7 +17,7 @@ fn sources_are_checked_as_an_interface_says() {
     }
     let before = cli.ok("show config");
     let told = cli.refused("set urpf ip4 tx strict pg0", "tx");
-    assert!(told.contains("where packets come in"), "{told}");
+    assert!(told.contains("on receipt only"), "{told}");
     let told =
         cli.refused("set interface feature pg1 ip4-rx-urpf-strict arc ip4-unicast", "ip4-rx-urpf-strict");
     assert!(told.contains("set urpf ip4 rx {strict | loose} pg1"), "{told}");

@@ -1,4 +1,4 @@
-//! What a command's handler gets.
+//! The arguments of a command's handler.
 
 use super::error::CliError;
 use super::registry::Call;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use wire::Mac;
 
-/// What a word was read as.
+/// The value of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A keyword of the grammar.
@@ -21,23 +21,23 @@ pub enum Value {
     Range(u32, u32),
     /// An address.
     Ip(IpAddr),
-    /// An address, host bits kept, with a prefix length of at most all its bits.
+    /// An address with its host bits, and a prefix length of at most all its bits.
     Prefix(IpAddr, u8),
     /// An Ethernet address.
     Mac(Mac),
 }
 
-/// A word that was taken: the name of the argument or the keyword in full, the value, and where it stands.
+/// A consumed word: the name of the argument or the full keyword, the value, and the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     pub(super) name: String,
     pub(super) value: Value,
     pub(super) span: Range<usize>,
-    /// In which round of a choice that may be made more than once; 0 if in none.
+    /// The round of a repeatable choice; 0 if in none.
     pub(super) round: u32,
 }
 
-/// The words of a command, by the names that its syntax gives them.
+/// The words of a command, by their names in the syntax.
 #[derive(Clone, Debug, Default)]
 pub struct Args {
     pub(super) line: String,
@@ -45,9 +45,9 @@ pub struct Args {
     pub(super) call: Call,
 }
 
-/// A type that [`Args::get`] can give.
+/// A type that [`Args::get`] can return.
 pub trait FromArg: Sized {
-    /// `None` if the argument was declared with another type.
+    /// Returns `None` if the argument was declared with another type.
     fn from_arg(value: &Value, call: &Call) -> Option<Self>;
 }
 
@@ -56,55 +56,59 @@ impl Args {
         self.taken.iter().find(|taken| taken.name == name)
     }
 
-    /// Whether the keyword `name` (in full, however it was abbreviated), or an argument of that name, was given.
+    /// True if the keyword `name` (in full, however it was abbreviated), or an argument of that name, was
+    /// given.
     pub fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// How often the argument `name` was given: more than once only if its syntax has it in more than one place.
+    /// Returns how often the argument `name` was given: more than once only if its syntax has it in several
+    /// places.
     pub fn times(&self, name: &str) -> usize {
         self.taken.iter().filter(|taken| taken.name == name && taken.value != Value::Keyword).count()
     }
 
-    /// Who said the command, by which front end, and how.
+    /// Returns the origin of the command: its client, its front end, and the line.
     pub fn origin(&self) -> Origin {
         Origin::new(self.call.front_end, self.call.peer.clone(), &self.line)
     }
 
-    /// The words of each round of the choice that may be made more than once, in order.
+    /// Returns the words of each round of the repeatable choice, in order.
     pub fn rounds(&self) -> Vec<Args> {
         let rounds = self.taken.chunk_by(|one, next| one.round == next.round);
         let rounds = rounds.filter(|words| words.first().is_some_and(|taken| taken.round > 0));
         rounds.map(|words| Args { taken: words.to_vec(), ..self.clone() }).collect()
     }
 
-    /// The keyword, in full, that follows the keyword `name`.
+    /// Returns the full keyword that follows the keyword `name`.
     pub fn behind(&self, name: &str) -> Option<&str> {
         let mut behind = self.taken.iter().skip_while(|taken| taken.name != name).skip(1);
         behind.next().filter(|taken| taken.value == Value::Keyword).map(|taken| taken.name.as_str())
     }
 
-    /// The argument `name`, if it was given: an `IpAddr` for `ip`, an address with its length for `address` and `prefix`, of one family
-    /// for types that name it, a `Mac` for `mac`, a `u16`, `u32` or `u64` for numbers, a `(u32, u32)` for a range, a `PathBuf` for `path`, and a `String` for everything with a name.
+    /// Returns the argument `name`, if it was given: an `IpAddr` for `ip`, an address with its length for
+    /// `address` and `prefix`, of one family for types with a family, a `Mac` for `mac`, a `u16`, `u32` or
+    /// `u64` for numbers, a `(u32, u32)` for a range, a `PathBuf` for `path`, and a `String` for all types of
+    /// names.
     pub fn get<T: FromArg>(&self, name: &str) -> Option<T> {
         // A keyword may have the name of the argument that follows it, as in `via <via:ip>`.
         self.taken.iter().filter(|t| t.name == name).find_map(|t| T::from_arg(&t.value, &self.call))
     }
 
-    /// As [`get`](Args::get), for an argument without which the syntax does not match.
+    /// As [`get`](Args::get), for a mandatory argument.
     ///
     /// # Errors
-    /// The syntax has no such argument of that type: a fault in the command's declaration.
+    /// Fails if the syntax has no such argument of that type: a fault in the command's declaration.
     pub fn need<T: FromArg>(&self, name: &str) -> Result<T, CliError> {
         self.get(name).ok_or_else(|| CliError::new(format!("<{name}> is missing")))
     }
 
-    /// An error about the argument `name`, which is marked in the line.
+    /// Returns an error about the argument `name`, marked in the line.
     pub fn fault(&self, name: &str, message: impl Into<String>) -> CliError {
         self.about(name, CliError::new(message))
     }
 
-    /// The same error about the argument `name`, which is marked in the line.
+    /// Returns the same error about the argument `name`, marked in the line.
     pub fn about(&self, name: &str, error: CliError) -> CliError {
         let of_name = |t: &&Taken| t.name == name;
         let value = self.taken.iter().filter(of_name).find(|t| t.value != Value::Keyword);
@@ -114,12 +118,12 @@ impl Args {
         }
     }
 
-    /// How the command was called.
+    /// Returns how the command was called.
     pub fn call(&self) -> &Call {
         &self.call
     }
 
-    /// Whether the client wants JSON: for jobs, which write their own output.
+    /// True if the client wants JSON: for jobs, which write their own output.
     pub fn json(&self) -> bool {
         self.call.json
     }

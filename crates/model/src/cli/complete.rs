@@ -1,4 +1,4 @@
-//! What can stand at a place of a line.
+//! Completion at a place of a line.
 
 use super::explain::leaves;
 use super::grammar::{Kind, Leaf};
@@ -8,27 +8,28 @@ use super::registry::Values;
 use super::table::Table;
 use serde::{Deserialize, Serialize};
 
-/// One thing that can stand at the end of a line.
+/// A candidate for the end of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// The word, or `<name>` for a value that must be thought of.
+    /// The word, or `<name>` for a free value.
     pub text: String,
-    /// What it is.
+    /// Its help.
     pub help: String,
-    /// Whether `text` only says what to write.
+    /// True if `text` is only a placeholder.
     pub placeholder: bool,
 }
 
-/// What can stand at the end of a line.
+/// The candidates for the end of a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Completion {
-    /// Where the word begins that a candidate replaces, in bytes.
+    /// Start of the word that a candidate replaces, in bytes.
     pub from: usize,
     /// The candidates.
     pub candidates: Vec<Candidate>,
 }
 
-/// Completes the last word of `line`, or the empty word after white space. `help` gives the help of a command.
+/// Completes the last word of `line`, or the empty word after white space. `help` returns the help of a
+/// command.
 pub(super) fn complete<'g>(
     start: Vec<State<'g>>,
     line: &str,
@@ -41,7 +42,7 @@ pub(super) fn complete<'g>(
     }
     let last = found.tokens.pop_if(|token| token.span.end == line.len());
     let (from, begun) = last.map_or((line.len(), "".into()), |token| (token.span.start, token.text));
-    // After `help`, what can stand is what can stand at the beginning.
+    // After `help`, the candidates are those at the beginning of a line.
     let topic = match found.tokens.as_slice() {
         [first, topic @ ..] if first.text == "help" => topic,
         all => all,
@@ -53,7 +54,7 @@ pub(super) fn complete<'g>(
     for leaf in leaves(&states) {
         match leaf {
             Leaf::Keyword(keyword) => {
-                // One spelling is enough, as the others lead to the same.
+                // One spelling is enough, as the others lead to the same command.
                 let spelling = keyword.completed(&begun).into_iter();
                 candidates.extend(spelling.map(|word| candidate(word, meaning(&states, leaf, &help), false)));
             }
@@ -80,7 +81,7 @@ fn candidate(text: &str, help: &str, placeholder: bool) -> Candidate {
     Candidate { text: text.into(), help: help.into(), placeholder }
 }
 
-/// The help of the command that the keyword leads to, if it leads to only one.
+/// Returns the help of the keyword's command, if it has only one.
 fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g str) -> &'g str {
     let mut commands =
         states.iter().filter(|state| state.expects().contains(&leaf)).map(|state| state.command);
@@ -90,7 +91,7 @@ fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g s
     }
 }
 
-/// The candidates as an aligned list.
+/// Formats the candidates as an aligned list.
 pub fn list(candidates: &[Candidate]) -> String {
     let mut table = Table::new(&["", ""]);
     for candidate in candidates {

@@ -1,62 +1,63 @@
-//! What a command that fails says.
+//! Errors of commands.
 
 use crate::visible::{is_hidden, visible};
 use std::fmt;
 use std::ops::Range;
 
-/// How much of a long line is shown around the place of a fault, in characters to either side.
+/// Characters shown of a long line on either side of the error's place.
 const CONTEXT: usize = 60;
 
-/// How long a line of a message may be, in characters: what was typed may be repeated in it.
+/// Maximum length of a message's line, in characters: a message may repeat typed text.
 const LONGEST: usize = 400;
 
-/// A message to the operator, with the place in the line that it is about if there is one.
+/// A message to the operator, with its place in the line, if it has one.
 ///
 /// `Display` gives the message alone; [`render`](CliError::render) puts the line and a mark above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CliError {
     message: String,
-    /// The line and the bytes of it that are meant.
+    /// The line, and the range of bytes in it.
     place: Option<(String, Range<usize>)>,
     notes: Vec<String>,
 }
 
 impl CliError {
-    /// An error about no place in particular.
+    /// Returns an error without a place.
     pub fn new(message: impl Into<String>) -> CliError {
         CliError { message: cut(shown(message)), ..CliError::default() }
     }
 
-    /// The same error about the bytes `span` of `line`, unless it has a place already.
+    /// Returns the same error about the bytes `span` of `line`, unless it already has a place.
     pub fn at(mut self, line: &str, span: Range<usize>) -> CliError {
         self.place.get_or_insert_with(|| (line.to_owned(), span));
         self
     }
 
-    /// The same error with one more line below the message.
+    /// Returns the same error with one more line below the message.
     pub fn note(mut self, note: impl Into<String>) -> CliError {
         self.notes.push(shown(note));
         self
     }
 
-    /// The same error with `place` (such as `file:line`) before the message.
+    /// Returns the same error with `place` (such as `file:line`) before the message.
     pub fn within(mut self, place: impl fmt::Display) -> CliError {
         self.message = shown(format!("{place}: {}", self.message));
         self
     }
 
-    /// Where in `line` the place begins, in bytes, if that is the line that the error is about.
+    /// Returns the start of the place in `line`, in bytes, if the error is about that line.
     pub fn place_in(&self, line: &str) -> Option<usize> {
         self.place.as_ref().filter(|(of, _)| of == line).map(|(_, span)| span.start)
     }
 
-    /// The message and the notes in one line, for those who know the place.
+    /// Returns the message and the notes in one line, for clients that know the place.
     pub fn in_one_line(&self) -> String {
         let notes = self.notes.iter().map(|note| note.trim());
         [self.message.as_str()].into_iter().chain(notes).collect::<Vec<_>>().join("; ")
     }
 
-    /// The line with a mark under the place, the message and the notes, without a line feed at the end.
+    /// Returns the line with a mark under the place, the message and the notes, without a line feed at the
+    /// end.
     pub fn render(&self) -> String {
         let mut text = self.place.as_ref().map_or(String::new(), |(line, span)| mark(line, span));
         text += &self.message;
@@ -68,12 +69,12 @@ impl CliError {
     }
 }
 
-/// The text as a terminal may have it.
+/// Returns the text with safe characters for a terminal.
 fn shown(text: impl Into<String>) -> String {
     visible(&text.into()).into_owned()
 }
 
-/// The text with the middle of lines left out that are too long.
+/// Returns the text with the middle of long lines left out.
 fn cut(text: String) -> String {
     if text.len() <= LONGEST {
         return text;
@@ -88,7 +89,7 @@ fn cut(text: String) -> String {
     text.split('\n').map(cut).collect::<Vec<String>>().join("\n")
 }
 
-/// The line, cut to what is near the span, and the mark under it.
+/// Returns the part of the line near the span, and the mark under it.
 fn mark(line: &str, span: &Range<usize>) -> String {
     let at = line.char_indices().take_while(|(byte, _)| *byte < span.start).count();
     let at = at + span.start.saturating_sub(line.len());
@@ -123,7 +124,7 @@ impl From<&str> for CliError {
     }
 }
 
-/// The word among `choices` that `word` was probably meant to be: one that differs by few slips of the finger.
+/// Returns the word among `choices` that `word` probably means: one that differs by few typing errors.
 pub(super) fn nearest<'a>(word: &str, choices: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = 1 + word.chars().count() / 4;
     choices

@@ -1,4 +1,4 @@
-//! Why a line is no command, and what would fit.
+//! Errors for lines that are no command, with the expected words.
 
 use super::error::{CliError, nearest};
 use super::grammar::{Keyword, Kind, Leaf};
@@ -6,18 +6,18 @@ use super::lex::Token;
 use super::parse::State;
 use super::registry::Values;
 
-/// How many of the things that would fit an error lists.
+/// Maximum number of expected words in an error.
 pub(super) const LISTED: usize = 24;
-/// How many names an error lists, if there are no more than these.
+/// An error lists names only if there are at most this many.
 const NAMES: usize = 12;
 
-/// The error for a word that no state takes.
+/// Returns the error for a word that no state accepts.
 pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn Values) -> CliError {
     let leaves = leaves(states);
     let word: &str = &token.text;
     let meant = name_meant(&leaves, word);
     let message = match (leaves.as_slice(), meant) {
-        ([], _) => format!("nothing may follow here, but '{word}' does"),
+        ([], _) => format!("unexpected '{word}': the command ends here"),
         (_, Some(kind)) => format!("there is no {kind} '{word}'"),
         _ if token.span.start == line.len() - line.trim_start().len() => {
             format!("there is no command '{word}'")
@@ -47,7 +47,8 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
     }
 }
 
-/// The kind of name that the word was probably meant to be: where one fits, and nothing else but keywords which are not like it.
+/// Returns the kind of name that the word probably means: if one kind fits, and apart from it only keywords
+/// unlike the word.
 fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
     let keyword = |leaf: &&'l Leaf| if let Leaf::Keyword(keyword) = *leaf { Some(keyword) } else { None };
     if nearest(word, leaves.iter().filter_map(keyword).flat_map(Keyword::spellings)).is_some() {
@@ -60,7 +61,7 @@ fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
     }
 }
 
-/// What the states take next, each once, in order of declaration.
+/// Returns the next elements of the states, each once, in order of declaration.
 pub(super) fn leaves<'g>(states: &[State<'g>]) -> Vec<&'g Leaf> {
     let mut list: Vec<&Leaf> = Vec::new();
     for leaf in states.iter().flat_map(State::expects) {
@@ -71,7 +72,7 @@ pub(super) fn leaves<'g>(states: &[State<'g>]) -> Vec<&'g Leaf> {
     list
 }
 
-/// A line that lists what the states take next.
+/// Returns a line with the next elements of the states.
 pub(super) fn expected(states: &[State]) -> String {
     let leaves = leaves(states);
     let mut list: Vec<String> = leaves.iter().take(LISTED).map(|leaf| describe(leaf)).collect();

@@ -3,30 +3,29 @@
 //! ```text
 //! ip route add <prefix:prefix> [table <table:u32>] {via <via:ip> [<interface:interface>] | drop}... [count <n:u32>]
 //! ```
-//!
-//! A bare word is a keyword, `<name:type>` an argument, `[…]` an optional group and `{… | …}` a choice. `a/b/c` is a
-//! keyword with synonyms: handlers know it as `a`. Keywords may be typed in capitals. Optional
-//! groups that stand side by side may come in any order, each at most once. Every optional group and every
-//! alternative must begin to consume something, so `[[a]]` is refused. `{… | …}...` is a choice that is made once or more
-//! often, and a command has one of these at most: its handler asks for the words of each [round](super::Args::rounds). Types:
+//! A bare word is a keyword, `<name:type>` an argument, `[…]` an optional group and `{… | …}` a choice. `a/b/c`
+//! is a keyword with synonyms: handlers use its first name, `a`. Keywords may be typed in capitals. Adjacent
+//! optional groups may come in any order, each at most once. Every optional group and every alternative must
+//! consume a word, so `[[a]]` is refused. `{… | …}...` is a choice that may be repeated, and a command has at
+//! most one of these: its handler reads the words of each [round](super::Args::rounds). Types:
 //!
 //! | type | takes | value |
 //! |---|---|---|
 //! | `word` | one word, or a quoted text | `String` |
 //! | `text` | the rest of the line | `String` |
-//! | `path` | a file name, relative to where the client is | `PathBuf` |
+//! | `path` | a file name, relative to the client's directory | `PathBuf` |
 //! | `u16`, `u32`, `u64` | a number, decimal or `0x…` | the number |
 //! | `range` | two numbers, the first one not above the second: `20-22` | `(u32, u32)` |
 //! | `ip` | an address: `192.0.2.1`, `2001:db8::1` | `IpAddr` |
 //! | `address`, `address4` | `192.0.2.1/24`, `2001:db8::1/64`, the address of an interface and its network | `(IpAddr, u8)` |
-//! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a prefix of all its bits | `(IpAddr, u8)` |
+//! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a host prefix | `(IpAddr, u8)` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
 //! | `interface`, `node`, `punt-reason`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
 //! | the name of a kind of [`objects`](super::Registry::objects) | the name of such an object | `String` |
 
 use crate::family::Family;
 
-/// What an argument takes.
+/// The type of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// One word.
@@ -35,24 +34,24 @@ pub(super) enum Kind {
     Text,
     /// A file name.
     Path,
-    /// A number that is not above the limit.
+    /// A number up to the limit.
     Number(u64),
     /// A first and a last number.
     Range,
     /// An address.
     Ip,
-    /// An address with the length of its network's prefix; of a family, if one is named.
+    /// An address with its prefix length; of a family, if one is named.
     Address(Option<Family>),
-    /// A prefix, or the address that is all of it; of a family, if one is named.
+    /// A prefix, or an address for a host prefix; of a family, if one is named.
     Prefix(Option<Family>),
     /// An Ethernet address.
     Mac,
-    /// A name that the router's state knows under this heading.
+    /// A name of this kind that the router's state has.
     Name(String),
 }
 
 impl Kind {
-    /// The type of this name; `objects` are kinds of objects.
+    /// Returns the type with this name; `objects` are kinds of objects.
     fn parse(text: &str, objects: &[&str]) -> Option<Kind> {
         Some(match text {
             "word" => Kind::Word,
@@ -75,7 +74,7 @@ impl Kind {
         })
     }
 
-    /// What the operator is told to give here.
+    /// Describes the expected value for the operator.
     pub(super) fn describe(&self) -> String {
         match self {
             Kind::Word => "a word".into(),
@@ -85,7 +84,7 @@ impl Kind {
             Kind::Range => "a range of numbers (such as 20-22)".into(),
             Kind::Ip => "an IP address (such as 192.0.2.1 or 2001:db8::1)".into(),
             Kind::Address(family) => format!(
-                "{} with the length of its network's prefix (such as {})",
+                "{} with its prefix length (such as {})",
                 some(*family, "address"),
                 such_as(*family, "192.0.2.1/24, 192.0.2.1/32", "2001:db8::1/64")
             ),
@@ -102,12 +101,12 @@ impl Kind {
     }
 }
 
-/// An address or a prefix, of a family if one is named.
+/// Names an address or a prefix, of a family if one is given.
 fn some(family: Option<Family>, what: &str) -> String {
     family.map_or_else(|| format!("an IP {what}"), |family| format!("an {} {what}", family.name()))
 }
 
-/// The example of the family, or both.
+/// Returns the example of the family, or both.
 fn such_as(family: Option<Family>, ip4: &str, ip6: &str) -> String {
     match family {
         None => format!("{ip4} or {ip6}"),
@@ -116,12 +115,12 @@ fn such_as(family: Option<Family>, ip4: &str, ip6: &str) -> String {
     }
 }
 
-/// A word of the grammar with its synonyms, in small letters.
+/// A keyword of the grammar with its synonyms, in small letters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Keyword {
-    /// Under which handlers know it, however it was spelt.
+    /// Its name for handlers, whatever the spelling.
     pub(super) name: String,
-    /// What may be typed in its place.
+    /// The alternative spellings.
     synonyms: Vec<String>,
 }
 
@@ -131,34 +130,34 @@ impl Keyword {
         Keyword { name: spellings.next().unwrap_or_default(), synonyms: spellings.collect() }
     }
 
-    /// The word and its synonyms.
+    /// Returns the word and its synonyms.
     pub(super) fn spellings(&self) -> impl Iterator<Item = &str> {
         [&self.name].into_iter().chain(&self.synonyms).map(String::as_str)
     }
 
-    /// The first spelling that begins with `word`, whatever the case of its letters.
+    /// Returns the first spelling that begins with `word`, in any case.
     pub(super) fn completed(&self, word: &str) -> Option<&str> {
         self.spellings().find(|spelling| {
             spelling.get(..word.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(word))
         })
     }
 
-    /// True if `word` is one of the spellings, whatever the case of its letters.
+    /// True if `word` is one of the spellings, in any case.
     pub(super) fn is(&self, word: &str) -> bool {
         self.spellings().any(|spelling| spelling.eq_ignore_ascii_case(word))
     }
 }
 
-/// One element that takes a word.
+/// An element that consumes one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Leaf {
-    /// The word itself, or a beginning of it.
+    /// The word itself, or its beginning.
     Keyword(Keyword),
     /// A value.
     Arg {
-        /// Under which the handler asks for it.
+        /// Its name for the handler.
         name: String,
-        /// What it takes.
+        /// Its type.
         kind: Kind,
     },
 }
@@ -169,20 +168,20 @@ pub(super) type Seq = Vec<Item>;
 /// An element of the grammar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// Takes one word (or, for text, the rest).
+    /// Consumes one word (or, for text, the rest).
     Leaf(Leaf),
     /// Exactly one of these.
     Choice(Vec<Seq>),
-    /// One of these, once or more often.
+    /// One of these, once or more.
     Rounds(Vec<Seq>),
     /// Each of these at most once, in any order.
     Optional(Vec<Seq>),
 }
 
-/// What stands behind a choice that may be made more than once.
+/// The mark behind a repeatable choice.
 const AGAIN: &str = "...";
 
-/// Whether a sequence can match nothing.
+/// True if a sequence can match nothing.
 fn may_be_empty(seq: &[Item]) -> bool {
     seq.iter().all(|item| match item {
         Item::Leaf(_) => false,
@@ -191,16 +190,17 @@ fn may_be_empty(seq: &[Item]) -> bool {
     })
 }
 
-/// Reads a declaration; `objects` are kinds of objects, whose names are types of arguments. The error says what is wrong with it.
+/// Reads a declaration; `objects` are kinds of objects, whose names are types of arguments. The error
+/// describes its fault.
 pub(super) fn parse(syntax: &str, objects: &[&str]) -> Result<Seq, String> {
     let symbols = split(syntax)?;
     if symbols.iter().filter(|symbol| **symbol == AGAIN).count() > 1 {
-        return Err(format!("more than one '{AGAIN}': nobody could tell the rounds apart"));
+        return Err(format!("more than one '{AGAIN}': the rounds would be ambiguous"));
     }
     let mut rest = symbols.as_slice();
     let seq = sequence(&mut rest, objects)?;
     if let Some(extra) = rest.first() {
-        return Err(format!("'{extra}' closes nothing"));
+        return Err(format!("'{extra}' without an opening bracket"));
     }
     if may_be_empty(&seq) {
         return Err("a command must begin with a word".into());
@@ -208,7 +208,7 @@ pub(super) fn parse(syntax: &str, objects: &[&str]) -> Result<Seq, String> {
     Ok(seq)
 }
 
-/// Cuts a declaration into brackets, bars, arguments and keywords.
+/// Splits a declaration into brackets, bars, arguments and keywords.
 fn split(syntax: &str) -> Result<Vec<&str>, String> {
     let mut symbols = Vec::new();
     let mut rest = syntax.trim_start();
@@ -225,7 +225,7 @@ fn split(syntax: &str) -> Result<Vec<&str>, String> {
     Ok(symbols)
 }
 
-/// Reads up to a closing bracket or a bar, which stays.
+/// Reads up to a closing bracket or a bar, which it leaves.
 fn sequence(rest: &mut &[&str], objects: &[&str]) -> Result<Seq, String> {
     let mut seq = Seq::new();
     while let Some((&symbol, after)) = rest.split_first() {
@@ -351,7 +351,7 @@ mod tests {
             ("", "begin"),
             ("[a]", "begin"),
             ("a [b", "missing"),
-            ("a b]", "closes nothing"),
+            ("a b]", "without an opening bracket"),
             ("a [b | c]", "'|' where"),
             ("a {b]", "']' where"),
             ("a [[b]]", "empty"),

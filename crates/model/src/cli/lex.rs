@@ -1,14 +1,14 @@
-//! A line cut into words.
+//! Splitting a line into words.
 
 use super::error::CliError;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The word with which a line of VPP's scripts is a comment.
+/// The word that makes a line of VPP's scripts a comment.
 const COMMENT: &str = "comment";
 
-/// Words of a line at most. A reading of a line is a list of its words, which costs time and stack by its length, and the main
-/// thread reads lines of clients that may only read.
+/// Maximum number of words in a line. Time and stack for a line grow with its words, and the main thread
+/// reads lines of read-only clients.
 pub(super) const MOST_WORDS: usize = 4096;
 
 /// A word of a line.
@@ -16,27 +16,27 @@ pub(super) const MOST_WORDS: usize = 4096;
 pub struct Token<'a> {
     /// The word without its quotes.
     pub text: Cow<'a, str>,
-    /// Where it stands in the line, quotes included, in bytes.
+    /// Its place in the line, quotes included, in bytes.
     pub span: Range<usize>,
     /// A quoted word is a value, never a keyword.
     pub quoted: bool,
 }
 
-/// The words of a line, and what is left open at its end.
+/// The words of a line, and the open quote or comment at its end.
 #[derive(Debug, Default)]
 pub struct Line<'a> {
     /// In order.
     pub tokens: Vec<Token<'a>>,
-    /// Where the quote that nothing closes stands.
+    /// The place of an unclosed quote.
     pub open_quote: Option<usize>,
-    /// Where the comment begins, or the end of the line.
+    /// The start of the comment, or the end of the line.
     pub end: usize,
 }
 
 impl<'a> Line<'a> {
-    /// Cuts `line` at white space. `"…"` and `'…'` hold a word together, within the former `\` takes the next
-    /// character as it is; a `#` that begins a word begins a comment. A line that begins with `//` or with the word
-    /// `comment` is one.
+    /// Splits `line` at white space. `"…"` and `'…'` quote a word; inside `"…"`, `\` escapes the next
+    /// character. A `#` at the start of a word begins a comment. A line that begins with `//` or with the
+    /// word `comment` is a comment.
     pub fn read(line: &'a str) -> Line<'a> {
         let mut found = Line { end: line.len(), ..Line::default() };
         if is_comment(line) {
@@ -54,7 +54,7 @@ impl<'a> Line<'a> {
                 break;
             }
             let mut quote: Option<(char, usize)> = None;
-            // Filled once the word is found to differ from what stands in the line.
+            // Filled once the word differs from its text in the line.
             let mut changed: Option<String> = None;
             let mut end = start;
             while let Some(&(at, c)) = chars.peek() {
@@ -92,10 +92,10 @@ impl<'a> Line<'a> {
         found
     }
 
-    /// As [`read`](Line::read), for a line that should be whole.
+    /// As [`read`](Line::read), for a complete line.
     ///
     /// # Errors
-    /// If a quote is not closed, or the line has too many words.
+    /// Fails if a quote is not closed, or the line has too many words.
     pub fn whole(line: &'a str) -> Result<Line<'a>, CliError> {
         let found = Line::read(line);
         match found.open_quote {
@@ -119,14 +119,15 @@ fn is_comment(line: &str) -> bool {
     first.starts_with("//") || first.eq_ignore_ascii_case(COMMENT)
 }
 
-/// The text behind the word `comment` that begins a line. As a block in braces, it may go on in the lines below.
+/// Returns the text behind the word `comment` at the start of a line. As a block in braces, it may continue
+/// in the lines below.
 pub fn comment(line: &str) -> Option<&str> {
     let line = line.trim_start();
     line.get(..COMMENT.len()).filter(|_| is_comment(line) && !line.starts_with("//"))?;
     line.get(COMMENT.len()..)
 }
 
-/// `word` as it must be written in a line to be read as this one word.
+/// Returns `word` quoted as needed to be read as this one word.
 pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = !word.is_empty()
         && word != "|"
@@ -138,7 +139,8 @@ pub fn quote(word: &str) -> Cow<'_, str> {
     Cow::Owned(format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
-/// As [`quote`], for a word that may be the last one of a command: there `?` asks for help, and `--json` for another form.
+/// As [`quote`], for a word that may be the last one of a command: there `?` requests help, and `--json`
+/// another format.
 pub fn quote_last(word: &str) -> Cow<'_, str> {
     match word {
         "?" | "--json" | "-j" => Cow::Owned(format!("\"{word}\"")),

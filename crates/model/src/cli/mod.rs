@@ -1,7 +1,7 @@
-//! The command line: one declaration a command, from which parsing, abbreviation, help and completion follow.
+//! The command line: one declaration per command, for parsing, abbreviation, help and completion.
 //!
-//! A [`Registry`] holds the commands of the router, each declared by its syntax (see [`grammar`]) and a function
-//! over the router's state.
+//! A [`Registry`] holds the commands of the router, each declared by its syntax (see [`grammar`]) and a
+//! function over the router's state.
 
 pub mod grammar;
 

@@ -1,4 +1,4 @@
-//! What a command gives back.
+//! The output of a command.
 
 use super::error::CliError;
 use super::rows::{Listing, Rows};
@@ -6,73 +6,73 @@ use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// How much text a slice makes, in bytes, before it is sent.
+/// Bytes of text that a slice makes before they are sent.
 pub const CHUNK: usize = 64 << 10;
 
-/// The answer of a command: text, the same as data where there is any, and what remains to be done.
+/// The answer of a command: text, the same as data if possible, and the remaining work.
 pub struct Output<C> {
     /// For people; ends with a line feed, or is empty.
     pub text: String,
     /// The same for programs.
     pub json: Option<Value>,
-    /// Goes on after text and JSON were sent.
+    /// Continues after text and JSON were sent.
     pub job: Option<Box<dyn Job<C>>>,
 }
 
-/// The rest of a long command, which runs in slices between which others get their turn.
+/// The rest of a long command, which runs in slices between which other work gets its turn.
 ///
-/// A job whose client goes away is dropped, so whatever it must undo belongs into its `Drop`, or is left by that to be
-/// done in slices.
+/// A job is dropped when its client disconnects. So its `Drop` must undo its work, or schedule the undo in
+/// slices.
 pub trait Job<C> {
-    /// Runs for at most about a millisecond. What it appends to `out` is sent to the client.
+    /// Runs for at most about a millisecond. Text appended to `out` is sent to the client.
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step;
 }
 
-/// What follows a slice of a job.
+/// The continuation after a slice of a job.
 #[derive(Debug)]
 pub enum Step {
-    /// The next slice, as soon as the others had their turn.
+    /// The next slice, after other work had its turn.
     Again,
     /// The next slice after this time.
     After(Duration),
-    /// Bytes for the client, which is told this if no more come, and the next slice as soon as others had their turn: only
-    /// if [`Call::binary`](super::Call::binary).
+    /// Bytes for the client, and then the next slice after other work had its turn. Only if
+    /// [`Call::binary`](super::Call::binary).
     Data {
-        /// As they are, of any number.
+        /// Any bytes, unchanged.
         bytes: Vec<u8>,
-        /// What is known of the whole so far.
+        /// The status so far; the client gets it if no more bytes follow.
         told: String,
     },
-    /// Nothing: the command is complete.
+    /// The end: the command is complete.
     Done,
-    /// Nothing: the command has failed.
+    /// The end: the command has failed.
     Failed(CliError),
 }
 
 impl<C> Output<C> {
-    /// Nothing to say.
+    /// No output.
     pub fn none() -> Output<C> {
         Output { text: String::new(), json: None, job: None }
     }
 
-    /// Text that has no form for programs.
+    /// Text without a JSON form.
     pub fn text(text: impl Into<String>) -> Output<C> {
         Output { text: lines(text.into()), ..Output::none() }
     }
 
     /// A value, and the same as text.
     pub fn show(value: impl Serialize, text: impl Into<String>) -> Output<C> {
-        // It fails for maps whose keys are no strings; then there is the text.
+        // Serialization fails for maps whose keys are not strings; then there is only the text.
         let json = serde_json::to_value(value).ok();
         Output { json, ..Output::text(text) }
     }
 
-    /// Work that goes on.
+    /// Further work.
     pub fn job(job: impl Job<C> + 'static) -> Output<C> {
         Output { job: Some(Box::new(job)), ..Output::none() }
     }
 
-    /// A list that may be long, which is shown in slices; as JSON it is an array of the rows.
+    /// A potentially long list, shown in slices; as JSON it is an array of the rows.
     pub fn rows<R: Rows<C> + 'static>(rows: R, json: bool) -> Output<C>
     where
         C: 'static,
@@ -80,7 +80,7 @@ impl<C> Output<C> {
         Output::job(Listing::new(rows, json))
     }
 
-    /// As it is printed. As JSON, a text without data is `{"text": …}`.
+    /// Returns the printed form. As JSON, a text without data is `{"text": …}`.
     pub fn render(self, json: bool) -> Answer<C> {
         let text = match (json, self.json) {
             (false, _) => self.text,
@@ -92,11 +92,11 @@ impl<C> Output<C> {
     }
 }
 
-/// The output of a command as it is printed.
+/// The output of a command in its printed form.
 pub struct Answer<C> {
     /// Text or JSON; ends with a line feed, or is empty.
     pub text: String,
-    /// Goes on after the text was printed.
+    /// Continues after the text was printed.
     pub job: Option<Box<dyn Job<C>>>,
 }
 

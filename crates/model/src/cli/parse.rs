@@ -1,8 +1,8 @@
-//! Which commands a line can be: all grammars are followed at once, word by word.
+//! Parsing: follows all grammars at once, word by word, to find the commands that a line may be.
 //!
-//! A [`State`] is one way to read the words so far. For each word, every state says what it would take next; a
-//! keyword in full beats a value, and a value beats an abbreviated keyword. From the states that are left follow the
-//! parse, the completion and what an error says would have fitted.
+//! A [`State`] is one way to read the words so far. For each word, every state lists its next elements. A
+//! full keyword beats a value, and a value beats an abbreviated keyword. Parse, completion and the expected
+//! words in an error follow from the remaining states.
 
 use super::args::{Taken, Value};
 use super::error::CliError;
@@ -14,7 +14,8 @@ use crate::family::Family;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// What is still to be matched: the items, the groups of which each may come once, or the next round, and what follows them.
+/// The elements still to match: the items, the groups of which each may come once, or the next round; and the
+/// elements behind them.
 struct Rest<'g> {
     here: Here<'g>,
     next: Next<'g>,
@@ -22,34 +23,35 @@ struct Rest<'g> {
 
 type Next<'g> = Option<Rc<Rest<'g>>>;
 
-/// Is called with an element that may take the next word and what follows it; with `None` if the command may end.
+/// Called with an element that may consume the next word and the elements behind it; with `None` if the
+/// command may end.
 type Visit<'v, 'g> = dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>) + 'v;
 
 enum Here<'g> {
     Items(&'g [Item]),
     Unordered(Vec<&'g [Item]>),
-    /// The round of this number is at its end, and another one may follow.
+    /// The end of the round with this number; another one may follow.
     Round(&'g [Seq], u32),
 }
 
 /// One way to read the words so far.
 #[derive(Clone)]
 pub(super) struct State<'g> {
-    /// The command's place in the registry.
+    /// The command's index in the registry.
     pub(super) command: usize,
     items: &'g [Item],
     next: Next<'g>,
     taken: Option<Rc<Link>>,
 }
 
-/// The words taken, the last one first; shared by the states that go on from it.
+/// The consumed words, the last one first; shared by the states that continue from it.
 struct Link {
     taken: Taken,
     before: Option<Rc<Link>>,
 }
 
 impl<'g> State<'g> {
-    /// Before the first word of a command.
+    /// Returns the state before the first word of a command.
     pub(super) fn start(command: usize, grammar: &'g Seq) -> State<'g> {
         State { command, items: grammar, next: None, taken: None }
     }
@@ -58,21 +60,21 @@ impl<'g> State<'g> {
         each_item(self.items, &self.next, visit);
     }
 
-    /// What may take the next word.
+    /// Returns the elements that may consume the next word.
     pub(super) fn expects(&self) -> Vec<&'g Leaf> {
         let mut leaves = Vec::new();
         self.each(&mut |leaf, _, _| leaves.extend(leaf));
         leaves
     }
 
-    /// Whether the command is complete.
+    /// True if the command is complete.
     pub(super) fn may_end(&self) -> bool {
         let mut may = false;
         self.each(&mut |leaf, _, _| may |= leaf.is_none());
         may
     }
 
-    /// The words taken, in order.
+    /// Returns the consumed words, in order.
     pub(super) fn taken(&self) -> Vec<Taken> {
         let mut list = Vec::new();
         let mut link = &self.taken;
@@ -105,13 +107,13 @@ fn each_item<'g>(items: &'g [Item], next: &Next<'g>, visit: &mut Visit<'_, 'g>) 
     }
 }
 
-/// One of `ways`, as the round of this number.
+/// Visits one of `ways`, as the round with this number.
 fn each_round<'g>(ways: &'g [Seq], number: u32, next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
     let end = Some(Rc::new(Rest { here: Here::Round(ways, number), next: next.clone() }));
     ways.iter().for_each(|way| each_item(way, &end, visit));
 }
 
-/// The number of the round that an element is in which is followed by `next`; 0 if it is in none.
+/// Returns the number of the round of the element before `next`; 0 if it is in none.
 fn round(mut next: &Next<'_>) -> u32 {
     while let Some(rest) = next {
         if let Here::Round(_, number) = rest.here {
@@ -152,7 +154,7 @@ enum Fit {
     Abbreviation,
 }
 
-/// The value as which `leaf` takes the first of `tokens`, if it does.
+/// Returns the value of `leaf` for the first of `tokens`, if it fits.
 fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option<(Fit, Value)> {
     let token = tokens.first()?;
     let word: &str = &token.text;
@@ -181,18 +183,18 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
     Some((Fit::Value, value))
 }
 
-/// An address; of this family, if one is named.
+/// Reads an address; of this family, if one is named.
 fn ip(word: &str, family: Option<Family>) -> Option<IpAddr> {
     let fits = |address: &IpAddr| family.is_none_or(|family| Family::of(*address) == family);
     word.parse().ok().filter(fits)
 }
 
-/// The bits of an address.
+/// Returns the number of bits of an address.
 fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// An address and a length of at most all its bits.
+/// Reads an address and a length of at most all its bits.
 fn prefix(word: &str, family: Option<Family>) -> Option<Value> {
     let (address, len) = word.split_once('/')?;
     let address = ip(address, family)?;
@@ -208,7 +210,7 @@ fn number(word: &str) -> Option<u64> {
     }
 }
 
-/// Two numbers in order, as `20-22`.
+/// Reads two numbers in order, as `20-22`.
 fn range(word: &str) -> Option<Value> {
     let (first, last) = word.split_once('-')?;
     let number = |word| number(word).and_then(|n| u32::try_from(n).ok());
@@ -219,7 +221,7 @@ fn range(word: &str) -> Option<Value> {
 /// Follows `states` through all of `tokens`, words of `line`.
 ///
 /// # Errors
-/// The word that nothing takes, with what would fit there.
+/// Returns the word that no state accepts, with the expected words.
 pub(super) fn walk<'g>(
     mut states: Vec<State<'g>>,
     line: &str,
@@ -227,7 +229,7 @@ pub(super) fn walk<'g>(
     values: &dyn Values,
 ) -> Result<Vec<State<'g>>, CliError> {
     let mut rest = tokens;
-    // Those of which the last argument took all that was left.
+    // States whose last argument consumed the rest.
     let mut done = Vec::new();
     while let [token, after @ ..] = rest {
         let mut best = Fit::Abbreviation;
@@ -268,10 +270,10 @@ pub(super) fn walk<'g>(
     Ok(states)
 }
 
-/// The one command, and the words it took, that `line` is.
+/// Returns the single command of `line`, and its words.
 ///
 /// # Errors
-/// No command is like this, or more than one is; `syntax` gives the declarations for the message.
+/// Fails if no command matches, or more than one; `syntax` returns the declarations for the message.
 pub(super) fn decide<'g>(
     states: Vec<State<'g>>,
     line: &str,
@@ -289,7 +291,7 @@ pub(super) fn decide<'g>(
     }
     if whole.len() > 1 {
         let span = first_difference(&whole);
-        let error = CliError::new("this can be more than one command; give more letters of").at(line, span);
+        let error = CliError::new("ambiguous command; type more letters of one of these:").at(line, span);
         let mut seen = Vec::new();
         whole.iter().for_each(|(command, _)| {
             if !seen.contains(command) {
@@ -307,7 +309,7 @@ pub(super) fn decide<'g>(
     })
 }
 
-/// The place of the first word that the readings take differently.
+/// Returns the place of the first word that the readings interpret differently.
 fn first_difference(readings: &[(usize, Vec<Taken>)]) -> std::ops::Range<usize> {
     let Some((_, first)) = readings.first() else { return 0..0 };
     let same = |i: usize, taken: &Taken| readings.iter().all(|(_, other)| other.get(i) == Some(taken));

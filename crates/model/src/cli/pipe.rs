@@ -1,6 +1,7 @@
 //! Filters behind a command: `show interface | match eth1 | count`.
 //!
-//! They work on the text of a command, line by line and slice by slice, so that a long list is never in memory as a whole.
+//! They process the text of a command line by line and slice by slice, so that a long list is never in memory
+//! as a whole.
 
 use super::complete::{Candidate, Completion};
 use super::error::CliError;
@@ -11,15 +12,15 @@ use regex::{Regex, RegexBuilder};
 /// The word that separates a command from its filters.
 const BAR: &str = "|";
 
-/// The filters with what they do.
+/// The filters with their help.
 const WORDS: [(&str, &str); 3] = [
     ("match", "show the lines that match a regular expression"),
     ("except", "show the lines that do not match a regular expression"),
     ("count", "show the number of lines"),
 ];
 
-/// Limits for filters, which the main thread compiles and runs for clients that may only read: filters in a line, bytes of an
-/// expression, bytes of a compiled one. Together they cost a millisecond or two.
+/// Limits for filters, which the main thread compiles and runs for read-only clients: filters in a line,
+/// bytes of an expression, bytes of a compiled one. Together they cost a millisecond or two.
 const MOST_FILTERS: usize = 4;
 const MOST_BYTES: usize = 200;
 const MOST_COMPILED: usize = 64 << 10;
@@ -50,7 +51,7 @@ impl Filter {
 #[derive(Debug)]
 pub(super) struct Pipe {
     filters: Vec<Filter>,
-    /// The end of the text so far, if it is not a whole line yet.
+    /// The end of the text so far, if its line is not complete.
     begun: String,
 }
 
@@ -59,10 +60,10 @@ fn is_bar(token: &Token<'_>) -> bool {
     !token.quoted && token.text == BAR
 }
 
-/// Splits a line into the command, its filters, and nothing else. A bar that no filter follows belongs to the command.
+/// Splits a line into the command and its filters. A bar without a filter behind it belongs to the command.
 ///
 /// # Errors
-/// A filter without its expression, or with one that is invalid.
+/// Fails for a filter without its expression, or with an invalid one.
 pub(super) fn split(line: &str) -> Result<(&str, Option<Pipe>), CliError> {
     let found = Line::whole(line)?;
     let Some(at) = begins(&found.tokens) else { return Ok((line, None)) };
@@ -129,7 +130,7 @@ fn filter(line: &str, words: &[Token<'_>], rest: &[Token<'_>]) -> Result<Filter,
 }
 
 impl Pipe {
-    /// Filters what a command prints, now and in its job.
+    /// Filters a command's output, now and in its job.
     pub(super) fn filter<C: 'static>(mut self, answer: Answer<C>) -> Answer<C> {
         let mut text = String::new();
         self.take(&answer.text, &mut text);
@@ -142,7 +143,7 @@ impl Pipe {
         }
     }
 
-    /// Takes text, and appends what passes.
+    /// Takes text, and appends the lines that pass.
     fn take(&mut self, text: &str, out: &mut String) {
         let mut rest = text;
         while let Some((line, after)) = rest.split_once('\n') {
@@ -165,7 +166,7 @@ impl Pipe {
         }
     }
 
-    /// Appends what filters say at the end of the text.
+    /// Appends the output of filters at the end of the text.
     fn end(&mut self, out: &mut String) {
         if !self.begun.is_empty() {
             let last = std::mem::take(&mut self.begun);

@@ -1,4 +1,4 @@
-//! The commands that there are, and how a line becomes a call of one.
+//! The registry of commands, and calling one by a line.
 
 use super::args::{Args, Taken};
 use super::complete::{self, Completion};
@@ -14,27 +14,27 @@ use crate::visible::hidden;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// The names that the router's state knows, for arguments that must be one of them.
+/// The names in the router's state, for arguments that must be one of them.
 pub trait Values {
-    /// All names of a kind, such as `interface`.
+    /// Returns all names of a kind, such as `interface`.
     fn values(&self, kind: &str) -> Vec<String>;
 
-    /// Whether `name` is one of them; worth a faster way where there are many.
+    /// True if `name` is one of them; implement it for kinds with many names.
     fn has(&self, kind: &str, name: &str) -> bool {
         self.values(kind).iter().any(|value| value == name)
     }
 
-    /// What whoever said the last command has to know beside its answer, in whole lines; it is told once.
+    /// Returns a notice for the client of the last command beside its answer, in whole lines, once.
     fn notice(&mut self) -> Option<String> {
         None
     }
 
-    /// A command that may change something is carried out for this one. A job, which goes on when others have said commands, has to keep it
-    /// ([`Args::origin`]).
+    /// Sets the origin of the next command that may change state. A job, which continues after commands of
+    /// other clients, has to keep its own ([`Args::origin`]).
     fn acts_for(&mut self, _: Origin) {}
 }
 
-/// The first words of commands that change no configuration: those who may only read may run them.
+/// First words of commands that change no configuration: read-only clients may run them.
 const READS: [&str; 4] = ["show", "monitor", "ping", "capture"];
 
 /// The answer to filters of JSON.
@@ -45,17 +45,17 @@ const NO_JSON: &str = "filters ('|') work on text: remove --json, or filter the 
 pub struct Call {
     /// JSON instead of text.
     pub json: bool,
-    /// What relative paths are relative to: the directory of the client.
+    /// The directory of the client, for relative paths.
     pub directory: PathBuf,
-    /// How many `exec` lead here.
+    /// Number of nested `exec` commands.
     pub depth: u8,
-    /// Whether only commands that change nothing are carried out.
+    /// True if only commands that change nothing are allowed.
     pub read_only: bool,
-    /// Whether the client takes bytes.
+    /// True if the client accepts bytes.
     pub binary: bool,
-    /// By which front end it is called.
+    /// The front end of the call.
     pub front_end: FrontEnd,
-    /// Who calls it.
+    /// The caller.
     pub peer: Peer,
 }
 
@@ -69,7 +69,7 @@ struct Command<C> {
     syntax: String,
     help: String,
     grammar: Seq,
-    /// Whether it changes nothing.
+    /// True if it changes nothing.
     reads: bool,
     run: Run<C>,
 }
@@ -86,23 +86,24 @@ pub struct Registry<C> {
     commands: Vec<Command<C>>,
     /// Kinds of objects, whose names are types of arguments.
     objects: Vec<&'static str>,
-    /// Commands of features that are in each report, behind those that it names.
+    /// Commands of features that are in each report, behind its own list.
     supports: Vec<String>,
-    /// Commands that this program has not, and why.
+    /// Commands missing in this program, with the reason.
     left_out: Vec<LeftOut>,
 }
 
-/// Words of a line that decide which command was meant if none takes the line. What any command begins with is shorter.
+/// Words of a line that select the intended command if none matches the line. The beginning of any command is
+/// shorter.
 const DEEP: usize = 32;
 
-/// The argument for whatever follows the beginning of a command that the program has not.
+/// The argument for the rest of a missing command.
 const REST: &str = "rest";
 
-/// A command that the program has not.
+/// A command missing in this program.
 struct LeftOut {
     grammar: Seq,
     why: String,
-    /// Whether a line is meant only if it has the whole grammar, and not a beginning of it.
+    /// True if a line must match the whole grammar, not just its beginning.
     whole: bool,
 }
 
@@ -113,7 +114,7 @@ impl<C: Values + 'static> Default for Registry<C> {
 }
 
 impl<C: Values + 'static> Registry<C> {
-    /// A registry with `help`.
+    /// Returns a registry with `help`.
     pub fn new() -> Registry<C> {
         let mut registry = Registry {
             commands: Vec::new(),
@@ -123,7 +124,7 @@ impl<C: Values + 'static> Registry<C> {
         };
         registry.insert(
             "help [<command:text>]",
-            "List the commands, or those that begin like this.",
+            "List the commands, or those with this beginning.",
             true,
             Run::Help,
         );
@@ -140,7 +141,8 @@ impl<C: Values + 'static> Registry<C> {
         }));
     }
 
-    /// Refuses lines that begin like this, whatever follows, if no command takes so many of their words. They are not listed.
+    /// Refuses lines with this beginning, whatever follows, if no command matches as many words. They are not
+    /// listed.
     ///
     /// # Panics
     /// As [`add`](Self::add).
@@ -152,16 +154,18 @@ impl<C: Values + 'static> Registry<C> {
         self.left_out.push(LeftOut { grammar, why, whole: true });
     }
 
-    /// Makes the name of a kind of objects a type of arguments: the name of such an object, of which [`Values`] knows all.
+    /// Makes the name of a kind of objects a type of arguments: the name of such an object, listed by
+    /// [`Values`].
     pub fn objects(&mut self, kind: &'static str) {
         self.objects.push(kind);
     }
 
-    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function. One whose first word is
-    /// in `READS` changes no configuration: those who may only read may run it, too.
+    /// Declares a command: its syntax (see [`grammar`]), one sentence of help, its function. If its first
+    /// word is in `READS`, it changes no configuration, and read-only clients may run it.
     ///
     /// # Panics
-    /// The syntax is faulty. Declarations are constants of the program, so a test that registers all of them finds it.
+    /// Panics if the syntax is faulty. Declarations are constants of the program, so a test that registers
+    /// all of them finds it.
     pub fn add(
         &mut self,
         syntax: &str,
@@ -180,12 +184,12 @@ impl<C: Values + 'static> Registry<C> {
         self.insert(syntax, help, false, Run::Own(handler));
     }
 
-    /// Adds a command that changes nothing to each report, behind those that it names.
+    /// Adds a command that changes nothing to each report, behind its own list.
     pub fn supports(&mut self, command: String) {
         self.supports.push(command);
     }
 
-    /// Declares a command that shows what several others show, one after the other, each under a heading.
+    /// Declares a command that shows the output of several others, one after the other, each under a heading.
     ///
     /// # Panics
     /// As [`add`](Self::add).
@@ -193,7 +197,7 @@ impl<C: Values + 'static> Registry<C> {
         self.insert(syntax, help, true, Run::Report(commands));
     }
 
-    /// Every command's syntax and sentence of help, in order of the syntax.
+    /// Returns every command's syntax and sentence of help, in order of the syntax.
     pub fn declarations(&self) -> Vec<(&str, &str)> {
         let mut all: Vec<_> = self.commands.iter().map(|c| (c.syntax.as_str(), c.help.as_str())).collect();
         all.sort_unstable();
@@ -209,11 +213,12 @@ impl<C: Values + 'static> Registry<C> {
         }
     }
 
-    /// Runs a line; an empty one does nothing. `--json` or `-j` as its last word asks for JSON, `?` for what can
-    /// stand there. Filters of its text may follow: `| match EXPRESSION`, `| except EXPRESSION`, `| count`.
+    /// Runs a line; an empty one does nothing. `--json` or `-j` as its last word requests JSON, `?` the
+    /// candidates at this place. Filters of its text may follow: `| match EXPRESSION`, `| except EXPRESSION`,
+    /// `| count`.
     ///
     /// # Errors
-    /// What is wrong with the line, or what the command says.
+    /// Returns an error in the line, or the error of the command.
     pub fn run(self: &Rc<Self>, cx: &mut C, line: &str, call: Call) -> Result<Answer<C>, CliError> {
         match pipe::split(line)? {
             (command, None) => self.run_command(cx, command, call),
@@ -238,7 +243,7 @@ impl<C: Values + 'static> Registry<C> {
         let (index, taken) = self.decide(line, &found, cx)?;
         if call.read_only && !self.commands.get(index).is_some_and(|command| command.reads) {
             return Err(CliError::new(format!(
-                "this socket is for reading: \"{}\" is not allowed here. Allowed are {} and help; for other commands \
+                "this socket is read-only: \"{}\" is not allowed here. Allowed are {} and help; for other commands \
                  use the full socket (unix {{ cli-listen ... }})",
                 line.trim(),
                 READS.join(", ")
@@ -260,7 +265,7 @@ impl<C: Values + 'static> Registry<C> {
             }
             None => Ok(Output::none()),
         };
-        // Also from one that failed: it is nobody else's.
+        // Also for a failed command: the notice belongs to its client only.
         let notice = cx.notice();
         let mut answer = output?.render(json);
         if let Some(notice) = notice.filter(|_| !json) {
@@ -269,10 +274,10 @@ impl<C: Values + 'static> Registry<C> {
         Ok(answer)
     }
 
-    /// Whether a line is a command, by its form and the names that there are; an empty one is.
+    /// Checks that a line is a command, by its form and the existing names; an empty one is.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the error in the line.
     pub fn check(&self, line: &str, values: &dyn Values) -> Result<(), CliError> {
         let (line, _) = pipe::split(line)?;
         let mut found = Line::whole(line)?;
@@ -283,7 +288,7 @@ impl<C: Values + 'static> Registry<C> {
         self.decide(line, &found, values).map(|_| ())
     }
 
-    /// Whether the first word of a line is one that a command begins with.
+    /// True if the first word of a line begins a command.
     pub fn begins(&self, line: &str, values: &dyn Values) -> bool {
         let found = Line::read(line);
         found.tokens.get(..1).is_some_and(|first| parse::walk(self.start(), line, first, values).is_ok())
@@ -307,8 +312,8 @@ impl<C: Values + 'static> Registry<C> {
         })
     }
 
-    /// Why the command is left out that takes more than `depth` of a line's words; `None` if there is no such command, or if
-    /// several reasons fit.
+    /// Returns why a missing command that matches more than `depth` of a line's words is not supported;
+    /// `None` if there is no such command, or if several reasons fit.
     fn refusal(&self, line: &str, found: &Line<'_>, values: &dyn Values, depth: usize) -> Option<&str> {
         let start: Vec<State<'_>> = self
             .left_out
@@ -329,14 +334,14 @@ impl<C: Values + 'static> Registry<C> {
         whys.all(|why| why == first).then_some(first)
     }
 
-    /// How many of a line's words a command could begin with, of the first [`DEEP`].
+    /// Returns how many of the first [`DEEP`] words of a line could begin a command.
     fn depth(&self, line: &str, found: &Line<'_>, values: &dyn Values) -> usize {
         let words = |n: &usize| found.tokens.get(..*n);
         let fits = |n: &usize| words(n).is_some_and(|w| parse::walk(self.start(), line, w, values).is_ok());
         (1..=found.tokens.len().min(DEEP)).take_while(fits).count()
     }
 
-    /// What can stand at the end of `line`, for those who may only read or for all.
+    /// Returns the candidates at the end of `line`, for read-only or for all clients.
     pub fn complete(&self, cx: &C, line: &str, read_only: bool) -> Completion {
         if let Some(filters) = pipe::complete(line) {
             return filters;
@@ -360,10 +365,10 @@ impl<C: Values + 'static> Registry<C> {
             indexes.iter().filter_map(|index| self.commands.get(*index)).collect();
         let mut refused = "";
         if args.call().read_only {
-            // Whoever asks for others by name is told of them.
+            // A client that requests other commands by name gets them.
             match list.iter().any(|command| command.reads) {
                 true => list.retain(|command| command.reads),
-                false => refused = "    This socket is for reading: it is not carried out here.\n",
+                false => refused = "    This socket is read-only: the command is not allowed here.\n",
             }
         }
         list.sort_by_key(|command| &command.syntax);
@@ -374,7 +379,7 @@ impl<C: Values + 'static> Registry<C> {
     }
 }
 
-/// Takes the words from the end of a line that ask for JSON, and says whether there were any.
+/// Removes the words at the end of a line that request JSON, and returns true if there were any.
 fn take_json(found: &mut Line<'_>) -> bool {
     let mut asked = false;
     while let Some(last) =

@@ -5,22 +5,22 @@ use super::registry::{Call, Registry, Values};
 use std::rc::Rc;
 use std::vec;
 
-/// Commands that are carried out one after the other, each in its own slices. What one of them says goes under a heading; as
-/// JSON all are one object, in which each has a name. One that fails says why, and the next goes on.
+/// Commands that run one after the other, each in its own slices. The output of each is under a heading; as
+/// JSON all are one object with a name for each. A failed command shows its error, and the next one runs.
 pub(super) struct Report<C> {
     registry: Rc<Registry<C>>,
     commands: vec::IntoIter<String>,
     call: Call,
-    /// The command that is being carried out.
+    /// The running command.
     job: Option<Box<dyn Job<C>>>,
-    /// Whether there was a command before.
+    /// True if there was a command before.
     begun: bool,
-    /// Whether the command has said something.
+    /// True if the command has printed something.
     said: bool,
 }
 
 impl<C: Values + 'static> Report<C> {
-    /// A report of these commands, none of which changes anything.
+    /// Returns a report of these commands, none of which changes anything.
     pub(super) fn new(registry: Rc<Registry<C>>, commands: Vec<String>, call: &Call) -> Report<C> {
         let call = Call { read_only: true, ..call.clone() };
         Report { registry, commands: commands.into_iter(), call, job: None, begun: false, said: false }
@@ -65,7 +65,7 @@ impl<C: Values + 'static> Report<C> {
         }
     }
 
-    /// The command has failed, before it said anything: what shows things fails at once, or not at all.
+    /// The command has failed before any output: show commands fail at once, or not at all.
     fn fail(&mut self, why: &str, out: &mut String) {
         let text = match self.call.json {
             true => serde_json::json!({ "error": why }).to_string(),
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn the_answers_follow_each_other_and_nothing_is_changed() {
         let text = shown(false);
-        let (before, after) = text.split_once("=== clear all\nthis socket is for reading").unwrap();
+        let (before, after) = text.split_once("=== clear all\nthis socket is read-only").unwrap();
         assert_eq!(before, "=== show one\none\n\n=== show none\n\n");
         assert!(after.ends_with("\n\n=== show three\n[1, 2, 3]\n"), "{after}");
         let all: serde_json::Value = serde_json::from_str(&shown(true)).unwrap();

@@ -1,4 +1,4 @@
-//! Lists that may be long: shown page by page, in slices between which others get their turn.
+//! Potentially long lists: shown page by page, in slices between which other work gets its turn.
 
 use super::output::{CHUNK, Job, Step};
 use serde::Serialize;
@@ -6,26 +6,26 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-/// How long a slice runs before the others get their turn.
+/// The time of a slice, before other work gets its turn.
 const SLICE: Duration = Duration::from_micros(500);
 
-/// How many rows a page has.
+/// The number of rows in a page.
 pub const PAGE: usize = 64;
 
-/// A list that may be long, as a cursor: it remembers where it is, and not what it shows, since that changes while others
-/// have their turn. A row that stays all the time is shown once.
+/// A potentially long list, as a cursor. It remembers its position, not the rows, since those change while
+/// other work gets its turn. A row that exists all the time is shown once.
 pub trait Rows<C> {
-    /// A row; what `--json` shows of it.
+    /// A row; `--json` shows it.
     type Row: Serialize;
 
-    /// Appends the next page, about [`PAGE`] rows; or none, when more than a fraction of a millisecond went by without
-    /// one. Returns whether there may be more.
+    /// Appends the next page, about [`PAGE`] rows; or none, if it found none within a fraction of a
+    /// millisecond. Returns true if there may be more.
     fn next(&mut self, cx: &C, page: &mut Vec<Self::Row>) -> bool;
 
-    /// Writes a page as text. Headings belong before the first one, which is empty if the list is.
+    /// Writes a page as text. Headings belong before the first page, which is empty if the list is.
     fn text(&mut self, page: &[Self::Row], out: &mut String);
 
-    /// Writes what belongs below the list as text.
+    /// Writes the text below the list.
     fn end(&mut self, _cx: &C, _out: &mut String) {}
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Listing<R, T> {
     rows: R,
     page: Vec<T>,
     json: bool,
-    /// Whether anything was written.
+    /// True if anything was written.
     begun: bool,
 }
 
@@ -72,23 +72,23 @@ impl<C, T: Serialize, R: Rows<C, Row = T>> Job<C> for Listing<R, T> {
     }
 }
 
-/// Appends an element of a JSON array as it is printed, two blanks further in than alone.
+/// Appends an element of a JSON array in its printed form, indented by two blanks.
 fn element(row: &impl Serialize, begun: &mut bool, out: &mut String) {
-    // It fails for maps whose keys are no strings; rows have none.
+    // Serialization fails for maps whose keys are not strings; rows have none.
     let Ok(text) = serde_json::to_string_pretty(row) else { return };
     out.push_str(if std::mem::replace(begun, true) { ",\n  " } else { "[\n  " });
-    // A line feed within a string is written as two letters.
+    // A line feed within a string is escaped.
     for (n, line) in text.split('\n').enumerate() {
         out.push_str(if n == 0 { "" } else { "\n  " });
         out.push_str(line);
     }
 }
 
-/// Puts many values in order without ever sorting all at once: they come in runs, each of which is sorted alone.
+/// Sorts many values without ever sorting all at once: they arrive in runs, each of which is sorted alone.
 pub struct Merge<T> {
     /// Each with its smallest value last.
     runs: Vec<Vec<T>>,
-    /// The smallest value of each run that has any, and its run.
+    /// The smallest value of each non-empty run, and its run.
     heads: BinaryHeap<Reverse<(T, usize)>>,
 }
 
@@ -100,12 +100,12 @@ impl<T: Ord> Default for Merge<T> {
 }
 
 impl<T: Ord + Copy> Merge<T> {
-    /// Whether no value is left.
+    /// True if no value remains.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
 
-    /// The smallest value that is left, if it is wanted.
+    /// Returns the smallest remaining value, if it is wanted.
     pub fn next_if(&mut self, wanted: impl FnOnce(T) -> bool) -> Option<T> {
         let Reverse((value, _)) = *self.heads.peek()?;
         wanted(value).then(|| self.next()).flatten()
@@ -122,7 +122,7 @@ impl<T: Ord + Copy> Merge<T> {
 impl<T: Ord + Copy> Iterator for Merge<T> {
     type Item = T;
 
-    /// The smallest value that is left.
+    /// Returns the smallest remaining value.
     fn next(&mut self) -> Option<T> {
         let mut head = self.heads.peek_mut()?;
         let Reverse((value, run)) = *head;

@@ -1,21 +1,22 @@
-//! Plain tables with aligned columns, as VPP prints them.
+//! Plain tables with aligned columns, as in VPP.
 
 use std::fmt;
 
-/// Rows under headings, two spaces between the columns and none at the end of a line. A column that holds nothing but
-/// numbers is aligned to the right.
+/// Rows under headings, two spaces between the columns and none at the end of a line. A column of numbers
+/// only is aligned to the right.
 ///
-/// A table that may be long is written page by page: columns are as wide as the first page needs, and get wider when a
-/// later one needs more.
+/// A potentially long table is written page by page: columns are as wide as the first page needs, and get
+/// wider when a later one needs more.
 pub struct Table {
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// What has been written so far needs: width in characters, and whether it is aligned to the right. Empty at first.
+    /// The layout of the rows written so far: width in characters, and whether it is aligned to the right.
+    /// Empty at first.
     columns: Vec<(usize, bool)>,
 }
 
 impl Table {
-    /// A table with these headings.
+    /// Returns a table with these headings.
     pub fn new(headings: &[&str]) -> Table {
         let headings = headings.iter().map(ToString::to_string).collect();
         Table { headings, rows: Vec::new(), columns: Vec::new() }
@@ -26,7 +27,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Writes the rows since the last time, the first time with the headings.
+    /// Writes the rows since the last call, the first time with the headings.
     pub fn flush(&mut self, out: &mut String) {
         let (columns, first) = (self.layout(), self.columns.is_empty());
         for cells in first.then_some(&self.headings).into_iter().chain(&self.rows) {
@@ -36,7 +37,7 @@ impl Table {
         self.rows.clear();
     }
 
-    /// What the columns need now.
+    /// Returns the layout that the columns need now.
     fn layout(&self) -> Vec<(usize, bool)> {
         let width = |(n, heading): (usize, &String)| {
             let cells = || self.rows.iter().filter_map(move |row| row.get(n));
@@ -71,7 +72,7 @@ fn line(cells: &[String], columns: &[(usize, bool)], out: &mut String) {
     out.push('\n');
 }
 
-/// The lines of a table that was not written yet, each with a line feed.
+/// The lines of an unwritten table, each with a line feed.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (columns, mut out) = (self.layout(), String::new());

@@ -1,4 +1,4 @@
-//! The command line as a whole, over a toy router: what is typed, and what is answered.
+//! The whole command line, over a toy router: input and answers.
 
 use super::args::{Taken, Value};
 use super::grammar::{self, Item, Kind, Leaf};
@@ -59,7 +59,7 @@ fn registry() -> Rc<Registry<Toy>> {
     Rc::new(registry)
 }
 
-/// The words as they were understood, or the error in full.
+/// Returns the words as they were read, or the error in full.
 fn run(line: &str) -> Result<String, String> {
     let mut toy = Toy::default();
     registry().run(&mut toy, line, Call::default()).map_err(|error| error.render())?;
@@ -84,7 +84,7 @@ fn words_can_be_abbreviated() {
 fn the_case_of_keywords_does_not_matter() {
     assert_eq!(run("SHOW Version"), Ok("show version".into()));
     assert_eq!(run("Sh INT"), Ok("show interface".into()));
-    // Names are as they are.
+    // Names are case-sensitive.
     assert!(run("show interface HOST-eth0").unwrap_err().contains("there is no interface 'HOST-eth0'"));
     assert_eq!(complete("SH"), ["show"]);
 }
@@ -93,7 +93,7 @@ fn the_case_of_keywords_does_not_matter() {
 fn a_line_has_a_limited_number_of_words() {
     let line = |words: usize| format!("ip route add 10.0.0.0/8{}", " drop".repeat(words - 4));
     assert!(run(&line(4096)).is_ok());
-    // More would take the stack of a thread.
+    // More would exceed the stack of a thread.
     for words in [4097, 52_000] {
         assert!(run(&line(words)).unwrap_err().contains("at most 4096 words"));
         assert!(complete(&format!("{} ", line(words))).is_empty());
@@ -142,13 +142,13 @@ fn beginnings_of_other_commands_are_refused() {
     }
     assert_eq!(refused("br 1"), "none");
     assert_eq!(refused("show ip fib table 7 mtrie 0"), "other");
-    // A beginning that is not whole, or that several fit, is an unknown command.
+    // An incomplete or ambiguous beginning is an unknown command.
     assert!(refused("show ip fib table x").contains("does not fit"));
     assert!(refused("pin 1").contains("there is no command 'pin'"));
     assert!(refused("show b7").contains("does not fit"));
-    // A beginning has to have more of the words than a command that there is.
+    // A beginning must match more words than an existing command does.
     assert!(refused("set interface ip address host-eth7 1.1.1.1/8").contains("no interface 'host-eth7'"));
-    // What there is comes first.
+    // Existing commands take precedence.
     assert!(registry.run(&mut Toy::default(), "show ip fib table 7", Call::default()).is_ok());
 }
 
@@ -200,7 +200,7 @@ fn a_choice_is_made_more_than_once() {
     assert_eq!(toy.log, ["None true", "Some(7) false"]);
     registry.run(&mut toy, "go fast", Call::default()).unwrap();
     assert_eq!(toy.log, [""; 0]);
-    // A fault of a round marks the word in that round.
+    // An error in a round marks the word in that round.
     let error = registry.run(&mut toy, "go north 7 south north 7", Call::default()).map(|_| ()).unwrap_err();
     assert_eq!(error.render(), format!("go north 7 south north 7\n{}^\ntoo far", " ".repeat(23)));
     let next: Vec<String> =
@@ -285,7 +285,7 @@ fn those_who_may_only_read_are_offered_what_reads() {
     assert!(
         help("help create")
             .unwrap()
-            .ends_with("\n    This socket is for reading: it is not carried out here.\n")
+            .ends_with("\n    This socket is read-only: the command is not allowed here.\n")
     );
     assert!(!help("?").unwrap().contains("create"));
     let offered = registry().complete(&Toy::default(), "", true).candidates;
@@ -315,7 +315,7 @@ fn what_is_missing_is_named() {
     let expected = "set interface state\n                    ^\nthe command is not complete\n\
                     expected: <interface> the name of an interface";
     assert_eq!(error, expected);
-    assert!(run("show version now").unwrap_err().contains("nothing may follow"));
+    assert!(run("show version now").unwrap_err().contains("the command ends here"));
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn what_can_be_two_commands_is_refused() {
     let error = Rc::new(registry).run(&mut Toy::default(), "cl co", Call::default()).err().unwrap().render();
     assert_eq!(
         error,
-        "cl co\n   ^^\nthis can be more than one command; give more letters of\n  clear counters\n  clear config"
+        "cl co\n   ^^\nambiguous command; type more letters of one of these:\n  clear counters\n  clear config"
     );
 }
 
@@ -400,8 +400,8 @@ fn help_lists_what_begins_like_this() {
     assert!(run("help nonsense").is_err());
 }
 
-/// A sentence of a grammar, and how its words should be taken: choices are made by `pick`, which gets the number of
-/// ways and gives one of them.
+/// Generates a sentence of a grammar, and the expected reading of its words: `pick` makes the choices; it
+/// gets the number of ways and returns one of them.
 fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<(String, Taken)>) {
     for item in items {
         match item {

@@ -1,4 +1,4 @@
-//! How the value of a field is said.
+//! The forms of a field's value.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -8,36 +8,36 @@ use std::str::FromStr;
 use super::{Row, Schema};
 use crate::yaml::{Node, Reader, Text, quoted};
 
-/// How a value is said in a configuration file.
+/// The form of a value in a configuration file.
 pub trait Form: Send + Sync + 'static {
     /// The value.
     type Value: Clone + PartialEq + 'static;
 
-    /// Reads one; `None` if there is a fault, which is noted.
+    /// Reads a value; `None` after a fault, which is noted.
     fn read(&self, r: &mut Reader, node: &Node) -> Option<Self::Value>;
 
-    /// Writes one in one line.
+    /// Writes a value in one line.
     fn line(&self, value: &Self::Value) -> String;
 
-    /// Writes a field with this value, in one line unless a form does otherwise.
+    /// Writes a field with this value, in one line by default.
     fn write(&self, t: &mut Text<'_>, name: &str, value: &Self::Value) {
         t.field(name, Some(self.line(value)));
     }
 
-    /// What may be said, for the reference, with Markdown's backticks.
+    /// Returns the valid values, for the reference, with Markdown's backticks.
     fn values(&self) -> String;
 
-    /// A value that holds if nothing is said, for the reference; empty if that cannot be said.
+    /// Returns a default, for the reference; empty if it has no text.
     fn usual(&self, value: &Self::Value) -> String {
         self.line(value)
     }
 
-    /// The reference of what is inside a value that is in the field `name`.
+    /// Returns the reference of the fields inside a value of the field `name`.
     fn rows(&self, _name: &str) -> Vec<Row> {
         Vec::new()
     }
 
-    /// Values for tests, extremes among them.
+    /// Returns values for tests, extremes among them.
     fn examples(&self) -> Vec<Self::Value>;
 }
 
@@ -69,19 +69,19 @@ impl Form for Truth {
     }
 }
 
-/// A number of a range.
+/// A number in a range.
 pub struct Number<N> {
     range: RangeInclusive<N>,
     unit: &'static str,
 }
 
-/// A number of a range, both ends included.
+/// Returns the form of a number in a range, both ends included.
 pub fn number<N>(range: RangeInclusive<N>) -> Number<N> {
     Number { range, unit: "" }
 }
 
 impl<N> Number<N> {
-    /// Says what is counted: bytes, packets a second.
+    /// Sets the unit: bytes, packets a second.
     pub fn unit(self, unit: &'static str) -> Number<N> {
         Number { unit, ..self }
     }
@@ -113,15 +113,15 @@ impl<N: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static> Form for 
     }
 }
 
-/// One of some words, each of which stands for a value.
+/// One of some words, each for a value.
 pub struct Words<E>(Vec<(E, &'static str)>);
 
-/// One of the words for these values.
+/// Returns the form of the words for these values.
 pub fn words<E: Copy>(all: &[E], word: fn(E) -> &'static str) -> Words<E> {
     Words(all.iter().map(|value| (*value, word(*value))).collect())
 }
 
-/// One of these words.
+/// Returns the form of these words.
 pub fn pairs<E: Copy>(all: &[(E, &'static str)]) -> Words<E> {
     Words(all.to_vec())
 }
@@ -149,7 +149,7 @@ impl<E: Copy + PartialEq + Send + Sync + 'static> Form for Words<E> {
     }
 }
 
-/// A text that means something.
+/// A text with a parser.
 pub struct Parsed<V: 'static> {
     values: &'static str,
     read: fn(&str) -> Result<V, String>,
@@ -157,7 +157,8 @@ pub struct Parsed<V: 'static> {
     examples: Vec<&'static str>,
 }
 
-/// A text that `read` understands, and `write` gives as YAML: what may be said, in words, and texts for tests.
+/// Returns the form of a text that `read` parses and `write` gives as YAML: its valid values in words, and
+/// texts for tests.
 pub fn parsed<V>(
     values: &'static str,
     examples: &[&'static str],
@@ -167,7 +168,7 @@ pub fn parsed<V>(
     Parsed { values, read, write, examples: examples.to_vec() }
 }
 
-/// Any text that is not empty, such as a name.
+/// Returns the form of any text that is not empty, such as a name.
 pub fn text(values: &'static str, examples: &[&'static str]) -> Parsed<String> {
     parsed(values, examples, |text| Ok(text.to_string()), |text| quoted(text))
 }
@@ -196,7 +197,7 @@ impl<V: Clone + PartialEq + 'static> Form for Parsed<V> {
 /// A value that may be missing.
 pub struct Optional<F>(F);
 
-/// A value that may be missing: who has none says nothing.
+/// Returns the form of an optional value: without one, the field is not written.
 pub fn optional<F: Form>(form: F) -> Optional<F> {
     Optional(form)
 }
@@ -234,16 +235,16 @@ impl<F: Form> Form for Optional<F> {
 /// A record in a record.
 pub struct Inline<T: 'static> {
     schema: fn() -> &'static Schema<T>,
-    /// Over several lines.
+    /// True for several lines.
     block: bool,
 }
 
-/// A record in one line.
+/// Returns the form of a record in one line.
 pub fn inline<T>(schema: fn() -> &'static Schema<T>) -> Inline<T> {
     Inline { schema, block: false }
 }
 
-/// A record with a line for each field.
+/// Returns the form of a record with a line for each field.
 pub fn block<T>(schema: fn() -> &'static Schema<T>) -> Inline<T> {
     Inline { schema, block: true }
 }
@@ -283,7 +284,7 @@ impl<T: Clone + PartialEq + 'static> Form for Inline<T> {
 /// Values in a list.
 pub struct List<F>(F);
 
-/// Values in a list, in order.
+/// Returns the form of values in a list, in order.
 pub fn list<F: Form>(form: F) -> List<F> {
     List(form)
 }
@@ -312,9 +313,9 @@ impl<F: Form> Form for List<F> {
     }
 }
 
-/// Records by names that are free.
+/// Records by free names.
 pub struct Keyed<M, K: 'static, T: 'static> {
-    /// What stands for the name in the reference: `NUMBER`.
+    /// The name's placeholder in the reference: `NUMBER`.
     title: &'static str,
     key: Parsed<K>,
     schema: fn() -> &'static Schema<T>,
@@ -322,7 +323,8 @@ pub struct Keyed<M, K: 'static, T: 'static> {
     map: PhantomData<fn() -> M>,
 }
 
-/// Records by names that are free, each in one line, or over several: what stands for the name in the reference, and how it is said.
+/// Returns the form of records by free names, each in one line, or over several: with the name's placeholder
+/// in the reference, and its form.
 pub fn keyed<M, K, T>(
     title: &'static str,
     key: Parsed<K>,

@@ -1,7 +1,6 @@
-//! What a configuration file says of a value, declared once, field by field.
-//!
-//! A [`Schema`] lists the fields of a record: name, [`Form`], place in the record, help. Reading with places and all faults, writing, the
-//! reference in the documentation and values for tests follow from it.
+//! The fields of a value in a configuration file, declared once.
+//! A [`Schema`] lists the fields of a record: name, [`Form`], place in the record, help. Reading with places and
+//! all faults, writing, the reference in the documentation and test values follow from it.
 //!
 //! ```
 //! use std::sync::LazyLock;
@@ -36,23 +35,23 @@ pub use form::{
     optional, pairs, parsed, text, truth, words,
 };
 
-/// What is wrong with a record whose fields can all be read.
+/// A fault of a record whose fields are all readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
-    /// The field; empty for all of the record.
+    /// The field; empty for the whole record.
     pub field: &'static str,
-    /// What is wrong, and what to do.
+    /// What is wrong, and the solution.
     pub why: String,
 }
 
 impl Bad {
-    /// This is wrong with a field, or with all of the record if that has no name.
+    /// Returns a fault of a field, or of the whole record if the name is empty.
     pub fn new(field: &'static str, why: impl Into<String>) -> Bad {
         Bad { field, why: why.into() }
     }
 }
 
-/// A value that configuration files say by its fields.
+/// A value described by fields in configuration files.
 pub trait Described: Clone + PartialEq + 'static {
     /// Returns the fields.
     fn schema() -> &'static Schema<Self>;
@@ -61,13 +60,13 @@ pub trait Described: Clone + PartialEq + 'static {
 /// A line of the reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The field, with those around it: `receive.queues.NUMBER.worker`.
+    /// The field, with its outer fields: `receive.queues.NUMBER.worker`.
     pub name: String,
-    /// What its value may be.
+    /// Its valid values.
     pub values: String,
-    /// What holds if nothing is said; empty if that is nothing, or something must be said.
+    /// The default; empty if there is none, or if the field is required.
     pub usual: String,
-    /// What it means.
+    /// Its meaning.
     pub help: Cow<'static, str>,
 }
 
@@ -83,17 +82,17 @@ pub struct Schema<T> {
 struct Field<T> {
     name: &'static str,
     help: &'static str,
-    /// Written even if it has its usual value.
+    /// True if it is written even with its default value.
     always: bool,
-    /// The fault of a record without it; empty: there may be none.
+    /// The fault of a record without it; empty if it is optional.
     needed: &'static str,
     member: Box<dyn Member<T>>,
 }
 
-/// Gives a record an example of a field.
+/// Sets an example of a field in a record.
 type Example<T> = Box<dyn Fn(&mut T)>;
 
-/// A field of a record, whatever its type.
+/// A field of a record, of any type.
 trait Member<T>: Send + Sync {
     fn read(&self, r: &mut Reader, node: &Node, to: &mut T);
     fn write(&self, t: &mut Text<'_>, name: &str, from: &T);
@@ -103,7 +102,7 @@ trait Member<T>: Send + Sync {
     fn examples(&self) -> Vec<Example<T>>;
 }
 
-/// A form, and how a record has its value.
+/// A form, and the access to its value in a record.
 struct Accessor<T, F: Form> {
     form: F,
     get: fn(&T) -> F::Value,
@@ -147,13 +146,13 @@ impl<T: 'static, F: Form> Member<T> for Accessor<T, F> {
 }
 
 impl<T: Clone + PartialEq + 'static> Schema<T> {
-    /// A record without fields, which is `usual` where nothing is said.
+    /// Returns a record without fields, with the default `usual`.
     pub fn new(usual: T) -> Schema<T> {
         Schema { usual, fields: Vec::new(), later: &[], check: |_| Ok(()) }
     }
 
-    /// Adds a field: its name, how its value is said, how a record has it, and what it means, in a sentence or two. Fields are written in
-    /// this order, and each is read into what those before it made.
+    /// Adds a field: its name, its form, its access in a record, and its meaning, in a sentence or two.
+    /// Fields are written in this order, and each is read into the result of the previous ones.
     pub fn field<F: Form>(
         mut self,
         name: &'static str,
@@ -167,14 +166,14 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         self
     }
 
-    /// Writes the last field even if it has its usual value.
+    /// Writes the last field even with its default value.
     #[must_use]
     pub fn always(mut self) -> Schema<T> {
         self.fields.last_mut().expect("a field comes first").always = true;
         self
     }
 
-    /// Refuses a record without the last field, with this message. The field is always written.
+    /// Requires the last field, with this message if it is missing. The field is always written.
     #[must_use]
     pub fn needed(self, message: &'static str) -> Schema<T> {
         let mut schema = self.always();
@@ -182,26 +181,27 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         schema
     }
 
-    /// Refuses these fields, which other programs know: they are not supported yet.
+    /// Refuses these fields, which other programs have: they are not supported yet.
     #[must_use]
     pub fn later(self, later: &'static [&'static str]) -> Schema<T> {
         Schema { later, ..self }
     }
 
-    /// Refuses records that no field alone shows to be wrong.
+    /// Refuses records whose fields are valid one by one, but not together.
     #[must_use]
     pub fn check(self, check: fn(&T) -> Result<(), Bad>) -> Schema<T> {
         Schema { check, ..self }
     }
 
-    /// Reads a record from a map; `None` if there is a fault, which is noted. What is wrong with all of it is noted at this place.
+    /// Reads a record from a map; `None` after a fault, which is noted. Faults of the whole record are noted
+    /// at this place.
     pub fn read(&self, r: &mut Reader, at: At, node: &Node) -> Option<T> {
         let (before, mut value) = (r.found(), self.usual.clone());
         self.read_over(r, at, node, &mut value);
         (r.found() == before).then_some(value)
     }
 
-    /// Reads a record from a map. Of a field with a fault, which is noted, it stays as it is.
+    /// Reads a record from a map. A field with a fault, which is noted, stays unchanged.
     pub fn read_over(&self, r: &mut Reader, at: At, node: &Node, to: &mut T) {
         let (before, mut fields) = (r.found(), r.fields(node));
         self.take(r, at, &mut fields, to);
@@ -211,8 +211,8 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         fields.end(r);
     }
 
-    /// Reads a record from the fields of a map that may have others, too; `None` if there is a fault, which is noted. What is wrong with
-    /// all of it is noted at this place.
+    /// Reads a record from the fields of a map that may have others, too; `None` after a fault, which is
+    /// noted. Faults of the whole record are noted at this place.
     pub fn read_fields(&self, r: &mut Reader, at: At, fields: &mut Fields<'_>) -> Option<T> {
         let (before, mut value) = (r.found(), self.usual.clone());
         self.take(r, at, fields, &mut value);
@@ -222,8 +222,8 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         (r.found() == before).then_some(value)
     }
 
-    /// Reads the fields of a record from a map that has others, too. Of a field with a fault, which is noted, the record stays as it is.
-    /// Returns the names of those.
+    /// Reads the fields of a record from a map that has others, too. A field with a fault, which is noted,
+    /// stays unchanged. Returns the names of these fields.
     pub fn read_into(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut T) -> Vec<&'static str> {
         let before = r.found();
         let (said, faulty) = self.take(r, fields.at, fields, to);
@@ -233,7 +233,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         faulty
     }
 
-    /// Reads what the fields say; true if there is one. Returns the names of those that are faulty.
+    /// Reads the fields; true if there is one. Returns the names of the faulty ones.
     fn take(&self, r: &mut Reader, at: At, fields: &mut Fields<'_>, to: &mut T) -> (bool, Vec<&'static str>) {
         let (mut said, mut faulty) = (false, Vec::new());
         for field in &self.fields {
@@ -252,7 +252,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         (said, faulty)
     }
 
-    /// Notes what is wrong with a record whose fields can all be read.
+    /// Notes the faults of a record whose fields are all readable.
     fn verify(&self, r: &mut Reader, at: At, fields: &mut Fields<'_>, value: &T) {
         if let Err(bad) = (self.check)(value) {
             let field = self.fields.iter().find(|field| field.name == bad.field);
@@ -261,28 +261,28 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         }
     }
 
-    /// Whether a record is what holds where nothing is said.
+    /// True if a record is the default.
     pub fn is_usual(&self, value: &T) -> bool {
         *value == self.usual
     }
 
-    /// Writes the fields that do not have their usual value.
+    /// Writes the fields that differ from their default.
     pub fn write(&self, t: &mut Text<'_>, value: &T) {
         self.write_over(t, value, &self.usual);
     }
 
-    /// Writes the fields in which a record differs from another, which is what holds if nothing is said.
+    /// Writes the fields in which a record differs from another one, used as the default.
     pub fn write_over(&self, t: &mut Text<'_>, value: &T, usual: &T) {
         self.said(value, usual).for_each(|field| field.member.write(t, field.name, value));
     }
 
-    /// The same in one line, as a map.
+    /// Returns the same in one line, as a map.
     pub fn line(&self, value: &T) -> String {
         let fields = self.fields(value);
         if fields.is_empty() { "{}".into() } else { format!("{{ {fields} }}") }
     }
 
-    /// The same in one line, without the braces of a map.
+    /// Returns the same in one line, without the braces of a map.
     pub fn fields(&self, value: &T) -> String {
         let mut text = String::new();
         for field in self.said(value, &self.usual) {
@@ -298,7 +298,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         self.fields.iter().filter(|field| field.always || !field.member.same(value, usual))
     }
 
-    /// The reference: a line for each field, and for those inside of it. Names begin with `around`.
+    /// Returns the reference: a line for each field, and for those inside it. Names begin with `around`.
     pub fn rows(&self, around: &str) -> Vec<Row> {
         let rows = |field: &Field<T>| {
             let name = format!("{around}{}", field.name);
@@ -311,8 +311,8 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         self.fields.iter().flat_map(rows).collect()
     }
 
-    /// Records for tests, all of them right: with each example of each field, and with some of each pair of fields. The usual one is not
-    /// among them.
+    /// Returns valid records for tests: with each example of each field, and with some of each pair of
+    /// fields. The default is not among them.
     pub fn examples(&self) -> Vec<T> {
         let all: Vec<Vec<Example<T>>> = self.fields.iter().map(|field| field.member.examples()).collect();
         let mut base = self.usual.clone();
@@ -335,7 +335,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     }
 }
 
-/// At most eight of them, evenly chosen.
+/// Returns at most eight of them, evenly spaced.
 fn some<T>(all: &[T]) -> impl Iterator<Item = &T> {
     all.iter().step_by(all.len().div_ceil(8).max(1))
 }

@@ -84,7 +84,7 @@ static ALL: LazyLock<Schema<All>> = LazyLock::new(|| {
         .check(|a| if a.size == 13 { Err(Bad::new("", "not 13")) } else { Ok(()) })
 });
 
-/// What is read, or the faults with their places.
+/// Returns the result, or the faults with their places.
 fn read(text: &str) -> Result<All, Vec<String>> {
     let mut r = Reader::new("f");
     let document = r.document(text, "", |_, _| ());
@@ -104,12 +104,12 @@ fn each_example_is_read_as_it_is_written() {
     let examples = ALL.examples();
     assert!(examples.len() > 100, "{}", examples.len());
     for value in &examples {
-        // A size of 0 is the usual one, and none that may be said.
+        // A size of 0 is the default, and not a valid value.
         let value = All { size: value.size.max(10), ..value.clone() };
         assert_eq!(read(&written(&value)).as_ref(), Ok(&value), "{}", written(&value));
         assert_eq!(read(&ALL.line(&value)).as_ref(), Ok(&value), "{}", ALL.line(&value));
     }
-    // All that can be said is in one of them.
+    // All valid values are in one of them.
     assert!(examples.iter().any(|a| a.color == Color::Off && a.name.as_deref() == Some("x y")));
     assert!(examples.iter().any(|a| a.wide.values().any(|s| s.most == 9) && a.rows == [0, 3]));
     assert!(examples.iter().all(|a| a.span.least <= a.span.most));
@@ -145,11 +145,11 @@ fn each_fault_has_its_place() {
         "{faults:?}"
     );
     assert_eq!(faults[4], "f:5:16: more than the most");
-    // Of the record as a whole.
+    // For the record as a whole.
     assert_eq!(read("{ on: true, size: 13 }").unwrap_err(), ["f:1:1: not 13"]);
 }
 
-/// Others may have fields in the same map. What they say is not checked here, and nothing said is no fault.
+/// Others may have fields in the same map. They are not checked here, and an empty map is no fault.
 #[test]
 fn fields_are_read_from_a_map_with_others() {
     for (text, most, faults) in [

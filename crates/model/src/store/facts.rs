@@ -1,4 +1,4 @@
-//! What objects of a tree are found by, where there may be very many of them.
+//! Indexes of a tree's objects, for kinds with potentially many objects.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::key::{Key, KindInfo, MANY, Need};
 use crate::object::{Fact, Value, World};
 use crate::tuple::Tuple;
 
-/// How many there are of each tuple, by name; never none.
+/// The number of each tuple, by name; never zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Counts(BTreeMap<&'static str, BTreeMap<Tuple, u32>>);
 
@@ -33,12 +33,12 @@ impl Counts {
         self.0.get(name).and_then(|all| all.get(tuple)).copied().unwrap_or(0)
     }
 
-    /// Returns how many there are of each tuple of a name; `None` if there are none.
+    /// Returns the number of each tuple of a name; `None` if there are none.
     pub fn named(&self, name: &str) -> Option<&BTreeMap<Tuple, u32>> {
         self.0.get(name)
     }
 
-    /// Those of a name from a tuple on.
+    /// Returns the tuples of a name from a tuple on.
     pub fn from<'c>(&'c self, name: &str, tuple: &Tuple) -> impl Iterator<Item = (&'c Tuple, u32)> + use<'c> {
         let all = self.0.get(name).map(|all| all.range::<Tuple, _>(tuple..));
         all.into_iter().flatten().map(|(tuple, n)| (tuple, *n))
@@ -54,18 +54,18 @@ impl Counts {
     }
 }
 
-/// Objects by what others ask for.
+/// Objects by the places for lookups.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// Where objects say that they can be found.
+    /// The objects' own places.
     pub facts: Counts,
-    /// What objects need of which there may be very many, but for their containers.
+    /// The needs of kinds with potentially many objects, except for their containers.
     pub needs: Counts,
-    /// The kinds of which there may be very many, and how many there are.
+    /// The kinds with potentially many objects, and the number of their objects.
     many: BTreeMap<&'static str, (&'static KindInfo, usize)>,
 }
 
-/// The kind is as its name says.
+/// The name identifies the kind.
 impl PartialEq for Index {
     fn eq(&self, other: &Index) -> bool {
         let many =
@@ -75,7 +75,7 @@ impl PartialEq for Index {
 }
 
 impl Index {
-    /// That of a whole tree.
+    /// Returns the index of a whole tree.
     pub fn of<W: World>(tree: &BTreeMap<Key, Value<W>>) -> Index {
         let mut index = Index::default();
         for (key, value) in tree {
@@ -84,7 +84,7 @@ impl Index {
         index
     }
 
-    /// Adds an object; `get` gives any.
+    /// Adds an object; `get` returns any object.
     pub fn add<W: World>(&mut self, key: &Key, value: &Value<W>, get: Get<'_, W>) {
         value.facts(key, get, &mut |Fact { index, place }| self.facts.add(index, place, 1));
         let kind = key.kind();
@@ -102,7 +102,7 @@ impl Index {
         });
     }
 
-    /// Objects change: what is found of them from what it was to what it is now.
+    /// Replaces the entries of changed objects.
     pub fn replace(&mut self, Changed { was, now }: Changed) {
         self.facts.replace(&was.facts, now.facts);
         self.needs.replace(&was.needs, now.needs);
@@ -119,19 +119,19 @@ impl Index {
         }
     }
 
-    /// The kinds of which there may be very many.
+    /// Returns the kinds with potentially many objects.
     pub fn many(&self) -> impl Iterator<Item = &'static KindInfo> {
         self.many.values().map(|(kind, _)| *kind)
     }
 
-    /// Whether objects of which there may be very many need this, otherwise than as their container.
+    /// True if objects of such kinds need this, other than as their container.
     pub fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         self.needs.of(role, id) > 0
     }
 }
 
-/// The index of what a transaction changes.
+/// The index of a transaction's changes.
 #[derive(Default)]
 pub(super) struct Changed {
     pub was: Index,

@@ -1,17 +1,17 @@
-//! Steps from one tree to another, made one at a time or taken back.
+//! Steps from one tree to another, made or rolled back one at a time.
 
 use super::Refusal;
 use crate::key::Key;
 use crate::object::{Refused, Value, World};
 
-/// One object from what it is to what it is to be.
+/// A step: one object from its old to its new value.
 #[derive(Debug)]
 pub struct Step<W> {
-    /// Which object.
+    /// The object's key.
     pub key: Key,
-    /// What it is before.
+    /// Its value before.
     pub from: Option<Value<W>>,
-    /// What it is afterwards.
+    /// Its value after.
     pub to: Option<Value<W>>,
 }
 
@@ -19,7 +19,7 @@ impl<W: World> Step<W> {
     /// Makes the step.
     ///
     /// # Errors
-    /// Why it cannot be made.
+    /// Returns the reason if it fails.
     pub fn run(&self, world: &mut W) -> Result<(), Refused> {
         apply(&self.key, self.from.as_ref(), self.to.as_ref(), world)
     }
@@ -29,7 +29,7 @@ impl<W: World> Step<W> {
     }
 }
 
-/// Makes the world what the change says, wholly or not at all.
+/// Applies the change to the world, wholly or not at all.
 fn apply<W: World>(
     key: &Key,
     old: Option<&Value<W>>,
@@ -43,14 +43,15 @@ fn apply<W: World>(
     }
 }
 
-/// Steps that are being made, one at a time; when one fails, those before it are taken back, the last one first.
+/// Steps that are being made, one at a time; when one fails, the earlier ones are rolled back, the last one
+/// first.
 #[derive(Debug)]
 pub struct Making<W> {
     steps: Vec<Step<W>>,
     done: usize,
-    /// Why those done are being taken back.
+    /// Why the steps are being rolled back.
     failed: Option<Refusal>,
-    /// What could not be taken back.
+    /// Failures of the rollback.
     stuck: Vec<String>,
 }
 
@@ -61,7 +62,7 @@ impl<W: World> Making<W> {
         Making { steps, done: 0, failed: None, stuck: Vec::new() }
     }
 
-    /// Makes one step, or takes one back. Returns whether there is more to do.
+    /// Makes one step, or rolls one back. Returns true if there is more to do.
     pub fn go_on(&mut self, world: &mut W) -> bool {
         let more = self.go_on_by(world, &mut |step, world| step.run(world));
         if !more {
@@ -93,32 +94,33 @@ impl<W: World> Making<W> {
         if self.failed.is_some() { self.done > 0 } else { self.done < self.steps.len() }
     }
 
-    /// From here on it goes back, if it does not already.
+    /// Starts the rollback, if it is not already running.
     pub fn turn_back(&mut self, why: Refused) {
         self.failed.get_or_insert(Refusal { key: None, why });
     }
 
-    /// Whether it goes back.
+    /// True during a rollback.
     pub fn goes_back(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// How many of how many steps are made.
+    /// Returns the numbers of steps made and of all steps.
     pub fn progress(&self) -> (usize, usize) {
         (self.done, self.steps.len())
     }
 
-    /// What has become of it, when there is nothing more to do. To drop it then takes as long as there were steps.
+    /// Returns the result, when there is nothing more to do. Dropping it then takes time by the number of
+    /// steps.
     ///
     /// # Errors
-    /// Why all was taken back, and what of it could not be.
+    /// Returns why all was rolled back, and the failures of the rollback.
     pub fn end(&mut self) -> Result<(), Refusal> {
         let Some(Refusal { key, why }) = self.failed.take() else { return Ok(()) };
         if self.stuck.is_empty() {
             return Err(Refusal { key, why });
         }
         let stuck = self.stuck.join("; ");
-        let why = Refused(format!("{why}; and what was done before could not be taken back: {stuck}"));
+        let why = Refused(format!("{why}; and earlier steps could not be rolled back: {stuck}"));
         Err(Refusal { key, why })
     }
 }

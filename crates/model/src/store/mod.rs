@@ -1,7 +1,8 @@
 //! The tree of all objects, and transactions on it.
 //!
-//! There is one way to change it: a [`transaction`](Store::transact). It validates all changes against the tree as it would be,
-//! applies them in the order of their dependencies, and when one fails takes back those before it.
+//! The only way to change it is a [`transaction`](Store::transact). It validates all changes against the tree
+//! as it would be, and applies them in the order of their dependencies. When one fails, it rolls back the
+//! earlier ones.
 
 mod facts;
 mod journal;
@@ -28,24 +29,24 @@ pub use view::View;
 /// Every object by its key.
 pub type Tree<W> = BTreeMap<Key, Value<W>>;
 
-/// Gives any object of a tree.
+/// Returns any object of a tree.
 pub type Get<'t, W> = &'t (dyn Fn(&Key) -> Option<&'t Value<W>> + 't);
 
 /// A change of one object: its new value, or `None` to remove it.
 pub struct Change<W> {
-    /// Which object.
+    /// The object's key.
     pub key: Key,
-    /// What it is to be.
+    /// Its new value.
     pub value: Option<Value<W>>,
 }
 
 impl<W> Change<W> {
-    /// The object is to be this.
+    /// Returns a change that sets the object.
     pub fn set(key: Key, value: impl Into<Value<W>>) -> Change<W> {
         Change { key, value: Some(value.into()) }
     }
 
-    /// The object is to be gone.
+    /// Returns a change that removes the object.
     pub fn remove(key: Key) -> Change<W> {
         Change { key, value: None }
     }
@@ -66,14 +67,14 @@ impl<W> fmt::Debug for Change<W> {
 /// Why a transaction was refused.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// The object that it is about, if it is one.
+    /// The object at fault, if it is one.
     pub key: Option<Key>,
-    /// What is wrong.
+    /// The reason.
     pub why: Refused,
 }
 
-/// A tree and what finds its objects, as they are at some moment. To make one takes no time, however large it is; while there is
-/// another one, a change of the store makes a copy of all.
+/// A tree and its indexes at some moment. Making one takes no time, whatever its size; while another one
+/// exists, a change of the store copies everything.
 pub struct Snapshot<W> {
     tree: Arc<Tree<W>>,
     index: Arc<Index>,
@@ -98,22 +99,22 @@ impl<W> fmt::Debug for Snapshot<W> {
 }
 
 impl<W: World> Snapshot<W> {
-    /// This tree.
+    /// Returns a snapshot of this tree.
     pub fn of(tree: Tree<W>) -> Snapshot<W> {
         Snapshot { index: Arc::new(Index::of(&tree)), tree: Arc::new(tree) }
     }
 
-    /// Every object.
+    /// Returns every object.
     pub fn tree(&self) -> &Tree<W> {
         &self.tree
     }
 
-    /// The tree without changes.
+    /// Returns a view without changes.
     pub fn view(&self) -> View<'_, W> {
         View::of(&self.tree, &self.index)
     }
 
-    /// The tree with these changes.
+    /// Returns a view with these changes.
     pub fn view_with<'s>(&'s self, changes: &'s BTreeMap<Key, Option<Value<W>>>) -> View<'s, W> {
         self.view().with(changes.iter().map(|(key, value)| (key, value.as_ref())).collect())
     }
@@ -135,12 +136,12 @@ impl<W: World> Snapshot<W> {
         }
     }
 
-    /// True if objects are found where they would be if everything were looked at anew.
+    /// True if the indexes are the same as those built anew.
     pub fn is_consistent(&self) -> bool {
         Index::of(&self.tree) == *self.index
     }
 
-    /// The object and all that cannot be without it, directly or not.
+    /// Returns the object and all objects that depend on it, directly or not.
     pub fn with_dependents(&self, key: &Key) -> Vec<Key> {
         let (mut all, gone) = self.with_others(key);
         for range in self.places(&gone) {
@@ -151,11 +152,11 @@ impl<W: World> Snapshot<W> {
         all
     }
 
-    /// The same without those of which there may be very many, and what they would be without.
+    /// Returns the same without the kinds with potentially many objects, and the needs that would be unmet.
     fn with_others(&self, key: &Key) -> (Vec<Key>, BTreeSet<Need>) {
         let mut all = vec![key.clone()];
         let mut gone: BTreeSet<Need> = key.role().into_iter().collect();
-        // What needs an object stands behind it.
+        // An object stands behind those that it needs.
         for (key, value) in self.tree.range(view::others()) {
             if value.needs_any(key, |need| gone.contains(need)) {
                 gone.extend(key.role());
@@ -165,12 +166,12 @@ impl<W: World> Snapshot<W> {
         (all, gone)
     }
 
-    /// Where objects may be that need one of these, and of which there may be very many.
+    /// Returns the ranges of such kinds in which objects may need one of these.
     fn places(&self, wanted: &BTreeSet<Need>) -> Vec<crate::key::Range> {
         view::places(wanted, self.index.many(), |need| self.index.has_need(need))
     }
 
-    /// Whether more than so many objects may have to be looked at, or to go, with this one.
+    /// True if more than this number of objects may have to be checked, or removed, with this one.
     pub fn has_many_dependents(&self, key: &Key, many: usize) -> bool {
         if self.tree.len() <= many {
             return false;
@@ -179,7 +180,7 @@ impl<W: World> Snapshot<W> {
         all.len() > many || !self.places(&gone).is_empty()
     }
 
-    /// The tree without an object and all that cannot be without it.
+    /// Returns the tree without an object and all objects that depend on it.
     pub fn without(&self, key: &Key) -> Snapshot<W> {
         let mut tree = Tree::clone(&self.tree);
         for key in self.with_dependents(key) {
@@ -188,14 +189,14 @@ impl<W: World> Snapshot<W> {
         Snapshot::of(tree)
     }
 
-    /// The changes that would make this tree the `wanted` one.
+    /// Returns the changes that would make this tree the `wanted` one.
     pub fn diff(&self, wanted: &Tree<W>) -> Vec<Change<W>> {
         let gone = self.tree.keys().filter(|k| !wanted.contains_key(k)).cloned().map(Change::remove);
         let new = wanted.iter().filter(|(k, v)| self.tree.get(k) != Some(v));
         gone.chain(new.map(|(k, v)| Change::set(k.clone(), v.clone()))).collect()
     }
 
-    /// What is wrong with the tree as a whole: each object that cannot be as it says, and why.
+    /// Returns the faults of the whole tree: each impossible object, and the reason.
     pub fn faults<'s>(&'s self, abilities: &'s W::Abilities) -> impl Iterator<Item = (&'s Key, Refused)> {
         let view = self.view();
         let fault =
@@ -204,7 +205,7 @@ impl<W: World> Snapshot<W> {
     }
 }
 
-/// What the operator asked for.
+/// The operator's intent.
 pub struct Store<W> {
     now: Snapshot<W>,
     version: u64,
@@ -217,43 +218,43 @@ impl<W> Default for Store<W> {
 }
 
 impl<W: World> Store<W> {
-    /// A tree that nobody has applied.
+    /// Returns a tree that was not applied.
     pub fn of(tree: Tree<W>) -> Store<W> {
         Store { now: Snapshot::of(tree), version: 0 }
     }
 
-    /// The object, if there is one.
+    /// Returns the object, if it exists.
     pub fn get(&self, key: &Key) -> Option<&Value<W>> {
         self.now.tree.get(key)
     }
 
-    /// Every object.
+    /// Returns every object.
     pub fn tree(&self) -> &Tree<W> {
         &self.now.tree
     }
 
-    /// Every object in order of dependency.
+    /// Returns every object in order of dependency.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Value<W>)> {
         self.now.tree.iter()
     }
 
-    /// The objects behind one, which need not be there; `None`: all.
+    /// Returns the objects behind one, which need not exist; `None`: all.
     pub fn behind(&self, key: Option<&Key>) -> impl Iterator<Item = (&Key, &Value<W>)> {
         let first = key.map_or(Bound::Unbounded, Bound::Excluded);
         self.now.tree.range::<Key, _>((first, Bound::Unbounded))
     }
 
-    /// How many transactions have changed something.
+    /// Returns how many transactions have changed something.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The tree as it is now, to be looked at elsewhere.
+    /// Returns the current tree, to be read elsewhere.
     pub fn snapshot(&self) -> Snapshot<W> {
         self.now.clone()
     }
 
-    /// The changes that would make this tree the `wanted` one.
+    /// Returns the changes that would make this tree the `wanted` one.
     pub fn diff(&self, wanted: &Tree<W>) -> Vec<Change<W>> {
         self.now.diff(wanted)
     }
@@ -261,12 +262,14 @@ impl<W: World> Store<W> {
     /// Makes all the changes, or none. Of two changes of one object the last one counts.
     ///
     /// # Errors
-    /// The first fault found; the world is then as it was. Should taking back fail as well, the message says so.
+    /// Returns the first fault; the world is then as before. If the rollback fails as well, the message
+    /// reports that.
     pub fn transact(&mut self, world: &mut W, changes: Vec<Change<W>>) -> Result<(), Refused> {
         self.transact_by(world, changes, |step, world| step.run(world))
     }
 
-    /// As [`transact`](Store::transact); `run` is how a step is made. What was made is taken back as it should be.
+    /// As [`transact`](Store::transact); `run` makes a step. Steps already made are rolled back the usual
+    /// way.
     ///
     /// # Errors
     /// As [`transact`](Store::transact).
@@ -294,8 +297,8 @@ impl<W: World> Store<W> {
         Ok(())
     }
 
-    /// The steps of a plan were made: what it led to is what there is. Gives what there was; to drop it takes as long as it is
-    /// large.
+    /// Installs the result of a plan whose steps were made. Returns the old tree; dropping it takes time by
+    /// its size.
     pub fn arrive(&mut self, at: Snapshot<W>) -> Snapshot<W> {
         self.version += 1;
         std::mem::replace(&mut self.now, at)

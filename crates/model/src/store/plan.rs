@@ -1,4 +1,4 @@
-//! How one tree becomes another.
+//! Plans: the way from one tree to another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use super::{Change, Edit, Refusal, Snapshot, View, view};
 use crate::key::{Key, Need};
 use crate::object::{Effect, Refused, Value, World, refuse};
 
-/// How one tree becomes another.
+/// The way from one tree to another.
 #[derive(Debug)]
 pub struct Plan<W> {
-    /// What has to be done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step<W>>,
-    /// The objects that change, as they are before and afterwards.
+    /// The changed objects, with their values before and after.
     pub edits: Vec<Edit<W>>,
-    /// What is there afterwards.
+    /// The tree afterwards.
     pub after: Snapshot<W>,
 }
 
-/// What an object is, and what it is to be.
+/// The old and the new value of an object.
 type FromTo<'v, W> = (Option<&'v Value<W>>, Option<&'v Value<W>>);
 
-/// Completes what is wanted, if some of it says too little.
+/// Completes wanted objects, if some are incomplete.
 pub(super) fn complete<W: World>(now: &Snapshot<W>, wanted: Vec<(&Key, &mut Value<W>)>) {
     if wanted.iter().any(|(_, value)| !value.is_complete()) {
         W::complete(now, wanted);
@@ -31,10 +31,11 @@ pub(super) fn complete<W: World>(now: &Snapshot<W>, wanted: Vec<(&Key, &mut Valu
 }
 
 impl<W: World> Snapshot<W> {
-    /// How this tree becomes the other one, whose objects are completed. `admit` is asked whether there may be so many changes.
+    /// Returns the way from this tree to the other one, whose objects are completed. `admit` decides whether
+    /// this number of changes is allowed.
     ///
     /// # Errors
-    /// The first fault found.
+    /// Returns the first fault.
     pub fn plan(
         &self,
         mut after: Snapshot<W>,
@@ -50,9 +51,9 @@ impl<W: World> Snapshot<W> {
         Ok(Plan { steps, edits: changes.into_iter().map(edit).collect(), after })
     }
 
-    /// Completes what says too little, coming from the tree `now`.
+    /// Completes incomplete objects, coming from the tree `now`.
     fn complete(&mut self, now: &Snapshot<W>) {
-        // Those of which there may be very many say all.
+        // Kinds with potentially many objects are always complete.
         if self.tree.range(view::others()).all(|(_, value)| value.is_complete()) {
             return;
         }
@@ -70,9 +71,9 @@ impl<W: World> Snapshot<W> {
         self.tree = Arc::new(wanted);
     }
 
-    /// Checks the changes against the tree as it would be, which is `view`, and gives the steps that make them: first down, in
-    /// reverse order of dependency, what goes or has to be made anew; then up what comes or changes; kinds that are removed at the
-    /// very end, which others may leave without being made anew, go last.
+    /// Checks the changes against the tree as it would be, `view`, and returns the steps that make them.
+    /// First, in reverse order of dependency, the objects to be removed or remade. Then the new and changed
+    /// ones. Kinds that are removed at the very end, which others may leave without being remade, are last.
     pub(super) fn steps<'c>(
         &'c self,
         changes: impl Iterator<Item = (&'c Key, Option<&'c Value<W>>)>,
@@ -83,14 +84,14 @@ impl<W: World> Snapshot<W> {
             let key = key.clone();
             move |why| Refusal { key: Some(key), why }
         };
-        // Each with what it is and what it is to be: there may be very many, and to look for one takes its time.
+        // Each with its old and new value: there may be very many, and looking one up takes time.
         let mut touched: Vec<(&Key, FromTo<'_, W>)> = Vec::new();
         let mut found = Shaken::default();
         for (key, new) in changes {
             let old = self.tree.get(key);
             match (old, new) {
                 (None, None) => {
-                    return refuse(format!("there is nothing to remove: {key}")).map_err(about(key));
+                    return refuse(format!("{key} does not exist")).map_err(about(key));
                 }
                 (old, new) if old == new => continue,
                 (old, new) => found.note(key, old, new),
@@ -119,7 +120,7 @@ impl<W: World> Snapshot<W> {
         Ok(ordered(touched, &down))
     }
 
-    /// Adds what follows from what becomes of others: what needs them stands behind them.
+    /// Adds the consequences of changes for other objects: those that need an object stand behind it.
     fn follow<'c>(
         &'c self,
         found: &mut Shaken,
@@ -144,7 +145,7 @@ impl<W: World> Snapshot<W> {
         for (key, value) in self.tree.range(view::others()) {
             look(found, key, value);
         }
-        // Of those of which there may be very many, only such are looked at as may need what goes.
+        // Of kinds with potentially many objects, check only objects that may need a removed one.
         let goes = found.gone.union(&found.renewed).cloned().collect();
         for (key, value) in self.places(&goes).into_iter().flat_map(|places| self.tree.range(places)) {
             look(found, key, value);
@@ -152,23 +153,23 @@ impl<W: World> Snapshot<W> {
     }
 }
 
-/// What others may need, and does not stay as it is.
+/// Objects that others may need, and that change.
 #[derive(Default)]
 struct Shaken {
     removed: BTreeSet<Need>,
-    /// Those removed before what comes is made.
+    /// Those removed before new ones are made.
     gone: BTreeSet<Need>,
     renewed: BTreeSet<Need>,
     moved: BTreeSet<Need>,
 }
 
 impl Shaken {
-    /// True if others stay as they are, once nothing that is removed is needed.
+    /// True if other objects stay unchanged, once no removed object is needed.
     fn is_empty(&self) -> bool {
         self.gone.is_empty() && self.renewed.is_empty() && self.moved.is_empty()
     }
 
-    /// Notes what becomes of an object.
+    /// Notes the change of an object.
     fn note<W: World>(&mut self, key: &Key, old: Option<&Value<W>>, new: Option<&Value<W>>) {
         match (old, new) {
             (Some(old), Some(new)) => match new.effect(old) {
@@ -186,7 +187,7 @@ impl Shaken {
         }
     }
 
-    /// Refuses that something goes which is needed.
+    /// Refuses the removal of a needed object.
     fn check_removed<W: World>(&self, view: &View<'_, W>) -> Result<(), Refusal> {
         if self.removed.is_empty() {
             return Ok(());
@@ -204,7 +205,7 @@ impl Shaken {
     }
 }
 
-/// The steps that make the changes; `down` go before anything comes.
+/// Returns the steps that make the changes; those in `down` run before all others.
 fn ordered<W: World>(touched: BTreeMap<&Key, FromTo<'_, W>>, down: &BTreeSet<&Key>) -> Vec<Step<W>> {
     let (mut lowering, mut raising, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for (key, (old, new)) in touched {

@@ -1,4 +1,4 @@
-//! A small world: shelves, boxes that stand on shelves, labels on boxes, and very many things in boxes.
+//! A small world: shelves, boxes on shelves, labels on boxes, and very many things in boxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::tuple::Tuple;
 static SHELF: Role = Role { name: "shelf", title: |id| format!("shelf {}", id.get::<u8>().unwrap_or(0)) };
 static BOX: Role = Role { name: "box", title: |id| format!("box {}", id.get::<u8>().unwrap_or(0)) };
 
-/// What there is, by the words for it. Nothing may stand on what is not there, or go from below something.
+/// The contents, by their words. An object needs its support, and the support cannot be removed below it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Room {
     shelves: BTreeSet<u8>,
     /// With the shelf.
     boxes: BTreeMap<u8, u8>,
-    /// With the shelf that the box stood on when it was glued on.
+    /// With the shelf of the box when the label was glued on.
     labels: BTreeMap<u8, (String, u8)>,
     things: BTreeMap<(u8, u8), Option<u8>>,
 }
@@ -34,7 +34,7 @@ impl World for Room {
     fn begin(&mut self) {}
     fn end(&mut self) {}
 
-    /// A label that says nothing is to say where it is.
+    /// A label without a text gets the name of its place.
     fn complete(_: &Snapshot<Room>, wanted: Vec<(&Key, &mut Value<Room>)>) {
         for (key, value) in wanted {
             if let (Some(number), Some(label)) = (key.get::<Label>(), value.get_mut::<Label>())
@@ -48,7 +48,7 @@ impl World for Room {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Shelf;
-/// The shelf that it stands on, and what it is made of: another one is another box.
+/// Its shelf and its material: another material makes another box.
 #[derive(Clone, Debug, PartialEq)]
 struct Crate(u8, u8);
 #[derive(Clone, Debug, PartialEq)]
@@ -147,7 +147,7 @@ impl Kind for Label {
     }
 }
 
-/// Labels by the shelf that their box stands on, and their words.
+/// Labels by their box's shelf, and their words.
 const LABELS: &str = "label";
 
 impl Object<Room> for Label {
@@ -247,7 +247,7 @@ fn changes(step: &Step) -> Vec<Change<Room>> {
         .collect()
 }
 
-/// The room that comes of the steps; those that are refused leave no trace.
+/// Returns the room after the steps; refused ones leave no trace.
 fn walked(steps: &[Step]) -> Result<(Room, Store<Room>), TestCaseError> {
     let (mut room, mut store) = (Room::default(), Store::default());
     for step in steps {
@@ -264,7 +264,8 @@ fn walked(steps: &[Step]) -> Result<(Room, Store<Room>), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// However a tree was come by, the world is as if it had been there from the start, and every way leads there.
+    /// However a tree was reached, the world is as if the tree had been there from the start, and every way
+    /// leads there.
     #[test]
     fn every_way_leads_to_the_same(a in prop::collection::vec(step(), 0..30), b in prop::collection::vec(step(), 0..30)) {
         let (mut room, mut store) = walked(&a)?;
@@ -272,7 +273,7 @@ proptest! {
         let (mut fresh, mut at_once) = (Room::default(), Store::default());
         at_once.transact(&mut fresh, Snapshot::default().diff(wanted.tree())).unwrap();
         prop_assert_eq!(&fresh, &other);
-        // A step at a time, as long ways are made.
+        // One step at a time, as long ways are made.
         let before = (room.clone(), store.snapshot());
         let plan = before.1.plan(wanted.snapshot(), &(), |_| Ok(())).map_err(|e| TestCaseError::fail(e.why.0))?;
         let mut making = Making::begin(plan.steps, &mut room);
@@ -307,7 +308,7 @@ proptest! {
         prop_assert!(store.tree() == wanted.tree());
     }
 
-    /// What needs an object is found, whether it is one of very many or not.
+    /// An object's dependents are found, whether it is one of very many or not.
     #[test]
     fn dependents_are_all_found(steps in prop::collection::vec(step(), 0..30)) {
         let (room, store) = walked(&steps)?;
@@ -326,20 +327,20 @@ proptest! {
             prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), plain.clone());
             prop_assert_eq!(at.without(key).tree().len(), store.tree().len() - plain.len());
             prop_assert!(at.has_many_dependents(key, 0) || plain.len() == 1 || store.tree().is_empty());
-            // It cannot go alone, unless nothing needs it.
+            // It cannot be removed alone, unless no object needs it.
             let (mut again, mut alone) = (room.clone(), Store::of(store.tree().clone()));
             let removed = alone.transact(&mut again, vec![Change::remove(key.clone())]);
             prop_assert_eq!(removed.is_ok(), plain.len() == 1, "{:?}: {:?}", key, removed);
         }
     }
 
-    /// However changes, rollbacks and restarts follow each other: a rollback of n leaves what was there before the last n changes that
-    /// are in effect. Restarts come with what was there at the end, or with something else.
+    /// For any sequence of changes, rollbacks and restarts: a rollback of n restores the state before the
+    /// last n changes in effect. A restart has the last state, or another one.
     #[test]
     fn the_way_back_leads_there(deeds in prop::collection::vec(deed(), 0..30)) {
         let mut journal = Journal::default();
         let mut store = Store::<Room>::default();
-        // The plain model: what was there before each change in effect.
+        // The plain model: the state before each change in effect.
         let mut below: Vec<Tree<Room>> = Vec::new();
         let mut written: Vec<Vec<Edit<Room>>> = Vec::new();
         for deed in deeds {
@@ -383,7 +384,7 @@ proptest! {
             }
             prop_assert_eq!(journal.changes().count(), below.len());
         }
-        // Should something else be there than what an earlier run has left, its changes are refused.
+        // If the state differs from that of the earlier run, its changes are refused.
         let Some(last) = journal.changes().next() else { return Ok(()) };
         let way = journal.back_to(last.number - 1).map_err(|e| TestCaseError::fail(e.0))?;
         if let Detail::Written(text) = &last.detail {
@@ -394,7 +395,7 @@ proptest! {
                 Some(_) => drop(other.remove(&edit.key)),
                 None => drop(edit.old.and_then(|old| other.insert(edit.key, old))),
             }
-            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("is no longer what this change made it")));
+            prop_assert!(way.follow(other, read).is_err_and(|e| e.0.contains("differs from the result of this change")));
         }
     }
 }
@@ -415,7 +416,7 @@ fn deed() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// The world of the tests above is not so thin that they say nothing.
+/// The world of the tests above is large enough to be meaningful.
 #[test]
 fn the_room_has_everything() {
     use proptest::strategy::ValueTree;
@@ -442,14 +443,14 @@ fn what_is_refused_says_why() {
     for (changes, why) in [
         (vec![shelf(0)], "shelf 0 is the floor"),
         (vec![Change::remove(Key::of::<Shelf>(&1))], "shelf 1 cannot be removed: box 1 needs it"),
-        (vec![Change::remove(Key::of::<Crate>(&7))], "there is nothing to remove: box 7"),
+        (vec![Change::remove(Key::of::<Crate>(&7))], "box 7 does not exist"),
         (vec![stand(2, 1), label(2, "a")], "box 1 on shelf 1 is \"a\" already"),
         (vec![Change::set(Key::of::<Crate>(&3), Shelf)], "cannot be an object of the kind shelf"),
     ] {
         let said = store.transact(&mut room, changes).unwrap_err().0;
         assert!(said.contains(why), "{said}");
     }
-    // A box that moves takes its label along, and finds a place that becomes free at once.
+    // A box that moves takes its label along, and can use a place that becomes free at once.
     store.transact(&mut room, vec![stand(2, 2), label(2, "a")]).unwrap();
     store.transact(&mut room, vec![stand(1, 2), stand(2, 1), label(1, "")]).unwrap();
     assert_eq!(room.labels, BTreeMap::from([(1, ("box 1".into(), 2)), (2, ("a".into(), 1))]));

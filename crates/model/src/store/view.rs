@@ -18,12 +18,12 @@ pub struct View<'s, W> {
 }
 
 impl<'s, W: World> View<'s, W> {
-    /// The tree without changes.
+    /// Returns a view without changes.
     pub(super) fn of(objects: &'s Tree<W>, index: &'s Index) -> View<'s, W> {
         View { objects, changes: BTreeMap::new(), index, changed: Changed::default() }
     }
 
-    /// The same tree with these changes.
+    /// Returns the same view with these changes.
     pub(super) fn with(self, changes: BTreeMap<&'s Key, Option<&'s Value<W>>>) -> View<'s, W> {
         let mut view = View { changes, ..self };
         let mut changed = Changed::default();
@@ -49,7 +49,7 @@ impl<'s, W: World> View<'s, W> {
         view
     }
 
-    /// The object, if there is one.
+    /// Returns the object, if it exists.
     pub fn get(&self, key: &Key) -> Option<&'s Value<W>> {
         match self.changes.get(key) {
             Some(change) => *change,
@@ -57,7 +57,7 @@ impl<'s, W: World> View<'s, W> {
         }
     }
 
-    /// The objects in this part of the tree; those that change are behind the others.
+    /// Returns the objects in this part of the tree; changed ones are behind the others.
     pub fn range(
         &self,
         keys: impl RangeBounds<Key> + Clone,
@@ -67,7 +67,8 @@ impl<'s, W: World> View<'s, W> {
         old.chain(new.filter_map(|(k, v)| Some((*k, (*v)?))))
     }
 
-    /// The objects that need one of these. Of those of which there may be very many, only such are looked at as may.
+    /// Returns the objects that need one of these. Of kinds with potentially many objects, only possible
+    /// ranges are searched.
     pub fn needing<'v>(
         &'v self,
         wanted: &'v BTreeSet<Need>,
@@ -78,14 +79,15 @@ impl<'s, W: World> View<'s, W> {
         all.filter(|(key, value)| value.needs_any(key, |need| wanted.contains(need)))
     }
 
-    /// Whether objects of which there may be very many need this, otherwise than as their container.
+    /// True if objects of such kinds need this, other than as their container.
     fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         let of = |index: &Index| index.needs.of(role, id);
         of(self.index) + of(&self.changed.now) > of(&self.changed.was)
     }
 
-    /// The places of an index from this one on; a place may come twice, and those that change are behind the others.
+    /// Returns the places of an index from this one on; a place may be repeated, and changed ones are behind
+    /// the others.
     pub fn places<'v>(
         &'v self,
         index: &'static str,
@@ -94,7 +96,7 @@ impl<'s, W: World> View<'s, W> {
         self.places_while(index, from, |_| true)
     }
 
-    /// The same as long as they fit.
+    /// Returns the same while the predicate holds.
     pub fn places_while<'v, F: Fn(&Tuple) -> bool + Clone>(
         &'v self,
         index: &'static str,
@@ -104,7 +106,7 @@ impl<'s, W: World> View<'s, W> {
         let Changed { was, now } = &self.changed;
         let (first, last) = (fits.clone(), fits);
         let old = self.index.facts.from(index, &from).take_while(move |(place, _)| first(place));
-        // Most transactions take nothing away from most indexes.
+        // Most transactions remove nothing from most indexes.
         let was = was.facts.named(index);
         let left = move |place, n| was.is_none_or(|was| n > was.get(place).copied().unwrap_or(0));
         let old = old.filter(move |(place, n)| left(*place, *n));
@@ -112,7 +114,7 @@ impl<'s, W: World> View<'s, W> {
         old.chain(new).map(|(place, _)| place)
     }
 
-    /// What stands behind `prefix` in the places of an index.
+    /// Returns the values behind `prefix` in the places of an index.
     pub fn found<'v, P: Part>(
         &'v self,
         index: &'static str,
@@ -124,18 +126,18 @@ impl<'s, W: World> View<'s, W> {
     }
 }
 
-/// Where all are in a tree but those of which there may be very many.
+/// Returns the range of all objects except those of kinds with potentially many.
 pub(super) fn others() -> Range {
     (Bound::Unbounded, Bound::Excluded(Key::first_of_many()))
 }
 
-/// Where those are of which there may be very many.
+/// Returns the range of kinds with potentially many objects.
 pub(super) fn many() -> Range {
     (Bound::Included(Key::first_of_many()), Bound::Unbounded)
 }
 
-/// Where objects may be that need one of these, and of which there may be very many: anywhere, if some need one otherwise than by
-/// being in it.
+/// Returns the ranges of such kinds in which objects may need one of these: everything, if some need one
+/// other than as their container.
 pub(super) fn places(
     wanted: &BTreeSet<Need>,
     kinds: impl Iterator<Item = &'static KindInfo>,

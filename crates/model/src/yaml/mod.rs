@@ -1,4 +1,4 @@
-//! Configuration files in YAML: nodes that know their places, read with all faults at once, and text that is written line by
+//! Configuration files in YAML: nodes with their places, reading with all faults at once, and writing line by
 //! line.
 
 mod read;

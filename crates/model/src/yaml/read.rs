@@ -1,4 +1,4 @@
-//! YAML as nodes that know their places, and a reader that collects every fault.
+//! YAML as nodes with their places, and a reader that collects every fault.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -10,10 +10,11 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 use crate::place::{Fault, Place, hint};
 use crate::visible::hidden;
 
-/// How deep maps and lists may lie in each other. What a configuration needs is 5.
+/// Maximum nesting of maps and lists. A configuration needs 5.
 const DEEPEST: usize = 16;
 
-/// Maps with so few entries, as those of routes, of which there may be very many, are looked through faster than hashed.
+/// Maps up to this number of entries are searched linearly, faster than by hashing. Those of routes,
+/// potentially very many, are that small.
 const FEW: usize = 8;
 
 /// Line and column from 1, the column in characters.
@@ -43,11 +44,11 @@ pub struct Node {
     pub content: Content,
 }
 
-/// What a node has.
+/// The content of a node.
 #[derive(Debug)]
 pub enum Content {
-    /// A word or text; numbers and truth values are read from it by who expects them. Without quotes it may be empty,
-    /// which stands for an empty map or list.
+    /// A word or text; numbers and truth values are parsed from it. Without quotes it may be empty, for an
+    /// empty map or list.
     Text(String),
     /// Members in order.
     List(Vec<Node>),
@@ -66,103 +67,101 @@ impl Node {
     }
 }
 
-/// What is wrong in a file, or with its form.
+/// The faults in a file or its form.
 pub struct Reader {
     file: Arc<str>,
-    /// The faults found so far, but not more than [`MOST_FAULTS`].
+    /// The faults found so far, at most [`MOST_FAULTS`].
     pub faults: Vec<Fault>,
     found: usize,
     check: fn() -> Result<(), String>,
 }
 
-/// Events of the parser between two checks whether to read on: some 10 MB of values.
+/// Events of the parser between two calls of the check: some 10 MB of values.
 const EVENTS: usize = 1 << 16;
 
-/// Faults of a file that are told. A file may have as many as it has bytes.
+/// Maximum number of reported faults. A file may have as many as it has bytes.
 pub const MOST_FAULTS: usize = 1000;
 
 /// A map or list that is being read.
 enum Open {
     List(At, Vec<Node>),
-    /// With the name whose value comes next.
+    /// With the name of the next value.
     Map(At, Vec<(String, At, Node)>, Option<(String, At)>),
 }
 
-/// What a file that is no YAML says to its parser, and what its author should do.
+/// Words in the parser's messages about invalid YAML, and advice for the author of the file.
 const ADVICE: &[(&[&str], &str)] = &[
-    (
-        &["tab cannot", "tabs disallowed", "found a tab", "with a tab"],
-        "a tab stands here: indent with blanks",
-    ),
+    (&["tab cannot", "tabs disallowed", "found a tab", "with a tab"], "unexpected tab: indent with blanks"),
     (
         &["quoted scalar, found unexpected end", "quoted scalar, found unexpected document"],
-        "a quote that begins here, or before, is not closed",
+        "a quote that begins here or earlier is not closed",
     ),
     (
         &["escape character", "expected hexadecimal", "escape code"],
-        "in double quotes a backslash begins an escape, and there is none like this: write two of them, or use single quotes",
+        "unknown escape: in double quotes write two backslashes for one, or use single quotes",
     ),
-    (&["after double-quoted"], "nothing but a comment may follow a value in quotes in its line"),
+    (
+        &["after double-quoted"],
+        "unexpected text behind a quoted value: only a comment may follow in its line",
+    ),
     (&["indentation in quoted"], "a quote is not closed in its line, and the next line is indented less"),
-    (
-        &["flow mapping, did not find"],
-        "a map in braces goes on here: expected \",\" and the next name, or \"}\"",
-    ),
-    (
-        &["flow sequence, expected"],
-        "a list in brackets goes on here: expected \",\" and the next value, or \"]\"",
-    ),
-    (&["misplaced bracket"], "this bracket closes nothing, or another one is to be closed first"),
+    (&["flow mapping, did not find"], "a map in braces is open: expected \",\" and the next name, or \"}\""),
+    (&["flow sequence, expected"], "a list in brackets is open: expected \",\" and the next value, or \"]\""),
+    (&["misplaced bracket"], "unexpected closing bracket: none is open, or another one must be closed first"),
     (
         &["block mapping, did not find", "simple key expect", "invalid indentation", "block collection"],
-        "this line does not go on with what is above it: expected \"name: value\", or \"- \" in a list, indented just as the \
-         lines that it belongs to, and every bracket and quote before it closed",
+        "this line does not continue the lines above: expected \"name: value\", or \"- \" in a list, indented as the other \
+         lines of its map or list, with every earlier bracket and quote closed",
     ),
     (
         &["mapping values are not allowed", "':' indicator", "':' may not", "mapping keys are not"],
         "a \":\" in the middle of a value: put the value into quotes, the name on a line of its own, or close the bracket \
          before it",
     ),
-    (&["block sequence entries"], "a list of lines with \"- \" begins below its name, not behind it"),
-    (&["unexpected character", "cannot start with '-'"], "no value begins like this: put it into quotes"),
+    (&["block sequence entries"], "put the first \"- \" of a list below its name, not behind it"),
+    (&["unexpected character", "cannot start with '-'"], "invalid beginning of a value: put it into quotes"),
     (&["YAML whitespace", "expected whitespace"], "a blank is missing behind this character"),
-    (&["unprintable", "byte order mark"], "a character that cannot be seen stands here: remove it"),
+    (&["unprintable", "byte order mark"], "invisible character: remove it"),
     (
         &["anchor", "alias"],
-        "\"&\" and \"*\" at the beginning of a value are no part of it: put it into quotes, or write out what they stand for",
+        "\"&\" and \"*\" at the beginning of a value have a special meaning: put the value into quotes, or write it out",
     ),
-    (&["tag", "TAG", "handle"], "\"!\" at the beginning of a value is no part of it: put it into quotes"),
+    (
+        &["tag", "TAG", "handle"],
+        "\"!\" at the beginning of a value has a special meaning: put the value into quotes",
+    ),
     (
         &["irective", "version", "incompatible"],
-        "a line with \"%\" at its beginning is no part of a configuration",
+        "a line that begins with \"%\" is not allowed in a configuration",
     ),
-    (&["document"], "\"---\" and \"...\" divide documents: a configuration is one"),
+    (&["document"], "\"---\" and \"...\" separate documents: a configuration is a single one"),
     (
         &["block scalar", "inside a block", "multiline", "plain scalar"],
-        "a text of several lines: put the value into quotes on one line",
+        "text over several lines: put the value into quotes on one line",
     ),
-    (&["eof", "next token"], "the file ends before this is complete"),
+    (&["eof", "next token"], "unexpected end of the file: this is not complete"),
 ];
 
-/// What the parser's message means to the author of a file.
+/// Returns the parser's message in terms of the file's author.
 fn advice(info: &str) -> String {
     let known = ADVICE.iter().find(|(parts, _)| parts.iter().any(|part| info.contains(part)));
-    known.map_or_else(|| format!("this is no YAML: {info}"), |(_, advice)| advice.to_string())
+    known.map_or_else(|| format!("invalid YAML: {info}"), |(_, advice)| advice.to_string())
 }
 
 impl Reader {
-    /// Reads a file of this name, which messages give.
+    /// Returns a reader for a file with this name, used in messages.
     pub fn new(file: &str) -> Reader {
         Reader { file: file.into(), faults: Vec::new(), found: 0, check: || Ok(()) }
     }
 
-    /// Calls `check` every 65,536 events while it reads a document: a short text may have very many values. An error ends the reading.
+    /// Calls `check` every 65,536 events while it reads a document: a short text may have very many values.
+    /// An error ends the reading.
     #[must_use]
     pub fn guarded_by(self, check: fn() -> Result<(), String>) -> Reader {
         Reader { check, ..self }
     }
 
-    /// The place in this file.
+    /// Returns the place in this file.
     pub fn place(&self, at: At) -> Place {
         Place::File { file: self.file.clone(), line: at.line, column: at.column }
     }
@@ -175,13 +174,13 @@ impl Reader {
         }
     }
 
-    /// How many faults were found so far.
+    /// Returns the number of faults found so far.
     pub fn found(&self) -> usize {
         self.found
     }
 
-    /// The file's one document; `None` if there is none that can be read. The members of the list that the document has under
-    /// the name `long` go to `each` one by one, and are not in what is returned: a list of very many is never in memory.
+    /// Reads the file's one document; `None` if none is readable. The members of the list under the name
+    /// `long` go to `each` one by one, and are not in the result: a very long list is never in memory.
     pub fn document(
         &mut self,
         text: &str,
@@ -206,7 +205,7 @@ impl Reader {
             let at = At::from(&span.start);
             let node = match event {
                 Event::SequenceStart(..) | Event::MappingStart(..) if open.len() == DEEPEST => {
-                    self.fault(at, format!("nothing here lies {DEEPEST} levels deep"));
+                    self.fault(at, format!("nested too deeply: {DEEPEST} levels"));
                     return None;
                 }
                 Event::SequenceStart(..) => {
@@ -218,11 +217,11 @@ impl Reader {
                     continue;
                 }
                 Event::Alias(_) => {
-                    self.fault(at, "aliases are not understood: write out what it stands for");
+                    self.fault(at, "aliases are not supported: write the value out");
                     return None;
                 }
                 Event::DocumentStart(_) if done.is_some() => {
-                    self.fault(at, "a second document begins here: a configuration is one");
+                    self.fault(at, "unexpected second document: a configuration is a single one");
                     return None;
                 }
                 Event::Scalar(text, style, ..) => {
@@ -254,7 +253,7 @@ impl Reader {
                     None => match node.content {
                         Content::Text(text) => *name = Some((text, at)),
                         _ => {
-                            self.fault(at, "a name is expected here, not a map or a list");
+                            self.fault(at, "expected a name, found a map or a list");
                             return None;
                         }
                     },
@@ -264,13 +263,13 @@ impl Reader {
         done
     }
 
-    /// The fields of a map; of an empty text, none.
+    /// Returns the fields of a map; of an empty text, none.
     pub fn fields<'n>(&mut self, node: &'n Node) -> Fields<'n> {
         let entries = match &node.content {
             Content::Map(map) => map.as_slice(),
             Content::Text(text) if text.is_empty() => &[],
             _ => {
-                self.fault(node.at, "a map is expected here, of lines \"name: value\"");
+                self.fault(node.at, "expected a map, of lines \"name: value\"");
                 &[]
             }
         };
@@ -284,32 +283,32 @@ impl Reader {
                 (first != *at).then_some(first)
             };
             if let Some(At { line, .. }) = first {
-                self.fault(*at, format!("\"{name}\" stands in line {line} already"));
+                self.fault(*at, format!("\"{name}\" is already in line {line}"));
             }
         }
         Fields { at: node.at, entries, known: Vec::with_capacity(FEW) }
     }
 
-    /// The entries of a map whose names are free, each once.
+    /// Returns the entries of a map with free names, each once.
     pub fn entries<'n>(&mut self, node: &'n Node) -> impl Iterator<Item = (&'n str, At, &'n Node)> + use<'n> {
         let mut seen = HashSet::new();
         let all = self.fields(node).entries.iter().map(|(name, at, node)| (name.as_str(), *at, node));
         all.filter(move |(name, ..)| seen.insert(*name))
     }
 
-    /// The members of a list; of an empty text, none.
+    /// Returns the members of a list; of an empty text, none.
     pub fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
         match &node.content {
             Content::List(list) => list,
             Content::Text(text) if text.is_empty() => &[],
             _ => {
-                self.fault(node.at, "a list is expected here: [ A, B ], or lines that begin with \"- \"");
+                self.fault(node.at, "expected a list: [ A, B ], or lines that begin with \"- \"");
                 &[]
             }
         }
     }
 
-    /// A text that is not empty.
+    /// Returns a text that is not empty.
     pub fn text<'n>(&mut self, node: &'n Node) -> Option<&'n str> {
         match &node.content {
             Content::Text(text) if !text.is_empty() => Some(text),
@@ -318,13 +317,13 @@ impl Reader {
                 None
             }
             _ => {
-                self.fault(node.at, "one value is expected here");
+                self.fault(node.at, "expected a single value");
                 None
             }
         }
     }
 
-    /// What a text says, with what is expected there.
+    /// Parses a text; `expected` describes the valid values.
     pub fn parsed<T: FromStr>(&mut self, node: &Node, expected: &str) -> Option<T> {
         let text = self.text(node)?;
         let value = text.parse().ok();
@@ -334,7 +333,7 @@ impl Reader {
         value
     }
 
-    /// A number of a range.
+    /// Returns a number in a range.
     pub fn number<T>(&mut self, node: &Node, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr + PartialOrd + std::fmt::Display,
@@ -342,8 +341,11 @@ impl Reader {
         let expected = format!("a number from {} to {}", range.start(), range.end());
         let text = self.text(node)?;
         if text.starts_with('0') && text.len() > 1 {
-            // YAML 1.1, of which there still are readers, has octal numbers so.
-            self.fault(node.at, format!("\"{text}\" is an octal number to some: write it without the zero"));
+            // In YAML 1.1, which some readers still use, this is an octal number.
+            self.fault(
+                node.at,
+                format!("some readers take \"{text}\" for an octal number: write it without the zero"),
+            );
             return None;
         }
         let number = self.parsed(node, &expected)?;
@@ -354,27 +356,24 @@ impl Reader {
         Some(number)
     }
 
-    /// A truth value, as YAML has had them at some time.
+    /// Returns a truth value, in any form that YAML has had.
     pub fn truth(&mut self, node: &Node) -> Option<bool> {
         match self.text(node)?.to_ascii_lowercase().as_str() {
             "true" | "yes" | "on" => Some(true),
             "false" | "no" | "off" => Some(false),
             _ => {
-                self.fault(node.at, "true or false is expected here");
+                self.fault(node.at, "expected true or false");
                 None
             }
         }
     }
 
-    /// One of these words.
+    /// Returns one of these words.
     pub fn word<'w>(&mut self, node: &Node, words: &[&'w str]) -> Option<&'w str> {
         let text = self.text(node)?;
         let word = words.iter().find(|w| **w == text);
         if word.is_none() {
-            self.fault(
-                node.at,
-                format!("\"{text}\" is not expected here: {}", hint(text, words.iter().copied())),
-            );
+            self.fault(node.at, format!("unexpected \"{text}\": {}", hint(text, words.iter().copied())));
         }
         word.copied()
     }
@@ -383,7 +382,7 @@ impl Reader {
 /// Why fields of other programs' files are [refused](Fields::refuse).
 pub const NOT_YET: &str = "is not supported yet";
 
-/// A map whose fields have known names.
+/// A map with known field names.
 pub struct Fields<'n> {
     /// Where the map begins.
     pub at: At,
@@ -397,7 +396,7 @@ impl<'n> Fields<'n> {
         names.into_iter().any(|name| self.entries.iter().any(|(n, ..)| n == name))
     }
 
-    /// The value of a field, if it is given.
+    /// Returns the value of a field, if it is given.
     pub fn take(&mut self, name: &'static str) -> Option<&'n Node> {
         self.known.push(name);
         self.entries.iter().find(|(n, ..)| n == name).map(|(.., node)| node)
@@ -419,11 +418,11 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Says which fields nobody knows.
+    /// Reports the unknown fields.
     pub fn end(self, r: &mut Reader) {
         for (name, at, _) in self.entries {
             if !self.known.contains(&name.as_str()) {
-                // Some may have been asked for twice.
+                // Some may have been requested twice.
                 let known = self.known.iter().enumerate().filter(|(n, one)| !self.known[..*n].contains(one));
                 let hint = hint(name, known.map(|(_, one)| *one));
                 r.fault(*at, format!("nothing is named \"{name}\" here: {hint}"));

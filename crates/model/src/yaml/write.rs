@@ -8,14 +8,14 @@ use wire::Mac;
 pub struct Text<'o> {
     text: &'o mut String,
     indent: usize,
-    /// Whether indices are written.
+    /// True if indices are written.
     indices: bool,
-    /// Whether secrets are not.
+    /// True if secrets are hidden.
     hides: bool,
 }
 
 impl<'o> Text<'o> {
-    /// Writes behind what `text` has.
+    /// Appends to `text`.
     pub fn new(text: &'o mut String, indices: bool, hides: bool) -> Text<'o> {
         Text { text, indent: 0, indices, hides }
     }
@@ -30,13 +30,13 @@ impl<'o> Text<'o> {
         self.hides
     }
 
-    /// Bytes written so far, with what was there before.
+    /// Returns the number of bytes written so far, including those before.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Takes back what was written behind the first `len` bytes.
+    /// Removes the text behind the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.text.truncate(len);
     }
@@ -53,7 +53,7 @@ impl<'o> Text<'o> {
         let _ = writeln!(self.text, "{:1$}{line}", "", 2 * self.indent);
     }
 
-    /// A map below `name`; nothing if it has no lines.
+    /// Writes a map below `name`; nothing if it has no lines.
     pub fn map(&mut self, name: impl Display, fields: impl FnOnce(&mut Text<'_>)) {
         let before = self.text.len();
         self.line(format_args!("{name}:"));
@@ -66,14 +66,14 @@ impl<'o> Text<'o> {
         }
     }
 
-    /// A map below `name`, which stands there even if it is empty.
+    /// Writes a map below `name`, even an empty one.
     pub fn object(&mut self, name: &str, fields: impl FnOnce(&mut Text<'_>)) {
-        // Numbers are keys as they are: of sub-interfaces, others read them as numbers.
+        // Numbers stay unquoted keys: other programs read those of sub-interfaces as numbers.
         let number = !name.is_empty() && name.bytes().all(|c| c.is_ascii_digit());
         self.entry(&if number { name.to_string() } else { quoted(name) }, fields);
     }
 
-    /// The same below what is YAML already.
+    /// Writes the same below a key in YAML.
     pub fn entry(&mut self, key: &str, fields: impl FnOnce(&mut Text<'_>)) {
         let before = self.text.len();
         self.map(key, fields);
@@ -90,24 +90,24 @@ impl<'o> Text<'o> {
     }
 }
 
-/// A text as YAML has it: in quotes if it could be taken for something else.
+/// Returns a text in YAML: in quotes if it could be read as something else.
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     let word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(plain);
     let special = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
     match word && !special.contains(&text.to_ascii_lowercase().as_str()) {
         true => text.into(),
-        // JSON's texts are YAML's.
+        // JSON's texts are valid YAML.
         false => serde_json::Value::from(text).to_string(),
     }
 }
 
-/// An Ethernet address: in quotes, because digits between colons were numbers once.
+/// Returns an Ethernet address in quotes, because digits between colons were once numbers.
 pub fn mac(mac: Mac) -> String {
     format!("\"{mac}\"")
 }
 
-/// An address or prefix: of IPv6 in quotes, as Ethernet addresses are.
+/// Returns an address or prefix: IPv6 in quotes, as Ethernet addresses are.
 pub fn ip(address: impl Display) -> String {
     let text = address.to_string();
     if text.contains(':') { format!("\"{text}\"") } else { text }

@@ -72,7 +72,7 @@ const ONE: Bench = Bench {
     target: 35.0,
 };
 
-/// The same of IPv6.
+/// The same for IPv6.
 const ONE6: Bench =
     Bench { name: "ip6-1", what: "one IPv6 route", table: Table::One6, sizes: &[84], target: 45.0, ..ONE };
 

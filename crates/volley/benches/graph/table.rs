@@ -30,7 +30,7 @@ pub enum Table {
     Mixed6(u32),
     /// The table of a real IPv4 router, as large as today's; each prefix is as likely as any other.
     Real4,
-    /// The same of IPv6.
+    /// The same for IPv6.
     Real6,
     /// Both, and three packets of IPv4 for one of IPv6.
     Both,

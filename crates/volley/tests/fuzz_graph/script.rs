@@ -9,7 +9,7 @@ pub fn own(n: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, n as u8, 1)
 }
 
-/// The same of IPv6.
+/// The same for IPv6.
 pub fn own6(n: usize) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, n as u16, 0, 0, 0, 1)
 }

@@ -1,4 +1,4 @@
-//! What is remembered of one change.
+//! An entry of the journal: the record of one change.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,17 +9,17 @@ use crate::key::Key;
 use crate::object::{Value, World};
 use crate::origin::{FrontEnd, Origin, Peer};
 
-/// Objects that are named in the title of a change.
+/// Number of objects named in the title of a change.
 const NAMED: usize = 3;
 
-/// One object of a change. At least one of both values is there, and they differ.
+/// One object of a change. At least one of both values is present, and they differ.
 #[derive(Debug)]
 pub struct Edit<W> {
-    /// Which object.
+    /// The object's key.
     pub key: Key,
-    /// What it was.
+    /// Its value before.
     pub old: Option<Value<W>>,
-    /// What it became.
+    /// Its value after.
     pub new: Option<Value<W>>,
 }
 
@@ -29,14 +29,14 @@ impl<W> Clone for Edit<W> {
     }
 }
 
-/// How many objects a change added, changed and removed.
+/// The numbers of objects that a change added, changed and removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Objects that were not there before.
+    /// Objects that did not exist before.
     pub added: u64,
-    /// Objects that were there, and are others.
+    /// Objects with another value.
     pub changed: u64,
-    /// Objects that are there no more.
+    /// Objects that no longer exist.
     pub removed: u64,
 }
 
@@ -53,32 +53,33 @@ impl Counts {
         counts
     }
 
-    /// All of them.
+    /// Returns their sum.
     pub fn all(&self) -> u64 {
         self.added + self.changed + self.removed
     }
 }
 
-/// What an entry stands for.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deed {
-    /// A change, which a rollback takes back.
+    /// A change; a rollback undoes it.
     Change,
-    /// A start of the router, which no rollback takes back. Changes behind this number are no longer in effect: nobody had saved them.
+    /// A start of the router; no rollback undoes it. Changes behind this number are no longer in effect: they
+    /// were not saved.
     Start(u64),
-    /// A rollback: it takes back every change behind this number that is in effect.
+    /// A rollback: it undoes every change behind this number that is in effect.
     Rollback(u64),
 }
 
-/// What a change did, as far as it is remembered.
+/// The recorded details of a change.
 #[derive(Debug)]
 pub enum Detail<W> {
     /// Each object.
     Edits(Arc<Edits<W>>),
-    /// Each object as it is written in a file: of a change before this start.
+    /// Each object in its written form: a change before this start.
     Written(Arc<Written>),
-    /// Nothing: it was too much.
+    /// None: there were too many.
     Forgotten,
 }
 
@@ -92,40 +93,41 @@ impl<W> Clone for Detail<W> {
     }
 }
 
-/// The objects of a change, and what they cannot be written without.
+/// The objects of a change, and those needed to write them.
 #[derive(Debug)]
 pub struct Edits<W> {
-    /// The objects that changed.
+    /// The changed objects.
     pub all: Vec<Edit<W>>,
-    /// Objects that did not change, and under which others stand in a file: an interface with a new address.
+    /// Unchanged objects that contain changed ones in a file: an interface with a new address.
     pub hosts: Vec<(Key, Value<W>)>,
 }
 
-/// The objects of a change in the form of a configuration file, with those under which they stand, which are the same in both.
+/// The objects of a change in the form of a configuration file, with the objects that contain them, which are
+/// the same in both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// What they were.
+    /// The objects before.
     pub before: String,
-    /// What they became.
+    /// The objects after.
     pub after: String,
-    /// The difference as an operator reads it, in lines, without secrets.
+    /// The difference for the operator, in lines, without secrets.
     pub difference: String,
 }
 
 /// A change of the past.
 #[derive(Debug)]
 pub struct Entry<W> {
-    /// Changes are counted from 1 on, across restarts if there is a file for them.
+    /// Changes are numbered from 1 on, across restarts if there is a journal file.
     pub number: u64,
     /// When it was made.
     pub time: SystemTime,
-    /// Who made it.
+    /// The origin of the change.
     pub origin: Origin,
-    /// What it stands for.
+    /// The kind of the entry.
     pub deed: Deed,
-    /// The rollback that has taken it back.
+    /// The rollback that has undone it.
     pub undone: Option<u64>,
-    /// It in a few words: its first objects, or what it took back.
+    /// A short title: its first objects, or the changes that it undid.
     pub title: String,
     /// How many objects it changed.
     pub counts: Counts,
@@ -133,7 +135,7 @@ pub struct Entry<W> {
     pub secret: bool,
     /// True if it was made before this start of the router.
     pub earlier: bool,
-    /// What it did.
+    /// Its details.
     pub detail: Detail<W>,
 }
 
@@ -144,7 +146,7 @@ impl<W> Clone for Entry<W> {
 }
 
 impl<W> Entry<W> {
-    /// Changes of which nothing is known.
+    /// Returns an entry for unknown changes.
     pub(super) fn missing() -> Entry<W> {
         Entry {
             number: 0,
@@ -160,20 +162,20 @@ impl<W> Entry<W> {
         }
     }
 
-    /// True if a rollback can take it back: it is a change, and none has done so yet.
+    /// True if a rollback can undo it: it is a change, and not undone yet.
     pub fn is_in_effect(&self) -> bool {
         self.deed == Deed::Change && self.undone.is_none()
     }
 
-    /// Says why it cannot be taken back, of one whose detail is forgotten.
+    /// Returns why it cannot be rolled back, if its details are forgotten.
     pub fn what_is_forgotten(&self) -> String {
         match self.counts.all() {
-            0 => "the disk did not keep what it changed".into(),
-            all => format!("of its {all} objects it is not remembered what they were"),
+            0 => "its objects were not kept on disk".into(),
+            all => format!("the old values of its {all} objects are not kept"),
         }
     }
 
-    /// How many objects it holds in memory.
+    /// Returns the number of objects that it holds in memory.
     pub(super) fn objects(&self) -> usize {
         match &self.detail {
             Detail::Edits(edits) => edits.all.len(),
@@ -182,7 +184,7 @@ impl<W> Entry<W> {
     }
 }
 
-/// What is to be remembered of a change.
+/// The data to record for a change.
 #[derive(Debug)]
 pub struct Note<W> {
     pub(super) origin: Origin,
@@ -193,7 +195,7 @@ pub struct Note<W> {
 }
 
 impl<W: World> Note<W> {
-    /// A change of these objects; `hosts` are those under which they stand in a file.
+    /// Returns a note for a change of these objects; `hosts` are the objects that contain them in a file.
     pub fn new(origin: Origin, all: Vec<Edit<W>>, hosts: Vec<(Key, Value<W>)>) -> Note<W> {
         let title = named(all.iter().map(|edit| &edit.key), all.len() as u64);
         let secret = all.iter().flat_map(|edit| [&edit.old, &edit.new]).flatten().any(Value::has_secrets);
@@ -201,12 +203,12 @@ impl<W: World> Note<W> {
         Note { origin, title, counts, secret, detail: Detail::Edits(Edits { all, hosts }.into()) }
     }
 
-    /// A change of more objects than are remembered, of which these are the first.
+    /// Returns a note for a change of too many objects, with the first ones.
     pub fn too_much<'k>(origin: Origin, first: impl Iterator<Item = &'k Key>, counts: Counts) -> Note<W> {
         Note { origin, title: named(first, counts.all()), counts, secret: false, detail: Detail::Forgotten }
     }
 
-    /// A start of the router with so many objects.
+    /// Returns a note for a start of the router with this number of objects.
     pub fn start(origin: Origin, objects: u64) -> Note<W> {
         let counts = Counts { added: objects, ..Counts::default() };
         Note { origin, title: "the router started".into(), counts, secret: false, detail: Detail::Forgotten }
@@ -218,7 +220,7 @@ impl<W: World> Note<W> {
     }
 }
 
-/// The first few objects in words, and how many others there are.
+/// Returns the titles of the first few objects, and the number of others.
 fn named<'k>(keys: impl Iterator<Item = &'k Key>, of: u64) -> String {
     let named: Vec<String> = keys.take(NAMED).map(Key::to_string).collect();
     match of.saturating_sub(named.len() as u64) {

@@ -1,7 +1,7 @@
-//! What was changed, by whom, and how it is taken back.
+//! The journal: changes, their origins, and rollbacks.
 //!
-//! Changes are numbered. Those that are in effect are a stack: a rollback takes back the newest of them, and is no change that another
-//! rollback takes back. So one rollback after the other goes further and further back.
+//! Changes are numbered. Those in effect are a stack: a rollback undoes the newest of them, and is itself no
+//! change for another rollback. So consecutive rollbacks go further and further back.
 
 mod entry;
 
@@ -14,15 +14,15 @@ use crate::object::{Refused, Value, World, refuse};
 
 pub use entry::{Counts, Deed, Detail, Edit, Edits, Entry, Note, Written};
 
-/// Entries that are remembered at most.
+/// Maximum number of entries.
 const MOST: usize = 1000;
-/// Changed objects that are held in memory at most, in all entries together. What changes more at once cannot be taken back, nor what
-/// came before it.
+/// Maximum number of changed objects in memory, in all entries together. A larger change cannot be rolled
+/// back, nor can the changes before it.
 const MOST_OBJECTS: usize = 250_000;
-/// Numbers that are named in the title of a rollback.
+/// Number of changes named in the title of a rollback.
 const NAMED: usize = 3;
 
-/// What objects were before a transaction.
+/// Objects before a transaction.
 pub type Before<W> = Vec<(Key, Option<Value<W>>)>;
 
 /// The last changes, the newest last.
@@ -32,9 +32,9 @@ pub struct Journal<W> {
     /// Objects in all entries.
     objects: usize,
     generation: u64,
-    /// The newest change in effect that is remembered no more; 0 if there is none.
+    /// The newest change in effect that is forgotten; 0 if there is none.
     lost: u64,
-    /// Entries behind this generation are not forgotten.
+    /// Entries behind this generation are kept.
     held: Option<u64>,
 }
 
@@ -44,18 +44,18 @@ impl<W> Default for Journal<W> {
     }
 }
 
-/// What came of noting something.
+/// The result of adding an entry.
 #[derive(Debug)]
 pub struct Noted<W> {
-    /// What is now the newest entry.
+    /// The newest entry.
     pub entry: Entry<W>,
-    /// What was forgotten for it: to drop it takes as long as it is large.
+    /// The details forgotten for it: dropping them takes time by their size.
     pub forgotten: Vec<Detail<W>>,
 }
 
 impl<W: World> Journal<W> {
-    /// One that goes on after these entries, the oldest first. Where numbers are missing, something was changed that nobody has written
-    /// down: no rollback leads past there.
+    /// Returns a journal that continues these entries, the oldest first. A gap in the numbers means an
+    /// unwritten change: no rollback leads past it.
     pub fn after(entries: impl IntoIterator<Item = Entry<W>>) -> Journal<W> {
         let mut journal = Journal::default();
         for entry in entries.into_iter() {
@@ -64,7 +64,7 @@ impl<W: World> Journal<W> {
             }
             let gap = journal.generation > 0 && entry.number > journal.generation + 1;
             if gap {
-                let title = format!("changes up to {} are not written down", entry.number - 1);
+                let title = format!("changes up to {} are missing in the journal", entry.number - 1);
                 let number = entry.number - 1;
                 let missing = Entry { number, title, time: entry.time, ..Entry::missing() };
                 journal.push(missing);
@@ -74,39 +74,39 @@ impl<W: World> Journal<W> {
         journal
     }
 
-    /// The number of the last entry: that of the configuration that there is now. 0 when nothing was changed yet.
+    /// Returns the number of the last entry, which made the current configuration; 0 before the first change.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// All that is remembered, the newest first.
+    /// Returns all entries, the newest first.
     pub fn entries(&self) -> impl Iterator<Item = &Entry<W>> {
         self.entries.iter().rev()
     }
 
-    /// The entry with this number.
+    /// Returns the entry with this number.
     pub fn entry(&self, number: u64) -> Option<&Entry<W>> {
         let at = self.entries.binary_search_by_key(&number, |entry| entry.number).ok()?;
         self.entries.get(at)
     }
 
-    /// The changes that are in effect, the newest first: what rollbacks take back.
+    /// Returns the changes in effect, the newest first: those that rollbacks undo.
     pub fn changes(&self) -> impl Iterator<Item = &Entry<W>> {
         self.entries().filter(|entry| entry.is_in_effect())
     }
 
-    /// How many of the last changes can be taken back, as far as that is known.
+    /// Returns how many of the last changes can be rolled back, as far as known.
     pub fn can_be_taken_back(&self) -> usize {
         self.changes().take_while(|entry| !matches!(entry.detail, Detail::Forgotten)).count()
     }
 
-    /// What the changes would take away from the store: to be asked before they are made.
+    /// Returns the objects that the changes would replace in the store. Call it before they are made.
     pub fn before(store: &Store<W>, changes: &[Change<W>]) -> Before<W> {
         let old = |change: &Change<W>| (change.key.clone(), store.get(&change.key).cloned());
         changes.iter().filter(|c| store.get(&c.key) != c.value.as_ref()).map(old).collect()
     }
 
-    /// What has become of it in the store: to be asked after they are made.
+    /// Returns the edits. Call it after the changes are made.
     pub fn edits(mut before: Before<W>, store: &Store<W>) -> Vec<Edit<W>> {
         before.sort_by(|(one, _), (other, _)| one.cmp(other));
         before.dedup_by(|(one, _), (other, _)| one == other);
@@ -114,24 +114,24 @@ impl<W: World> Journal<W> {
         edits.filter(|edit| edit.old != edit.new).collect()
     }
 
-    /// Whether a change of so many objects would be remembered.
+    /// True if a change of this number of objects would be kept.
     pub fn has_room(&self, objects: usize) -> bool {
         objects <= MOST_OBJECTS || self.is_held()
     }
 
-    /// Remembers a change that was made; one of nothing is none.
+    /// Adds a change; an empty one is ignored.
     pub fn note(&mut self, note: Note<W>) -> Option<Noted<W>> {
         (!note.is_empty()).then(|| self.noted(Deed::Change, note))
     }
 
-    /// Remembers that all changes behind this generation were taken back.
+    /// Adds a rollback of all changes behind this generation.
     pub fn note_rollback(&mut self, to: u64, mut note: Note<W>) -> Noted<W> {
         let undone: Vec<u64> = self.changes().map(|entry| entry.number).take_while(|n| *n > to).collect();
         note.title = title(&undone);
         self.noted(Deed::Rollback(to), note)
     }
 
-    /// Remembers that the router has started, with the changes up to this number: those behind it nobody had saved.
+    /// Adds a start of the router, with the changes up to this number: later ones were not saved.
     pub fn note_start(&mut self, to: u64, note: Note<W>) -> Noted<W> {
         self.noted(Deed::Start(to), note)
     }
@@ -146,7 +146,7 @@ impl<W: World> Journal<W> {
         Noted { entry, forgotten }
     }
 
-    /// Puts an entry on top of the others. Gives what is forgotten for it.
+    /// Adds an entry. Returns the details forgotten for it.
     fn push(&mut self, entry: Entry<W>) -> Vec<Detail<W>> {
         self.generation = entry.number;
         self.objects += entry.objects();
@@ -161,7 +161,7 @@ impl<W: World> Journal<W> {
         self.forget()
     }
 
-    /// Forgets the oldest entries, as far as there are too many, and what the oldest have in memory, as far as that is too much.
+    /// Forgets the oldest entries if there are too many, and the oldest details if they use too much memory.
     fn forget(&mut self) -> Vec<Detail<W>> {
         let mut forgotten = Vec::new();
         let held = self.held;
@@ -187,41 +187,43 @@ impl<W: World> Journal<W> {
         forgotten
     }
 
-    /// Keeps what leads back to this generation until it is let go of by `None`.
+    /// Keeps the entries that lead back to this generation, until it is called with `None`.
     pub fn hold(&mut self, generation: Option<u64>) {
         self.held = generation;
     }
 
-    /// True if what leads back to some generation is kept, however much it is.
+    /// True if the entries that lead back to some generation are kept, whatever their size.
     pub fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
-    /// All changes that are in effect, as far as that is known.
+    /// Returns all changes in effect, as far as known.
     pub fn stack(&self) -> Way<W> {
         Way(self.changes().map(|entry| (entry.number, entry.detail.clone())).collect())
     }
 
-    /// The way back to a generation: every change behind it that is in effect is taken back.
+    /// Returns the way back to a generation: it undoes every later change in effect.
     ///
     /// # Errors
-    /// Which of them is not remembered.
+    /// Returns the first of them that is forgotten.
     pub fn back_to(&self, generation: u64) -> Result<Way<W>, Refused> {
         if generation < self.lost {
-            return refuse(format!("change {} is no longer remembered", self.lost));
+            return refuse(format!("change {} is no longer in the journal", self.lost));
         }
         let changes = self.changes().take_while(|entry| entry.number > generation);
         let part = |entry: &Entry<W>| match &entry.detail {
-            Detail::Forgotten => {
-                refuse(format!("change {} cannot be taken back: {}", entry.number, entry.what_is_forgotten()))
-            }
+            Detail::Forgotten => refuse(format!(
+                "change {} cannot be rolled back: {}",
+                entry.number,
+                entry.what_is_forgotten()
+            )),
             detail => Ok((entry.number, detail.clone())),
         };
         changes.map(part).collect::<Result<_, _>>().map(Way)
     }
 }
 
-/// What a rollback did.
+/// Returns the title of a rollback.
 fn title(undone: &[u64]) -> String {
     let named: Vec<String> = undone.iter().take(NAMED).map(u64::to_string).collect();
     let more = undone.len() - named.len();
@@ -235,8 +237,8 @@ fn title(undone: &[u64]) -> String {
 pub struct Way<W>(Vec<(u64, Detail<W>)>);
 
 impl<W: World> Way<W> {
-    /// The newest change that is in effect in this tree, or of which it cannot be seen; 0 if there is none. `read` reads changes that an
-    /// earlier run of the router has written.
+    /// Returns the newest change in effect in this tree, or for which this is unknown; 0 if there is none.
+    /// `read` reads changes written by an earlier run of the router.
     pub fn in_effect(&self, tree: &Tree<W>, read: impl Fn(&Written) -> Result<Vec<Edit<W>>, Refused>) -> u64 {
         let is_there =
             |edits: Vec<Edit<W>>| edits.iter().all(|edit| tree.get(&edit.key) == edit.new.as_ref());
@@ -247,10 +249,12 @@ impl<W: World> Way<W> {
         newest.map_or(0, |(number, _)| *number)
     }
 
-    /// The tree at its end, from the one at its beginning. `read` reads changes that an earlier run of the router has written.
+    /// Returns the tree at its end, from the one at its beginning. `read` reads changes written by an earlier
+    /// run of the router.
     ///
     /// # Errors
-    /// A change cannot be read; or of an earlier run is not in effect: an object is not what the change made it.
+    /// Fails if a change cannot be read, or if one of an earlier run is not in effect: an object differs from
+    /// the change's result.
     pub fn follow(
         &self,
         mut tree: Tree<W>,
@@ -265,12 +269,12 @@ impl<W: World> Way<W> {
                 Detail::Edits(edits) => edits.all.iter().for_each(|edit| drop(set(&edit.key, &edit.old))),
                 Detail::Written(written) => {
                     let edits = read(written)
-                        .map_err(|e| Refused(format!("change {number} cannot be taken back: {e}")))?;
+                        .map_err(|e| Refused(format!("change {number} cannot be rolled back: {e}")))?;
                     for edit in edits {
                         if set(&edit.key, &edit.old) != edit.new {
                             return refuse(format!(
-                                "change {number} cannot be taken back: {} is no longer what this change made it: the router was \
-                                 started with something else since",
+                                "change {number} cannot be rolled back: {} differs from the result of this change: the router was \
+                                 started with another configuration since",
                                 edit.key
                             ));
                         }
@@ -333,7 +337,7 @@ mod tests {
         }
     }
 
-    /// A change of a number, which is there afterwards or before.
+    /// A change of a number, which exists afterwards or before.
     fn number(n: u16, there: bool) -> Note<Nothing> {
         let value = Some(Value::from(Number));
         let (old, new) = if there { (None, value) } else { (value, None) };
@@ -356,7 +360,7 @@ mod tests {
         assert_eq!((j.entries().count(), j.entries().last().unwrap().number), (MOST, 6));
         assert_eq!(j.entries().next().unwrap().title, format!("number {}", MOST + 4));
         assert!(j.back_to(5).is_ok_and(|way| way.0.len() == MOST));
-        assert_eq!(j.back_to(4).unwrap_err().0, "change 5 is no longer remembered");
+        assert_eq!(j.back_to(4).unwrap_err().0, "change 5 is no longer in the journal");
         j.hold(Some(100));
         for n in 0..MOST as u16 {
             j.note(number(n, true));
@@ -379,9 +383,12 @@ mod tests {
         j.note(number(3, true));
         assert!(j.back_to(2).is_ok_and(|way| way.0.len() == 1));
         let told = j.back_to(1).unwrap_err().0;
-        assert!(told.starts_with("change 2 cannot be taken back: of its 250001 objects"), "{told}");
+        assert!(
+            told.starts_with("change 2 cannot be rolled back: the old values of its 250001 objects"),
+            "{told}"
+        );
         assert!(j.back_to(j.generation() + 1).is_ok_and(|way| way.0.is_empty()));
-        // Of much in several changes the oldest are forgotten, and stay in the list.
+        // With many objects in several changes, the oldest details are forgotten; the entries stay.
         let most = |from: u16| {
             let edit = |n| Edit { key: Key::of::<Number>(&n), old: None, new: Some(Number.into()) };
             let edits = (0..MOST_OBJECTS / 8).map(|n| edit(from.wrapping_add(n as u16)));
@@ -431,7 +438,7 @@ mod tests {
         let told = middle.back_to(3).err().map(|refused| refused.0);
         assert_eq!(
             told.as_deref(),
-            Some("change 4 cannot be taken back: the disk did not keep what it changed")
+            Some("change 4 cannot be rolled back: its objects were not kept on disk")
         );
         assert_eq!([&all, &middle].map(Journal::can_be_taken_back), [6, 2]);
     }
