@@ -5,8 +5,7 @@ use super::listen::roots;
 use super::protocol::{Reply, Request};
 use super::screen;
 use super::script::{Command, Commands, Unread};
-use model::cli::Completion;
-use model::cli::quote;
+use model::cli::{CliError, Completion, quote};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Uid;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -393,7 +392,7 @@ pub fn run_with(
                 connection.say(&line.join(" "), options.json, out).map(|()| 0)
             }
         });
-    result.unwrap_or_else(|failure| report(&failure, errors))
+    result.unwrap_or_else(|failure| report(&failure, options.json, errors))
 }
 
 /// Runs commands from `input`, up to `quit`, or the first that fails unless it is to go on; then each that fails is told at
@@ -418,7 +417,7 @@ fn script(
                 if !options.keep_going {
                     return Err(failure);
                 }
-                code = report(&failure, errors);
+                code = report(&failure, options.json, errors);
                 continue;
             }
         };
@@ -426,12 +425,12 @@ fn script(
         let Some(Command { line, text, .. }) = next else { return Ok(code) };
         match connection.run(&text, options.json, out, &|| false) {
             Err(Failure::Refused(message)) => {
-                let place = if prompted { String::new() } else { format!("line {line}:\n") };
-                let failure = Failure::Refused(place + &message);
+                let failure =
+                    Failure::Refused(if prompted { message } else { numbered(line, message, options.json) });
                 if !options.keep_going {
                     return Err(failure);
                 }
-                code = report(&failure, errors);
+                code = report(&failure, options.json, errors);
             }
             other => other?,
         }
@@ -443,16 +442,32 @@ pub(super) fn is_farewell(line: &str) -> bool {
     matches!(line.trim(), "quit" | "exit" | "q")
 }
 
-/// Tells what went wrong, and gives the exit code.
-fn report(failure: &Failure, errors: &mut dyn Write) -> u8 {
+/// Returns an error with the number of its line of input: the field `input_line` of one in JSON.
+fn numbered(line: usize, message: String, json: bool) -> String {
+    let number = |mut error: serde_json::Value| {
+        error.get_mut("error")?.as_object_mut()?.insert("input_line".into(), line.into());
+        serde_json::to_string_pretty(&error).ok()
+    };
+    let numbered = if json { serde_json::from_str(&message).ok().and_then(number) } else { None };
+    numbered.unwrap_or_else(|| format!("line {line}:\n{message}"))
+}
+
+/// Reports what went wrong, as JSON if that is wanted ([`CliError::json`]). Returns the exit code.
+fn report(failure: &Failure, json: bool, errors: &mut dyn Write) -> u8 {
     let code = failure.code();
     if code != 0 {
+        let text = match failure {
+            // The router's errors are JSON already.
+            Failure::Refused(message) if json && message.starts_with('{') => message.clone(),
+            other if json => CliError::new(other.to_string()).json(),
+            other => other.to_string(),
+        };
         // There is no other place to say that this fails.
-        let _ = writeln!(errors, "{failure}");
+        let _ = writeln!(errors, "{text}");
     }
     code
 }
 
 fn conclude(result: Result<(), Failure>) -> ExitCode {
-    ExitCode::from(result.map_or_else(|failure| report(&failure, &mut io::stderr()), |()| 0))
+    ExitCode::from(result.map_or_else(|failure| report(&failure, false, &mut io::stderr()), |()| 0))
 }

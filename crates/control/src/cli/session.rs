@@ -283,7 +283,10 @@ async fn answer<C: Values + 'static>(
         Ok(Request::Run { line, json, directory, binary }) => {
             let call = Call { json, directory: directory.into(), binary, ..from };
             let end = run(&line, call, replies, registry, cx, share).await?;
-            let reply = end.map_or_else(|error| Reply::Failed(error.render()), |()| Reply::Done);
+            let json = json
+                || line.split_whitespace().next_back().is_some_and(|last| ["--json", "-j"].contains(&last));
+            let told = |error: CliError| if json { error.json() } else { error.render() };
+            let reply = end.map_or_else(|error| Reply::Failed(told(error)), |()| Reply::Done);
             replies.send(&reply).await
         }
         Ok(Request::Complete { line }) => {

@@ -70,6 +70,13 @@ fn paths_are_added_to_a_route_replaced_and_removed() {
     let shown = cli.json("show ip fib 10.1.0.0/16");
     let ways = &shown[0]["sources"][0]["ways"];
     assert_eq!((&ways[0]["parts"], &ways[1]["parts"]), (&64.into(), &192.into()));
+    let paths = serde_json::json!([
+        { "kind": "next-hop", "next_hop": "10.0.0.2", "weight": 1 },
+        { "kind": "next-hop", "next_hop": "10.0.0.3", "weight": 3 }
+    ]);
+    assert_eq!(shown[0]["sources"][0]["paths"], paths);
+    let attached = serde_json::json!([{ "kind": "attached", "interface": "pg0", "weight": 1 }]);
+    assert_eq!(cli.json("show ip fib 10.0.0.0/24")[0]["sources"][0]["paths"], attached);
     let text = cli.ok("show ip fib 10.1.0.0/16");
     assert!(text.contains("[CLI] via 10.0.0.2 and via 10.0.0.3 weight 3\n"), "{text}");
     assert!(text.contains("    192 of 256 parts of the flows: via 10.0.0.3 [adj"), "{text}");

@@ -45,6 +45,29 @@ fn commands_from_standard_input_stop_at_the_first_that_fails() {
 }
 
 #[test]
+fn errors_are_json_where_answers_are() {
+    let server = Server::start();
+    let error = |errors: &str| serde_json::from_str::<serde_json::Value>(errors).unwrap()["error"].clone();
+    let (code, out, errors) = server.ctl(&["set int state host-eth7 up"], "", |options| options.json = true);
+    assert_eq!((code, out.as_str()), (1, ""));
+    let found = error(&errors);
+    assert_eq!(found["message"], "there is no interface 'host-eth7'");
+    assert_eq!((&found["line"], &found["column"]), (&"set int state host-eth7 up".into(), &15.into()));
+    // The last word of the command asks for the same.
+    let (_, _, errors) = server.ctl(&["set int state host-eth7 up --json"], "", |_| ());
+    assert_eq!(error(&errors)["length"], 9);
+    let (_, _, errors) = server.ctl(&["-"], "add 1\n\nadd x", |options| options.json = true);
+    assert_eq!(error(&errors)["input_line"], 3);
+    let (_, _, errors) = server.ctl(&["-"], b"add \xff\n", |options| options.json = true);
+    assert_eq!(error(&errors)["message"], "line 1, column 5: expected text in UTF-8");
+    let (code, _, errors) = server.ctl(&["show count"], "", |options| {
+        (options.json, options.socket) = (true, "/nonexistent/cli.sock".into());
+    });
+    assert_eq!(code, 2);
+    assert!(error(&errors)["message"].as_str().unwrap().contains("/nonexistent/cli.sock"));
+}
+
+#[test]
 fn a_line_that_is_no_text_is_a_command_that_fails() {
     let server = Server::start();
     let script = b"add 1\nadd \xff\nadd 2\nshow count\n";

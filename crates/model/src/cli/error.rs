@@ -1,6 +1,7 @@
 //! Errors of commands.
 
 use crate::visible::{is_hidden, visible};
+use serde::Serialize;
 use std::fmt;
 use std::ops::Range;
 
@@ -56,6 +57,25 @@ impl CliError {
         [self.message.as_str()].into_iter().chain(notes).collect::<Vec<_>>().join("; ")
     }
 
+    /// Returns the error as JSON: `{"error": {"message", "notes", "line", "column", "length"}}`. The column counts the line's
+    /// characters from 1, the length is the number of characters at fault. An error without a place has none of the last
+    /// three.
+    pub fn json(&self) -> String {
+        let place = self.place.as_ref().map(|(line, span)| {
+            let characters =
+                |bytes: Range<usize>| line.char_indices().filter(|(at, _)| bytes.contains(at)).count();
+            let beyond = span.start.saturating_sub(line.len());
+            Place {
+                line,
+                column: characters(0..span.start) + beyond + 1,
+                length: characters(span.clone()).max(1),
+            }
+        });
+        let error = Json { error: Described { message: &self.message, notes: &self.notes, place } };
+        // Such a value always has a form.
+        serde_json::to_string_pretty(&error).unwrap_or_default()
+    }
+
     /// Returns the line with a mark under the place, the message and the notes, without a line feed at the
     /// end.
     pub fn render(&self) -> String {
@@ -67,6 +87,27 @@ impl CliError {
         }
         text
     }
+}
+
+/// An error as JSON.
+#[derive(Serialize)]
+struct Json<'e> {
+    error: Described<'e>,
+}
+
+#[derive(Serialize)]
+struct Described<'e> {
+    message: &'e str,
+    notes: &'e [String],
+    #[serde(flatten)]
+    place: Option<Place<'e>>,
+}
+
+#[derive(Serialize)]
+struct Place<'e> {
+    line: &'e str,
+    column: usize,
+    length: usize,
 }
 
 /// Returns the text with safe characters for a terminal.
@@ -144,6 +185,21 @@ mod tests {
         let error = CliError::new("what?").at("set é\tfoo bar", 7..10).note("expected: x");
         assert_eq!(error.render(), "set é foo bar\n      ^^^\nwhat?\nexpected: x");
         assert_eq!(error.to_string(), "what?");
+    }
+
+    #[test]
+    fn an_error_as_json_has_its_place_in_characters() {
+        let error = CliError::new("what?").at("set é\tfoo bar", 7..10).note("expected: x");
+        let expected = serde_json::json!({ "error": {
+            "message": "what?", "notes": ["expected: x"], "line": "set é\tfoo bar", "column": 7, "length": 3
+        } });
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&error.json()).unwrap(), expected);
+        let placeless = serde_json::json!({ "error": { "message": "m", "notes": [] } });
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&CliError::new("m").json()).unwrap(), placeless);
+        // Behind the end of the line, something is missing.
+        let missing: serde_json::Value =
+            serde_json::from_str(&CliError::new("m").at("ab", 3..3).json()).unwrap();
+        assert_eq!((&missing["error"]["column"], &missing["error"]["length"]), (&4.into(), &1.into()));
     }
 
     #[test]

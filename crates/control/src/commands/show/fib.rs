@@ -66,6 +66,8 @@ struct RouteSource {
     distance: u8,
     /// Several paths with their weights, with "and" between.
     path: String,
+    /// The same in fields.
+    paths: Vec<PathFields>,
     resolved: bool,
     /// Of next hops on no connected network: the next hops that the routes lead to, one behind the other.
     through: Vec<IpAddr>,
@@ -75,6 +77,53 @@ struct RouteSource {
     /// Where flows go if several ways share them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ways: Vec<Share>,
+}
+
+/// A path: its kind, and what it leads to.
+#[derive(Clone, Serialize)]
+struct PathFields {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_hop: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<u16>,
+    /// The entry of a feature, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<String>,
+    /// The share of the flows in comparison to the other paths.
+    weight: u8,
+}
+
+impl PathFields {
+    fn new(c: &Context, Weighted { path, weight }: Weighted) -> PathFields {
+        let kind = match path {
+            Path::Via { .. } => "next-hop",
+            Path::Attached(_) => "attached",
+            Path::Local => "local",
+            Path::Drop => "drop",
+            Path::Unreachable => "unreachable",
+            Path::Prohibit => "prohibit",
+            Path::LinkLocal => "link-local",
+            Path::Table(_) => "table",
+            Path::Feature(..) => "feature",
+        };
+        PathFields {
+            kind,
+            next_hop: if let Path::Via { next_hop, .. } = path { Some(next_hop) } else { None },
+            interface: match path {
+                Path::Via { interface: Some(i), .. } | Path::Attached(i) => Some(interface_name(c, i)),
+                _ => None,
+            },
+            table: if let Path::Table(table) = path { Some(table) } else { None },
+            entry: match path {
+                Path::Feature(kind, index) => Some(c.system.router.forwarding_text(kind, index)),
+                _ => None,
+            },
+            weight,
+        }
+    }
 }
 
 #[derive(Clone, Serialize)]
@@ -226,6 +275,7 @@ impl<A: OfFamily> Reader<'_, A> {
             source: "",
             distance: 0,
             path: list_text::<A>(c, to),
+            paths: to.list.weighted().map(|path| PathFields::new(c, path)).collect(),
             resolved: to.resolved.is_some(),
             through: trail.map_or_else(Vec::new, |t| t.hops.iter().skip(1).copied().collect()),
             reason: (!lost.is_empty()).then(|| lost.join("; ")),
@@ -244,6 +294,14 @@ impl Route {
             source,
             distance: u8::MAX,
             path,
+            paths: vec![PathFields {
+                kind: "drop",
+                next_hop: None,
+                interface: None,
+                table: None,
+                entry: None,
+                weight: 1,
+            }],
             resolved: true,
             through: Vec::new(),
             reason,

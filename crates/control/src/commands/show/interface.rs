@@ -1,5 +1,6 @@
 //! Interfaces: state and counters, addresses, hardware, features.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use net::interface::Kind;
@@ -78,7 +79,10 @@ struct Interface {
     mtu_bytes: u16,
     table: u16,
     mac: String,
+    /// The old form of `counts`.
     counters: Vec<Counter>,
+    /// The counters that are not 0, by name.
+    counts: BTreeMap<String, u64>,
     /// Of the last seconds.
     rates: Option<Rate>,
 }
@@ -110,6 +114,11 @@ fn counters(c: &Context, i: &InterfaceInfo) -> Vec<Counter> {
         ("tx-error", tx_errors),
     ];
     all.into_iter().filter(|(_, n)| *n > 0).map(|(name, count)| Counter { name, count }).collect()
+}
+
+/// The same as an object: `{"rx_packets": 5}`.
+fn counts(counters: &[Counter]) -> BTreeMap<String, u64> {
+    counters.iter().map(|counter| (counter.name.replace([' ', '-'], "_"), counter.count)).collect()
 }
 
 /// The interfaces that a command is about: one, or all in order of their indices.
@@ -163,18 +172,22 @@ impl Rows<Context> for Interfaces {
 
     fn next(&mut self, c: &Context, page: &mut Vec<Interface>) -> bool {
         let now = c.now();
-        self.chosen.page(c, page, |i| Interface {
-            name: i.name.clone(),
-            index: i.index,
-            admin_up: i.admin_up,
-            link_up: c.system.router.link_up(i.index),
-            usable: c.system.router.usable(i.index),
-            absent: i.is_absent(),
-            mtu_bytes: i.mtu,
-            table: i.fib,
-            mac: i.mac.to_string(),
-            counters: counters(c, i),
-            rates: c.rates.of(&c.system.router, i, now),
+        self.chosen.page(c, page, |i| {
+            let counters = counters(c, i);
+            Interface {
+                name: i.name.clone(),
+                index: i.index,
+                admin_up: i.admin_up,
+                link_up: c.system.router.link_up(i.index),
+                usable: c.system.router.usable(i.index),
+                absent: i.is_absent(),
+                mtu_bytes: i.mtu,
+                table: i.fib,
+                mac: i.mac.to_string(),
+                counts: counts(&counters),
+                counters,
+                rates: c.rates.of(&c.system.router, i, now),
+            }
         })
     }
 
