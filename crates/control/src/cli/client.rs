@@ -5,7 +5,7 @@ use super::listen::roots;
 use super::protocol::{Reply, Request};
 use super::screen;
 use super::script::{Command, Commands, Unread};
-use model::cli::{CliError, Completion, quote};
+use model::cli::{CliError, Completion, is_comment, quote};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Uid;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -384,7 +384,7 @@ pub fn run_with(
             // A single word may be a whole line, as in `volley ctl "show version"`.
             [line] => connection.say(line, options.json, out).map(|()| 0),
             // The shell has taken the quotes of a comment away.
-            [first, ..] if first.starts_with('#') => Ok(0),
+            [first, ..] if first.starts_with('#') || is_comment(first) => Ok(0),
             words => {
                 // A bar that the shell passes on begins a filter.
                 let word = |word| if word == "|" { Cow::Borrowed(word) } else { quote(word) };

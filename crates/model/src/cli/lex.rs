@@ -114,7 +114,7 @@ impl<'a> Line<'a> {
 }
 
 /// True if the whole line is a comment: after `//`, or after VPP's word `comment`.
-fn is_comment(line: &str) -> bool {
+pub fn is_comment(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     first.starts_with("//") || first.eq_ignore_ascii_case(COMMENT)
 }
@@ -132,6 +132,7 @@ pub fn quote(word: &str) -> Cow<'_, str> {
     let plain = !word.is_empty()
         && word != "|"
         && !word.starts_with('#')
+        && !is_comment(word)
         && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');
     if plain {
         return Cow::Borrowed(word);
@@ -184,6 +185,14 @@ mod tests {
         let error = Line::whole("say 'it").unwrap_err();
         assert_eq!(error.render(), "say 'it\n    ^\nthis quote is not closed");
         assert!(Line::whole("say \"it\\").is_err());
+    }
+
+    #[test]
+    fn a_word_that_would_begin_a_comment_is_quoted() {
+        for word in ["//", "//x", "comment", "COMMENT", "#x"] {
+            assert_eq!(words(&quote(word)), [word]);
+        }
+        assert_eq!(quote("comments"), "comments");
     }
 
     proptest! {
