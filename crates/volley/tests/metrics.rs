@@ -25,10 +25,10 @@ fn metrics() -> Vec<&'static Metric> {
     declared::metrics(&volley::features::declared().1)
 }
 
-/// The words of an expression that begin with `volley_`, each with what follows it.
+/// The words of an expression that begin with `volley_` or `process_`, each with what follows it.
 fn named(expression: &str) -> Vec<(&str, &str)> {
-    let at = expression.match_indices("volley_").map(|(at, _)| at);
-    at.map(|at| {
+    let at = ["volley_", "process_"].into_iter().flat_map(|prefix| expression.match_indices(prefix));
+    at.map(|(at, _)| {
         let rest = &expression[at..];
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         rest.split_at(end)

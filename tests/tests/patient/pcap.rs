@@ -17,7 +17,7 @@ fn what_comes_in_goes_out_and_is_dropped_is_in_the_file() {
     let path = router.socket().with_file_name("x.pcap").display().to_string();
     router.ctl(&format!("pcap trace rx tx drop max 1000 intfc any file {path}"));
     let refused = router.attempt("pcap trace rx");
-    assert!(refused.code() == Some(1) && refused.stderr.contains("runs already"), "{refused}");
+    assert!(refused.code() == Some(1) && refused.stderr.contains("already running"), "{refused}");
     assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 -s 1000 10.0.1.2").complete());
     // Without a route, and with a hop too few: dropped, each with a report in its place.
     Ping::run(&a, "-c 2 -i 0.05 -W 0.3 192.0.2.1");
@@ -224,7 +224,7 @@ fn a_stream_of_packets_is_read_by_tcpdump_as_they_come() {
         "| tcpdump -nn -l -r -",
     );
     until("it captures", LIMIT, || captures(&router));
-    assert!(router.attempt("pcap trace rx").stderr.contains("runs already"));
+    assert!(router.attempt("pcap trace rx").stderr.contains("already running"));
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
     // Before the stream has ended.
     until("they are read", LIMIT, || stream.stdout().lines().count() == 2);

@@ -203,7 +203,7 @@ mod tests {
             ("prefix fe80::/64", "fe80::/64", "link-local"),
             ("prefix fe00::/8", "fe00::/8", "link-local"),
             ("prefix ff05::/16", "ff05::/16", "multicast"),
-            ("prefix 2001:db8:1::77/64", "2001:db8:1::77/64", "2001:db8:1::/64 is meant"),
+            ("prefix 2001:db8:1::77/64", "2001:db8:1::77/64", "did you mean 2001:db8:1::/64?"),
             ("prefix ::/0", "::/0", "must be 1 to 128"),
             ("prefix 2001:db8::/129", "2001:db8::/129", "does not fit"),
             ("prefix 10.0.0.0/8", "10.0.0.0/8", "does not fit"),

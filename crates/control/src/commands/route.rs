@@ -179,15 +179,13 @@ fn about_missing(
     about_path(e, a, branches.iter().zip(rounds).find(|(branch, _)| there.is_some() && !has(&branch.via)))
 }
 
-/// The prefix of that name, which has no bits behind its length: an address mistyped, or a length, would be another route.
+/// Returns the prefix of that name. Host bits are refused: a mistyped address or length would be another route.
 pub(super) fn exact(a: &Args, name: &str) -> Result<IpPrefix, CliError> {
     let said: Address = a.need(name)?;
     let meant = said.network();
     match meant.address() == said.address {
         true => Ok(meant),
-        false => {
-            Err(a.fault(name, format!("it has bits behind its length: {meant} is meant, or another length")))
-        }
+        false => Err(a.fault(name, format!("host bits are set: did you mean {meant}?"))),
     }
 }
 
