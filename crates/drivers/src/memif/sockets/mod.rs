@@ -425,6 +425,7 @@ impl Sockets {
         }
         self.look_at_times();
         self.look_at_porters();
+        self.former.forget_released();
         before != self.links()
     }
 
@@ -449,6 +450,9 @@ impl Sockets {
         let pauses = self.sockets.values().map(|s| s.pause).filter(|p| *p > self.now);
         let settling = self.interfaces.values().filter_map(|e| e.settles_by.map(|_| self.now + SETTLING));
         let resting = self.resting.iter().map(|(until, _)| until.unwrap_or(self.now));
+        // No other event tells when a peer has released memory.
+        let kept = self.former.keeps_promises().then_some(self.now + SECOND);
+        let resting = resting.chain(kept);
         sides.chain(clients).chain(lingering).chain(pauses).chain(settling).chain(resting).min()
     }
 
