@@ -14,7 +14,9 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use infra::mem::Room;
-use nix::fcntl::OFlag;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::Mode;
 use nix::sys::statfs::{self, FsType, fstatfs};
 use nix::unistd::Uid;
 
@@ -215,25 +217,39 @@ pub fn private(path: &Path) -> io::Result<File> {
 /// Opens a file that the start configuration names for this process to write to, such as its log. Makes it if there is none, with
 /// these permissions; what is in it stays. Does not wait for the reader of a pipe.
 ///
-/// Links, of both kinds, are refused in a directory that other users can write to: they could lead anywhere.
+/// Links, of both kinds, are refused where other users can write to a directory on the way: they could lead anywhere.
 ///
 /// # Errors
 /// It is such a link, a pipe that nobody reads, or a directory; or the system refuses.
 pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
-    let mut options = File::options();
-    options.create(true).append(true).mode(mode);
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let above = above.metadata()?;
-    if [0, Uid::effective().as_raw()].contains(&above.uid()) && above.mode() & 0o022 == 0 {
-        return options.custom_flags(flags.bits()).open(path);
+    let path = std::path::absolute(path)?;
+    // Whoever can write to a directory on the way can put a link there.
+    let ours = |above: &Path| {
+        let found = above.metadata()?;
+        Ok::<bool, io::Error>(
+            [0, Uid::effective().as_raw()].contains(&found.uid()) && found.mode() & 0o022 == 0,
+        )
+    };
+    let mut all_ours = true;
+    for above in path.ancestors().skip(1) {
+        all_ours &= ours(above)?;
+    }
+    if all_ours {
+        return File::options().create(true).append(true).mode(mode).custom_flags(flags.bits()).open(path);
     }
     let other = |what: &str| {
-        io::Error::other(format!("it is {what}, and other users can write to its directory: remove it"))
+        io::Error::other(format!("it is {what}, and other users can write to a directory above: remove it"))
     };
-    let file = options.custom_flags((flags | OFlag::O_NOFOLLOW).bits()).open(path);
-    let file = file
-        .map_err(|e| if e.raw_os_error() == Some(nix::libc::ELOOP) { other("a symbolic link") } else { e })?;
+    let how = OpenHow::new()
+        .flags(flags | OFlag::O_CREAT | OFlag::O_APPEND | OFlag::O_WRONLY | OFlag::O_CLOEXEC)
+        .mode(Mode::from_bits_truncate(mode))
+        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+    let file = match openat2(AT_FDCWD, &path, how) {
+        Ok(file) => File::from(file),
+        Err(Errno::ELOOP) => return Err(other("behind a symbolic link")),
+        Err(e) => return Err(e.into()),
+    };
     let found = file.metadata()?;
     match found.is_file() && found.nlink() > 1 {
         true => Err(other("a file that has another name (a hard link)")),
