@@ -148,9 +148,13 @@ impl Relays {
         }
     }
 
-    /// Says something to clients and closes their sockets, on a thread of their own, which may hang. If there can be no thread now,
-    /// the next one closes them.
+    /// Says something to clients and closes their sockets: on a thread of their own, which may hang, unless the kernel refuses files. If
+    /// there can be no thread now, the next one closes them.
     pub(super) fn close(&self, clients: Vec<Unclosed>, words: &Arc<[u8]>) {
+        if self.refuses_files {
+            clients.into_iter().for_each(|client| send_off(client, words));
+            return;
+        }
         let all = clients.into_iter().map(|client| (client, words.clone()));
         self.counts.left.lock().unwrap_or_else(PoisonError::into_inner).extend(all);
         self.close_left();
@@ -171,13 +175,18 @@ impl Relays {
         let _ = spawn(move || {
             // One at a time: should its closing hang, another thread closes the others.
             while let Some((client, words)) = entered.counts.next_left() {
-                // Nothing was said to it before, so there is room, unless it is gone.
-                let _ = client.set_nonblocking(true).and_then(|()| (&*client).write(&words));
-                drop(std::mem::ManuallyDrop::into_inner(client));
+                send_off(client, &words);
             }
             drop(entered);
         });
     }
+}
+
+/// Says something to a client and closes its socket, which may hang where clients can pass files.
+fn send_off(client: Unclosed, words: &[u8]) {
+    // Nothing was said to it before, so there is room, unless it is gone.
+    let _ = client.set_nonblocking(true).and_then(|()| (&*client).write(words));
+    drop(std::mem::ManuallyDrop::into_inner(client));
 }
 
 /// Runs a thread for clients.
