@@ -11,6 +11,7 @@ use net::ip::{Address, Ip, Object, Path, PathList, PathState, Prefix, Routes, Tr
 use serde::Serialize;
 
 use super::super::{Context, Output};
+use super::path::PathFields;
 use crate::cli::{Args, CliError, Merge, PAGE, Registry, Rows, Table};
 use crate::intent::{Family, OfFamily};
 
@@ -79,53 +80,6 @@ struct RouteSource {
     ways: Vec<Share>,
 }
 
-/// A path: its kind, and what it leads to.
-#[derive(Clone, Serialize)]
-struct PathFields {
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_hop: Option<IpAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interface: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    table: Option<u16>,
-    /// The entry of a feature, in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    entry: Option<String>,
-    /// The share of the flows in comparison to the other paths.
-    weight: u8,
-}
-
-impl PathFields {
-    fn new(c: &Context, Weighted { path, weight }: Weighted) -> PathFields {
-        let kind = match path {
-            Path::Via { .. } => "next-hop",
-            Path::Attached(_) => "attached",
-            Path::Local => "local",
-            Path::Drop => "drop",
-            Path::Unreachable => "unreachable",
-            Path::Prohibit => "prohibit",
-            Path::LinkLocal => "link-local",
-            Path::Table(_) => "table",
-            Path::Feature(..) => "feature",
-        };
-        PathFields {
-            kind,
-            next_hop: if let Path::Via { next_hop, .. } = path { Some(next_hop) } else { None },
-            interface: match path {
-                Path::Via { interface: Some(i), .. } | Path::Attached(i) => Some(interface_name(c, i)),
-                _ => None,
-            },
-            table: if let Path::Table(table) = path { Some(table) } else { None },
-            entry: match path {
-                Path::Feature(kind, index) => Some(c.system.router.forwarding_text(kind, index)),
-                _ => None,
-            },
-            weight,
-        }
-    }
-}
-
 #[derive(Clone, Serialize)]
 struct Share {
     path: String,
@@ -142,7 +96,7 @@ fn table_of(c: &Context, a: &Args) -> Result<u16, CliError> {
     }
 }
 
-fn interface_name(c: &Context, index: u32) -> String {
+pub(super) fn interface_name(c: &Context, index: u32) -> String {
     c.system.router.interface(index).map_or_else(|_| format!("interface {index}"), |i| i.name.clone())
 }
 
@@ -294,14 +248,7 @@ impl Route {
             source,
             distance: u8::MAX,
             path,
-            paths: vec![PathFields {
-                kind: "drop",
-                next_hop: None,
-                interface: None,
-                table: None,
-                entry: None,
-                weight: 1,
-            }],
+            paths: vec![PathFields::drop()],
             resolved: true,
             through: Vec::new(),
             reason,

@@ -9,6 +9,7 @@ mod ip6;
 mod machine;
 mod memory;
 mod neighbor;
+mod path;
 mod runtime;
 
 use std::fmt::Write;

@@ -1,0 +1,61 @@
+//! Paths of routes as JSON.
+
+use std::net::IpAddr;
+
+use net::ip::{Path, Weighted};
+use serde::Serialize;
+
+use super::super::Context;
+use super::fib::interface_name;
+
+/// A path: its kind, and what it leads to.
+#[derive(Clone, Serialize)]
+pub(super) struct PathFields {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_hop: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    table: Option<u16>,
+    /// The entry of a feature, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<String>,
+    /// The share of the flows in comparison to the other paths.
+    weight: u8,
+}
+
+impl PathFields {
+    pub(super) fn new(c: &Context, Weighted { path, weight }: Weighted) -> PathFields {
+        let kind = match path {
+            Path::Via { .. } => "next-hop",
+            Path::Attached(_) => "attached",
+            Path::Local => "local",
+            Path::Drop => "drop",
+            Path::Unreachable => "unreachable",
+            Path::Prohibit => "prohibit",
+            Path::LinkLocal => "link-local",
+            Path::Table(_) => "table",
+            Path::Feature(..) => "feature",
+        };
+        PathFields {
+            kind,
+            next_hop: if let Path::Via { next_hop, .. } = path { Some(next_hop) } else { None },
+            interface: match path {
+                Path::Via { interface: Some(i), .. } | Path::Attached(i) => Some(interface_name(c, i)),
+                _ => None,
+            },
+            table: if let Path::Table(table) = path { Some(table) } else { None },
+            entry: match path {
+                Path::Feature(kind, index) => Some(c.system.router.forwarding_text(kind, index)),
+                _ => None,
+            },
+            weight,
+        }
+    }
+
+    /// What happens to packets without a route.
+    pub(super) fn drop() -> PathFields {
+        PathFields { kind: "drop", next_hop: None, interface: None, table: None, entry: None, weight: 1 }
+    }
+}
