@@ -102,7 +102,8 @@ impl Relays {
     /// or descriptors for that, it is the client's own socket if the kernel refuses files on it.
     ///
     /// # Errors
-    /// If the process has no descriptor or thread left, and the client may pass files. Another thread closes the client's socket then, as soon as there can be one.
+    /// If the process has no descriptor or thread left, and the client may pass files. Another thread closes the client's socket
+    /// then, as soon as there can be one.
     pub(super) fn stand_in(&self, client: Unclosed) -> io::Result<UnixStream> {
         self.stand_in_by(client, UnixStream::pair)
     }

@@ -50,56 +50,6 @@ fn no_word_controls_a_terminal() {
 }
 
 #[test]
-fn an_apply_warns_of_what_will_not_work() {
-    let mut cli = Cli::new();
-    let mut warnings = |text: &str| {
-        let (_folder, path) = file("x.yaml", text);
-        let warnings = |told: String| {
-            told.lines().filter(|l| l.starts_with('!')).map(str::to_string).collect::<Vec<_>>()
-        };
-        let planned = warnings(cli.ok(&format!("config apply {path} dry-run")));
-        let applied = warnings(cli.ok(&format!("config apply {path}")));
-        // Queues are those that there are then.
-        assert_eq!(planned, applied.iter().filter(|l| !l.contains("queue")).cloned().collect::<Vec<_>>());
-        applied
-    };
-    let unreachable = |hop: &str, of: &str| {
-        format!(
-            "! {hop}, the next hop of {of}, is unreachable: no connected network and no other route covers it"
-        )
-    };
-    let ports = "interfaces: { pg0: { addresses: [ 10.0.0.1/24, \"2001:db8::1/64\" ] }, pg1: { table: 7 } }\ntables: [ 7 ]\n";
-    let routes = |routes: &str| format!("{ports}routes:\n{routes}");
-    assert_eq!(warnings(&routes("  - { prefix: 20.0.0.0/8, via: 10.0.0.2 }\n")), [""; 0]);
-    assert_eq!(
-        warnings(&routes(
-            "  - { prefix: 21.0.0.0/8, via: 10.0.1.2 }\n  - { prefix: 22.0.0.0/8, via: 22.0.0.1 }\n  - { prefix: 23.0.0.0/8, via: 10.0.0.2 }\n  \
-               - { prefix: 24.0.0.0/8, via: 23.0.0.1 }\n  - { prefix: \"2001:db8:1::/48\", via: \"2001:db8:2::1\" }\n  \
-               - { prefix: 25.0.0.0/8, table: 7, via: 10.0.0.2 }\n  - { prefix: 26.0.0.0/8, via: drop }\n"
-        )),
-        [
-            unreachable("10.0.1.2", "21.0.0.0/8"),
-            unreachable("22.0.0.1", "22.0.0.0/8"),
-            unreachable("2001:db8:2::1", "2001:db8:1::/48"),
-            unreachable("10.0.0.2", "25.0.0.0/8 in table 7"),
-        ]
-    );
-    let many: String =
-        (0..13).map(|n| format!("  - {{ prefix: 30.{n}.0.0/16, via: 40.0.0.{n} }}\n")).collect();
-    let told = warnings(&routes(&many.replace("40.0.0.0 ", "40.0.0.99 ")));
-    assert_eq!((told.len(), told[10].as_str()), (11, "! so are 3 more next hops"));
-    assert_eq!(
-        warnings(
-            "interfaces: { pg0: { receive: { queues: { 0: { worker: 5 }, 3: { mode: polling } } } }, pg1: {} }\n"
-        ),
-        [
-            "! there is no worker 5 now: until there is, another has queue 0 of pg0",
-            "! pg0 has no queue 3 now"
-        ]
-    );
-}
-
-#[test]
 fn only_ordinary_files_are_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let (pipe, link) = (folder.path().join("pipe"), folder.path().join("link"));
