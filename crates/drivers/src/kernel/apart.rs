@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
+use infra::wait;
 use libc::{c_int, c_uint};
 
 use super::{discard, passing, sys};
@@ -299,27 +300,49 @@ impl Nursery {
     }
 }
 
+/// Interval of the attempts to close files of threads that could not be created.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Creates threads until the process drops the nursery.
 fn serve(door: &OwnedFd, to_do: &Receiver<Job>) {
-    // Files of threads that could not be created. They are not closed here: the next thread takes them along.
+    // Files of threads that could not be created. This thread does not close them, because that may block.
     let mut left: Vec<OwnedFd> = Vec::new();
     loop {
+        if !left.is_empty() {
+            close_on_a_thread(&mut left);
+        }
+        if !left.is_empty() && matches!(wait::any(&[door.as_fd()], RETRY), Ok(false)) {
+            continue;
+        }
         let files = match passing::receive(door.as_fd(), &mut [0], true) {
             Ok(piece) if piece.len > 0 => piece.files,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             _ => break,
         };
         let Ok(job) = to_do.recv() else { break };
-        let own: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
-        left.extend(files);
-        let numbers = left.iter().map(AsRawFd::as_raw_fd).collect();
-        match make(job, own, numbers) {
+        let numbers: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
+        match make(job, numbers.clone(), numbers) {
             // The thread has copies, so closing these does not block.
-            Ok(()) => left.clear(),
-            Err((job, e)) => (job.work)(Err(e)),
+            Ok(()) => drop(files),
+            Err((job, e)) => {
+                left.extend(files);
+                (job.work)(Err(e));
+            }
         }
     }
     mem::forget(left);
+}
+
+/// Gives files to a thread that ends at once, if a thread can be created.
+fn close_on_a_thread(left: &mut Vec<OwnedFd>) {
+    let (closed, is_closed) = sync_channel::<()>(1);
+    let wait = move |_: io::Result<Vec<Kept>>| is_closed.recv().unwrap_or_default();
+    let job = Job { name: "volley_files", stack: 0, life: Ends(Arc::default()), work: Box::new(wait) };
+    if make(job, Vec::new(), left.iter().map(AsRawFd::as_raw_fd).collect()).is_ok() {
+        left.clear();
+    }
+    // The thread's copies are the last ones now.
+    drop(closed);
 }
 
 /// Creates a thread with copies of these files only; `own` are the files for its work.
@@ -446,6 +469,23 @@ mod tests {
     fn a_file_is_closed_when_the_thread_has_ended() {
         let [here, there] = passing::pair().unwrap();
         close(&Crew::default(), "test", there);
+        let end = passing::receive(here.as_fd(), &mut [0], true);
+        assert!(end.is_ok_and(|piece| piece.len == 0));
+    }
+
+    /// Other threads may live long, so they must not get these files.
+    #[test]
+    fn files_of_a_thread_that_cannot_be_created_are_closed() {
+        let [here, there] = passing::pair().unwrap();
+        let (to_us, failed) = channel();
+        let work = move |files: io::Result<Vec<Kept>>| to_us.send(files.is_err()).unwrap();
+        // No address space has room for this stack.
+        run(&Crew::default(), "test", 1 << 60, &[there.as_fd()], work).unwrap();
+        drop(there);
+        assert!(failed.recv().unwrap());
+        let (_go, wait) = channel::<()>();
+        run(&Crew::default(), "test", 0, &[], move |_| wait.recv().unwrap_or_default()).unwrap();
+        assert!(wait::any(&[here.as_fd()], Duration::from_secs(20)).unwrap(), "the file is still open");
         let end = passing::receive(here.as_fd(), &mut [0], true);
         assert!(end.is_ok_and(|piece| piece.len == 0));
     }
