@@ -1,107 +1,139 @@
-//! Memory of former connections that peers still hold.
+//! Memory of former connections that peers may still use.
 //!
-//! The kernel charges a page of a shared file to the process that touches it first, and frees it when no process has the file
-//! any more. So a peer that keeps the files of ended connections and connects again and again would fill this router's
-//! memory. An inotify watch on each file reports when the last process has released it. The watch itself keeps nothing
-//! allocated.
-//!
-//! Not covered: a peer can splice pages out of a file into sockets and close the file. The pages stay charged to this
-//! router until the sockets are read or closed, and no watch reports that.
+//! The kernel charges a page of a shared file to the process that touches it first, as long as it is used. So a peer that
+//! keeps the memory of ended connections and connects again and again would fill this router's memory. Each connection's
+//! thread proves that its memory is released ([`release`](super::release)). An inotify watch on each file shows whether the
+//! memory then vanishes with the thread's own copy, as it must. The watch itself keeps nothing allocated.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-
 use std::sync::Arc;
 
 use infra::mem::Promise;
 
+use super::SECOND;
+use super::release::{Release, State};
 use crate::kernel::sys;
 
-/// Most former connections of a server's interface whose memory may still be held: this router frees its part on another
+/// Most former connections of a server's interface whose memory may be in use: this router frees its part on another
 /// thread, and a client may connect again at once.
 pub(super) const OF_SERVER: usize = 4;
-/// The same of a client's interface, which connects again after a second: by then the memory is free, unless a thread of this
-/// router that could not be made has left its copy of the file to another one.
+/// The same of a client's interface, which connects again after a second: the memory is released by then.
 pub(super) const OF_CLIENT: usize = 1;
+/// Nanoseconds for which memory counts as used if its state is unknown.
+const UNKNOWN: u64 = 3600 * SECOND;
 
 /// An interface: its socket and its ID.
 type Interface = (u32, u32);
 
-/// A watched file.
+/// A connection, present or former.
 #[derive(Debug)]
-struct Held {
+struct Connection {
     interface: Interface,
-    /// The number of the connection.
-    connection: u64,
-    /// What the kernel may still charge to this router for it.
-    promise: Option<Arc<Promise>>,
+    release: Arc<Release>,
+    /// Memory that the kernel may charge to this router.
+    promises: Vec<Arc<Promise>>,
+    /// Until when it counts although nothing shows any use of its memory, in nanoseconds.
+    unknown_until: Option<u64>,
 }
 
-/// The watched files of all connections, present and former ones.
+/// The memory of all connections.
 #[derive(Debug, Default)]
 pub(super) struct Former {
     /// The inotify instance, once there is a file to watch.
     inotify: Option<OwnedFd>,
-    /// The files that somebody still has, by watch descriptor.
-    held: BTreeMap<i32, Held>,
+    /// The connections by number.
+    connections: BTreeMap<u64, Connection>,
+    /// The connections of the files that exist, by watch descriptor.
+    watches: BTreeMap<i32, u64>,
     /// The number of the last connection.
     last: u64,
 }
 
 impl Former {
-    /// Watches the files of a new connection of an interface. Returns the watches.
+    /// Watches the files of a new connection of an interface. Returns the connection's number here.
     ///
     /// # Errors
-    /// If the memory of more than `most` former connections is still held, or a file cannot be watched. Nothing is watched
-    /// anew then.
+    /// If the memory of more than `most` former connections may be in use, or a file cannot be watched. Nothing is
+    /// watched anew then.
     pub(super) fn begin(
         &mut self,
         interface: Interface,
         files: &[BorrowedFd<'_>],
+        release: &Arc<Release>,
         most: usize,
-    ) -> Result<Vec<i32>, String> {
-        self.forget_released();
-        self.last += 1;
-        let mut watched = Vec::new();
-        let added = files.iter().try_for_each(|file| {
-            let watch = self.watch(*file)?;
-            let held = Held { interface, connection: self.last, promise: None };
-            // A peer may bring the memory of its former connection again, which has the same watch.
-            watched.push((watch, self.held.insert(watch, held)));
-            Ok::<(), io::Error>(())
-        });
-        let refused = match added {
-            Err(e) => format!("cannot watch the memory (inotify): {e}"),
-            Ok(()) => match self.count(interface) {
-                former if former <= most => return Ok(watched.into_iter().map(|(watch, _)| watch).collect()),
-                former => format!(
-                    "the peer still holds the memory of {former} former connections: waiting until it releases it"
-                ),
-            },
-        };
-        for (watch, before) in watched.into_iter().rev() {
-            match before {
-                Some(before) => drop(self.held.insert(watch, before)),
-                None => self.unwatch(watch),
-            }
+    ) -> Result<u64, String> {
+        self.check(interface, most)?;
+        let number = self.last + 1;
+        for file in files {
+            let refused = match self.watch(*file) {
+                // A region may have the same file as another one.
+                Ok(watch) => match self.watches.insert(watch, number).filter(|other| *other != number) {
+                    None => continue,
+                    Some(former) => {
+                        self.watches.insert(watch, former);
+                        "the memory is that of a former connection: a client must create new memory".into()
+                    }
+                },
+                Err(e) => format!("cannot watch the memory (inotify): {e}"),
+            };
+            self.unwatch(number);
+            return Err(refused);
         }
-        Err(refused)
+        self.last = number;
+        release.watch();
+        let connection =
+            Connection { interface, release: release.clone(), promises: Vec::new(), unknown_until: None };
+        self.connections.insert(number, connection);
+        Ok(number)
     }
 
-    /// Keeps a promise for a watched file until it is released.
-    pub(super) fn keep(&mut self, watch: i32, promise: Option<Arc<Promise>>) {
-        if let Some(held) = self.held.get_mut(&watch) {
-            held.promise = promise;
+    /// Checks that the memory of at most `most` former connections of an interface may be in use.
+    fn check(&self, interface: Interface, most: usize) -> Result<(), String> {
+        let of = || self.connections.values().filter(|c| c.interface == interface);
+        let (all, unknown) = (of().count(), of().filter(|c| c.unknown_until.is_some()).count());
+        match (all, unknown) {
+            _ if all <= most => Ok(()),
+            (_, 0) => Err(format!(
+                "the peer still uses the memory of {all} former connections: waiting until it releases it"
+            )),
+            _ => Err(format!(
+                "peers may secretly use the memory of {unknown} former connections: waiting for at most {} minutes, or until the interface is set down and up",
+                UNKNOWN / SECOND / 60
+            )),
         }
     }
 
-    /// Counts the connections of an interface before the last one whose memory somebody holds.
-    fn count(&self, interface: Interface) -> usize {
-        let of =
-            self.held.values().filter(|held| held.interface == interface && held.connection != self.last);
-        of.map(|held| held.connection).collect::<BTreeSet<_>>().len()
+    /// Keeps a promise until the connection's memory is released.
+    pub(super) fn keep(&mut self, number: u64, promise: Option<Arc<Promise>>) {
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.promises.extend(promise);
+        }
+    }
+
+    /// Forgets a connection: the kernel charges its memory to the peer alone.
+    pub(super) fn forget(&mut self, number: u64) {
+        self.unwatch(number);
+        if let Some(connection) = self.connections.remove(&number) {
+            connection.release.unwatch();
+        }
+    }
+
+    /// Forgets the connections of an interface whose memory may be in use unknown to this router: the operator takes the
+    /// risk.
+    pub(super) fn forgive(&mut self, interface: Interface) {
+        let forgiven = |c: &Connection| c.interface == interface && c.unknown_until.is_some();
+        let numbers: Vec<u64> =
+            self.connections.iter().filter(|(_, c)| forgiven(c)).map(|(number, _)| *number).collect();
+        numbers.into_iter().for_each(|number| self.forget(number));
+    }
+
+    /// Stops waiting for all memory.
+    pub(super) fn end(&mut self) {
+        let numbers: Vec<u64> = self.connections.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.forget(number));
     }
 
     /// Watches a file, and returns the watch's descriptor.
@@ -124,21 +156,51 @@ impl Former {
         sys::check(watch as isize).map(|watch| watch as i32)
     }
 
-    fn unwatch(&mut self, watch: i32) {
-        self.held.remove(&watch);
-        if let Some(inotify) = &self.inotify {
-            // SAFETY: no memory is involved. It fails if the kernel has removed the watch, as is wanted.
-            unsafe { libc::inotify_rm_watch(inotify.as_raw_fd(), watch) };
+    /// Removes the watches of a connection.
+    fn unwatch(&mut self, number: u64) {
+        let Some(inotify) = &self.inotify else { return };
+        self.watches.retain(|watch, of| {
+            if *of == number {
+                // SAFETY: no memory is involved. It fails if the kernel has removed the watch, as is wanted.
+                unsafe { libc::inotify_rm_watch(inotify.as_raw_fd(), *watch) };
+            }
+            *of != number
+        });
+    }
+
+    /// Returns when [`look`](Former::look) is due if no thread reports a release.
+    pub(super) fn next_timeout(&self, now: u64) -> Option<u64> {
+        self.connections.values().filter_map(|c| c.unknown_until).map(|until| until.max(now + SECOND)).min()
+    }
+
+    /// Forgets the connections whose memory is released. Returns the interfaces with newly unknown memory.
+    pub(super) fn look(&mut self, now: u64) -> Vec<Interface> {
+        // The threads close the memory before they report, so the watches are read after the reports.
+        let states: Vec<(u64, State)> =
+            self.connections.iter().map(|(number, c)| (*number, c.release.state())).collect();
+        self.read_watches();
+        let mut unknown = Vec::new();
+        for (number, state) in states {
+            let exists = self.watches.values().any(|of| *of == number);
+            let Some(connection) = self.connections.get_mut(&number) else { continue };
+            let released = match (state, connection.unknown_until) {
+                (State::Held, _) => continue,
+                (_, Some(until)) => !exists && now >= until,
+                (State::Released | State::Unwatched, None) => !exists,
+                (State::Unknown, None) => false,
+            };
+            if released {
+                self.connections.remove(&number);
+            } else if connection.unknown_until.is_none() {
+                connection.unknown_until = Some(now + UNKNOWN);
+                unknown.push(connection.interface);
+            }
         }
+        unknown
     }
 
-    /// True if something is promised for memory that may have been released meanwhile.
-    pub(super) fn keeps_promises(&self) -> bool {
-        self.held.values().any(|held| held.promise.is_some())
-    }
-
-    /// Forgets the files that no process has any more, and what was promised for them.
-    pub(super) fn forget_released(&mut self) {
+    /// Forgets the files that do not exist any more.
+    fn read_watches(&mut self) {
         let Some(inotify) = &self.inotify else { return };
         // A record of a watched file has no name, so records have one size.
         const RECORD: usize = size_of::<libc::inotify_event>();
@@ -151,11 +213,11 @@ impl Former {
                 let field = |at: usize| record[at..].first_chunk().copied().unwrap_or_default();
                 let (watch, mask) = (i32::from_ne_bytes(field(0)), u32::from_ne_bytes(field(4)));
                 if mask & libc::IN_Q_OVERFLOW != 0 {
-                    // Which ones were released is lost: count anew.
-                    self.held.clear();
+                    // Events are lost: the threads' reports must do.
+                    self.watches.clear();
                 }
                 if mask & (libc::IN_DELETE_SELF | libc::IN_IGNORED) != 0 {
-                    self.held.remove(&watch);
+                    self.watches.remove(&watch);
                 }
             }
         }
@@ -165,80 +227,135 @@ impl Former {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::os::fd::AsFd;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::memif::region::Region;
+    use crate::memif::release::Debt;
 
-    fn file() -> OwnedFd {
-        Region::create(c"test", 8192).unwrap().1
+    const INTERFACE: Interface = (0, 1);
+
+    /// The router's side of a connection: its file, and the state of the proof.
+    struct Ours(OwnedFd, Arc<Release>);
+
+    impl Ours {
+        fn new() -> Ours {
+            Ours(Region::create(c"test", 8192).unwrap().1, Arc::default())
+        }
+
+        fn begin(&self, former: &mut Former, most: usize) -> Result<u64, String> {
+            former.begin(INTERFACE, &[self.0.as_fd()], &self.1, most)
+        }
+
+        fn peers(&self) -> OwnedFd {
+            self.0.try_clone().unwrap()
+        }
+
+        /// Ends the connection: a thread waits for the proof.
+        fn end(self) {
+            std::thread::spawn(move || Debt(self.1).settle(vec![self.0]));
+        }
     }
 
-    /// Begins a connection as soon as enough memory is released: mappings of this process end on another thread.
-    fn begin_at_last(former: &mut Former, file: &OwnedFd) {
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while let Err(why) = former.begin((0, 1), &[file.as_fd()], OF_SERVER) {
-            assert!(std::time::Instant::now() < until, "{why}");
+    /// Waits until a connection is accepted.
+    fn begin_at_last(former: &mut Former, ours: &Ours, most: usize) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while let Err(why) = ours.begin(former, most) {
+            assert!(Instant::now() < until, "{why}");
             std::thread::yield_now();
+            assert_eq!(former.look(0), []);
         }
     }
 
     #[test]
     fn memory_that_peers_keep_is_counted_until_they_release_it() {
         let mut former = Former::default();
-        let mut kept: Vec<OwnedFd> = (0..=OF_SERVER).map(|_| file()).collect();
-        for file in &kept {
-            former.begin((0, 1), &[file.as_fd()], OF_SERVER).unwrap();
+        let mut kept = Vec::new();
+        for _ in 0..=OF_SERVER {
+            let ours = Ours::new();
+            kept.push(ours.peers());
+            ours.begin(&mut former, OF_SERVER).unwrap();
+            ours.end();
         }
-        let next = file();
+        let next = Ours::new();
         for _ in 0..2 {
-            let why = former.begin((0, 1), &[next.as_fd()], OF_SERVER).unwrap_err();
+            assert_eq!(former.look(0), []);
+            let why = next.begin(&mut former, OF_SERVER).unwrap_err();
             assert!(why.contains("5 former connections"), "refused ones do not count: {why}");
         }
-        former.begin((0, 2), &[next.as_fd()], OF_CLIENT).unwrap();
+        former.begin((0, 2), &[next.0.as_fd()], &next.1, OF_CLIENT).unwrap();
         kept.pop();
-        // A mapping holds it, too.
-        let (region, mapped) = Region::create(c"test", 8192).unwrap();
-        begin_at_last(&mut former, &mapped);
-        drop(mapped);
-        let next = file();
-        assert!(former.begin((0, 1), &[next.as_fd()], OF_SERVER).is_err());
-        drop(region);
-        begin_at_last(&mut former, &next);
+        begin_at_last(&mut former, &Ours::new(), OF_SERVER);
     }
 
     #[test]
-    fn what_was_promised_for_memory_is_kept_until_that_is_released() {
-        let mut former = Former::default();
-        let (kept, promise) = (file(), Arc::new(Promise::of(4096).unwrap()));
-        let watch = former.begin((0, 1), &[kept.as_fd()], OF_CLIENT).unwrap();
-        former.keep(watch[0], Some(promise.clone()));
-        // A client's interface does without the memory of one connection, no more.
-        let (other, next) = (file(), file());
-        former.begin((0, 1), &[other.as_fd()], OF_CLIENT).unwrap();
-        assert!(former.begin((0, 1), &[next.as_fd()], OF_CLIENT).is_err());
-        assert!(former.keeps_promises() && Arc::strong_count(&promise) == 2);
-        drop(kept);
-        // Whether or not somebody connects.
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while former.keeps_promises() {
-            assert!(std::time::Instant::now() < until);
+    fn a_promise_lasts_until_the_memory_is_released() {
+        let (mut former, ours) = (Former::default(), Ours::new());
+        let (peers, promise) = (ours.peers(), Arc::new(Promise::of(4096).unwrap()));
+        let number = ours.begin(&mut former, OF_CLIENT).unwrap();
+        former.keep(number, Some(promise.clone()));
+        ours.end();
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!((former.look(0), Arc::strong_count(&promise)), (vec![], 2));
+        drop(peers);
+        let until = Instant::now() + Duration::from_secs(20);
+        while Arc::strong_count(&promise) > 1 {
+            assert!(Instant::now() < until);
             std::thread::yield_now();
-            former.forget_released();
+            former.look(0);
         }
-        assert_eq!(Arc::strong_count(&promise), 1);
-        former.begin((0, 1), &[next.as_fd()], OF_CLIENT).unwrap();
+    }
+
+    /// A peer may open the memory a second time, and use its pages after the proof.
+    #[test]
+    fn memory_that_outlives_the_proof_counts_for_an_hour() {
+        let (mut former, ours) = (Former::default(), Ours::new());
+        let second = std::fs::File::open(format!("/proc/self/fd/{}", ours.0.as_raw_fd())).unwrap();
+        ours.begin(&mut former, 0).unwrap();
+        ours.end();
+        let until = Instant::now() + Duration::from_secs(20);
+        while former.look(5) != [INTERFACE] {
+            assert!(Instant::now() < until);
+            std::thread::yield_now();
+        }
+        let next = Ours::new();
+        let refused = |former: &mut Former| next.begin(former, 0).is_err_and(|why| why.contains("secretly"));
+        assert_eq!(former.next_timeout(5), Some(UNKNOWN + 5));
+        former.look(UNKNOWN + 5);
+        assert!(refused(&mut former), "it still exists");
+        drop(second);
+        former.look(UNKNOWN + 4);
+        assert!(refused(&mut former));
+        former.look(UNKNOWN + 5);
+        next.begin(&mut former, 0).unwrap();
     }
 
     #[test]
-    fn memory_that_a_peer_brings_again_counts_once() {
-        let mut former = Former::default();
-        let (one, other) = (file(), file());
-        for _ in 0..3 * OF_SERVER {
-            former.begin((0, 1), &[one.as_fd(), other.as_fd()], OF_CLIENT).unwrap();
-        }
-        assert_eq!(former.count((0, 1)), 0);
-        // Regions of one connection count as one.
-        former.begin((0, 1), &[file().as_fd()], OF_SERVER).unwrap();
-        assert_eq!(former.count((0, 1)), 1);
+    fn an_operator_can_take_the_risk() {
+        let (mut former, ours) = (Former::default(), Ours::new());
+        let number = ours.begin(&mut former, 0).unwrap();
+        drop(Debt(ours.1.clone()));
+        assert_eq!(former.look(0), [INTERFACE]);
+        assert_eq!(former.look(0), [], "reported once");
+        let next = Ours::new();
+        assert!(next.begin(&mut former, 0).is_err());
+        former.forgive((0, 2));
+        assert!(former.connections.contains_key(&number));
+        former.forgive(INTERFACE);
+        next.begin(&mut former, 0).unwrap();
+        former.end();
+        assert!(former.connections.is_empty() && former.watches.is_empty());
+    }
+
+    #[test]
+    fn memory_of_a_former_connection_is_refused() {
+        let (mut former, one, other) = (Former::default(), Ours::new(), Ours::new());
+        let twice = [one.0.as_fd(), one.0.as_fd()];
+        let number = former.begin(INTERFACE, &twice, &one.1, OF_CLIENT).unwrap();
+        let files = [other.0.as_fd(), one.0.as_fd()];
+        let why = former.begin(INTERFACE, &files, &other.1, OF_CLIENT).unwrap_err();
+        assert!(why.contains("must create new memory"), "{why}");
+        assert_eq!(former.watches.values().collect::<Vec<_>>(), [&number]);
+        assert_eq!(other.1.state(), State::Unwatched);
     }
 }

@@ -24,6 +24,7 @@ mod message;
 mod patience;
 mod preparing;
 mod region;
+mod release;
 mod ring;
 mod rx;
 mod server;

@@ -65,6 +65,26 @@ fn holes(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(size.saturating_sub(taken))
 }
 
+/// Seals memory against writing.
+///
+/// # Errors
+/// `EBUSY` if a process can write to a mapping of it, or a page is in use elsewhere: in a socket, a pipe, or for I/O. May
+/// wait for 0.2 s then.
+pub(super) fn seal_unused(file: BorrowedFd<'_>) -> io::Result<()> {
+    add_seals(file, libc::F_SEAL_WRITE)
+}
+
+/// Allocates all pages of memory that this process has created, so that the kernel charges no peer for them, and workers
+/// wait for none.
+///
+/// # Errors
+/// If there is too little memory.
+pub(super) fn fill(file: BorrowedFd<'_>) -> io::Result<()> {
+    let (size, _) = sizes(file)?;
+    // SAFETY: no memory is involved.
+    sys::check(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size as libc::off_t) } as isize).map(|_| ())
+}
+
 /// Returns the allocated bytes of these files, counting each file once. Each must be [memory](is_memory).
 pub(super) fn allocated<'f>(files: impl Iterator<Item = BorrowedFd<'f>>) -> u64 {
     let stats = files.filter_map(|file| stat(file).ok());
@@ -124,7 +144,7 @@ impl Drop for MemoryFile {
 pub(super) struct Region {
     base: NonNull<u8>,
     len: usize,
-    /// Memory reserved for the file's missing pages. The kernel charges each page to the process that touches it
+    /// Memory reserved for missing pages of a peer's file. The kernel charges each page to the process that touches it
     /// first.
     holes: Option<Arc<Promise>>,
     /// Heap memory in place of a mapping, for Miri, which does not support mappings.
@@ -152,9 +172,7 @@ impl Region {
         sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) } as isize)?;
         // More seals follow after the peer has mapped it ([`seal`]).
         add_seals(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;
-        let holes = Arc::new(Promise::of(len as u64)?);
-        let region = Region::map(file.as_fd(), len, Some(holes))?;
-        Ok((region, file))
+        Ok((Region::map(file.as_fd(), len)?, file))
     }
 
     /// Maps `len` bytes of a peer's file and seals it. A `trusted` peer is trusted not to change the file. A
@@ -199,7 +217,7 @@ impl Region {
         }
         let len =
             usize::try_from(len).map_err(|_| "it is larger than this machine's address space".to_string())?;
-        let mut region = Region::map(file, len, None).map_err(|e| format!("it cannot be mapped: {e}"))?;
+        let mut region = Region::map(file, len).map_err(|e| format!("it cannot be mapped: {e}"))?;
         if trusted {
             // A peer that forbids seals is trusted not to shrink the file.
             let _ = add_seals(file, libc::F_SEAL_SHRINK);
@@ -211,7 +229,7 @@ impl Region {
         Ok(region)
     }
 
-    fn map(file: BorrowedFd<'_>, len: usize, holes: Option<Arc<Promise>>) -> io::Result<Region> {
+    fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Region> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
         let base =
@@ -223,7 +241,7 @@ impl Region {
         Ok(Region {
             base,
             len,
-            holes,
+            holes: None,
             #[cfg(miri)]
             heap: None,
         })

@@ -1,5 +1,7 @@
 //! memif tests: both sides of this driver in one process, and untrusted clients on the control channel.
 
+mod memory;
+
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -385,45 +387,6 @@ fn whoever_begins_anew_is_connected_again() {
     server = a.open(&config(0, Role::Server));
     until(&mut [&mut a, &mut b], "the connection", connected);
     drop(server);
-}
-
-/// Opens the shared memory files of this length that this process has.
-fn shared_memory(len: u64) -> Vec<std::fs::File> {
-    let files = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
-    let named = files.filter(|path| {
-        std::fs::read_link(path).is_ok_and(|to| to.starts_with("/memfd:volley-memif (deleted)"))
-    });
-    let opened = named.filter_map(|path| std::fs::File::open(path).ok());
-    opened.filter(|file| file.metadata().is_ok_and(|about| about.len() == len)).collect()
-}
-
-/// The kernel charges this memory to the router as long as the peer has the file.
-#[test]
-fn a_peer_that_keeps_the_memory_of_former_connections_gets_no_more() {
-    let place = Place::new("keeps");
-    let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
-    // No other test has regions of this size.
-    let with = |role| Config { ring_size: 64, buffer_size: 2112, ..config(0, role) };
-    let client = b.open(&with(Role::Client));
-    let mut kept = Vec::new();
-    for round in 0..20 {
-        let server = a.open(&with(Role::Server));
-        let refused = |s: &[&mut Side]| s[0].reason(0).contains("former connections");
-        until(&mut [&mut b, &mut a], "the connection", |s| s[0].state(0).connected || refused(s));
-        if b.state(0).connected {
-            kept.extend(shared_memory(b.state(0).regions[0]));
-        } else {
-            assert!(round > 0, "nothing was held");
-            break;
-        }
-        drop(server);
-        until(&mut [&mut a, &mut b], "the end", |s| !s[1].state(0).connected);
-    }
-    assert!(b.reason(0).contains("the peer still holds the memory of"), "{}", b.reason(0));
-    kept.clear();
-    let server = a.open(&with(Role::Server));
-    until(&mut [&mut a, &mut b], "the connection after the release", connected);
-    drop((client, server));
 }
 
 #[test]

@@ -19,6 +19,7 @@ use infra::doorbell::Doorbell;
 use super::bell::Bell;
 use super::message::Message;
 use super::region::MemoryFile;
+use super::release::{Debt, Release};
 use super::signal::Signals;
 use crate::kernel::apart::{self, Crew};
 pub(super) use listener::Listener;
@@ -90,6 +91,7 @@ pub(super) struct Channel {
     let_go: Arc<AtomicBool>,
     orders: SyncSender<Order>,
     received: Receiver<Told>,
+    release: Arc<Release>,
 }
 
 impl Channel {
@@ -128,10 +130,12 @@ impl Channel {
         let (to_main, received) = mpsc::sync_channel(MOST_RECEIVED);
         let files = [&[theirs.as_fd(), means.bell.as_fd(), means.signals.null()], listener].concat();
         let signals = means.signals.context();
-        let memory = RefCell::default();
-        let porter = Porter { way, let_go: let_go.clone(), orders: to_send, to_main, signals, memory, freed };
+        let (memory, release) = (RefCell::default(), Arc::<Release>::default());
+        let debt = Debt(release.clone());
+        let porter =
+            Porter { way, let_go: let_go.clone(), orders: to_send, to_main, signals, memory, freed, debt };
         apart::run(crew, THREAD, STACK, &files, move |files| porter.run(files))?;
-        Ok(Channel { pass: Arc::new(pass), let_go, orders, received })
+        Ok(Channel { pass: Arc::new(pass), let_go, orders, received, release })
     }
 
     /// Queues a message, with a file if one is given.
@@ -180,6 +184,11 @@ impl Channel {
             (None, Ok(message)) => Received::Garbage(porter::lost(message.kind())),
             (None, Err(_)) => Received::Garbage(porter::lost("a message")),
         }
+    }
+
+    /// Returns the state of the connection's memory.
+    pub(super) fn release(&self) -> &Arc<Release> {
+        &self.release
     }
 
     /// Wraps an event descriptor that the peer has, or will get. The connection's thread keeps a copy while it

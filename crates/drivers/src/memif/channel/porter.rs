@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +28,7 @@ use crate::kernel::apart::Kept;
 use crate::kernel::{passing, sys};
 use crate::memif::message::{self, Message};
 use crate::memif::region;
+use crate::memif::release::Debt;
 use crate::memif::ring::Fault;
 use crate::memif::signal::{self, Context};
 
@@ -63,10 +64,12 @@ pub(super) struct Porter {
     pub(super) to_main: SyncSender<Told>,
     /// Tests whether a file is an event descriptor.
     pub(super) signals: Arc<Context>,
-    /// Received files that are memory, whatever their message.
+    /// Files that are memory: received ones, whatever their message, and sent ones.
     pub(super) memory: RefCell<Vec<RawFd>>,
     /// Gets the size of that memory when the thread ends.
     pub(super) freed: Freed,
+    /// The proof that this memory is released.
+    pub(super) debt: Debt,
 }
 
 /// The thread's own files: its end of the pass, and those for signals.
@@ -85,8 +88,8 @@ pub(super) fn lost(kind: &str) -> String {
 }
 
 impl Porter {
-    /// Passes messages in both directions until the connection ends. Then waits until no thread uses the received
-    /// files.
+    /// Passes messages in both directions until the connection ends. Then waits until no thread uses the files, and
+    /// until the peer has released watched memory.
     pub(super) fn run(self, files: io::Result<Vec<Kept>>) {
         // After the thread ends, the kernel frees the peer's memory at this thread's priority.
         sys::give_way_to_workers();
@@ -108,14 +111,17 @@ impl Porter {
         while passing::receive(own.pass.as_fd(), &mut [0], true).map_or_else(
             |e| e.kind() == ErrorKind::Interrupted,
             |piece| {
-                piece.files.into_iter().for_each(std::mem::forget);
+                remember(&self.memory, &piece.files.into_iter().map(ManuallyDrop::new).collect::<Vec<_>>());
                 piece.len > 0
             },
         ) {}
-        let memory = self.memory.borrow();
-        // SAFETY: this thread closes nothing, so the descriptors are open.
-        let files = memory.iter().map(|file| unsafe { BorrowedFd::borrow_raw(*file) });
-        self.freed.add(region::allocated(files));
+        let memory = self.memory.into_inner();
+        // SAFETY: this thread has closed nothing, so the descriptors are open, and nothing else uses them any more.
+        let memory: Vec<OwnedFd> =
+            memory.into_iter().map(|file| unsafe { OwnedFd::from_raw_fd(file) }).collect();
+        self.freed.add(region::allocated(memory.iter().map(AsFd::as_fd)));
+        self.debt.settle(memory);
+        own.main.ring();
     }
 
     fn tell(&self, own: &Own, what: Told) {
@@ -164,7 +170,7 @@ impl Porter {
         let mut end = None;
         loop {
             let let_go = self.has_let_go();
-            waiting.take_files(own.pass.as_fd());
+            self.take_files(own, &mut waiting);
             self.send(own, socket, &mut waiting);
             if let_go {
                 let end = *end.get_or_insert_with(|| Instant::now() + LAST_WORDS);
@@ -196,7 +202,7 @@ impl Porter {
                     Ok(next) => {
                         waiting.order = Some(next);
                         // Its file was passed before it.
-                        waiting.take_files(own.pass.as_fd());
+                        self.take_files(own, waiting);
                     }
                     Err(_) => return,
                 }
@@ -218,10 +224,20 @@ impl Porter {
         }
     }
 
+    /// Takes the files that the main thread has passed, and the pending wakeups.
+    fn take_files(&self, own: &Own, waiting: &mut Waiting) {
+        while let Ok(piece) = passing::receive(own.pass.as_fd(), &mut [0], false)
+            && piece.len > 0
+        {
+            let files: Vec<Kept> = piece.files.into_iter().map(ManuallyDrop::new).collect();
+            remember(&self.memory, &files);
+            waiting.files.extend(files);
+        }
+    }
+
     fn deliver(&self, own: &Own, piece: Piece) {
         let Piece { len, bytes, files, files_lost } = piece;
-        let memory = files.iter().filter(|file| region::is_memory(file.as_fd()));
-        self.memory.borrow_mut().extend(memory.map(|file| file.as_raw_fd()));
+        remember(&self.memory, &files);
         let told = match len {
             message::LEN => self.sort(own, Message::parse(&bytes), files, files_lost),
             n => Told::Garbage(format!("a message has {n} bytes instead of {}", message::LEN)),
@@ -272,23 +288,18 @@ impl Porter {
     }
 }
 
+/// Adds the files that are memory.
+fn remember(memory: &RefCell<Vec<RawFd>>, files: &[Kept]) {
+    let files = files.iter().filter(|file| region::is_memory(file.as_fd()));
+    memory.borrow_mut().extend(files.map(|file| file.as_raw_fd()));
+}
+
 /// Messages waiting for the peer to read earlier ones.
 #[derive(Default)]
 struct Waiting {
     order: Option<Order>,
     /// The files of that order and of later ones.
     files: VecDeque<Kept>,
-}
-
-impl Waiting {
-    /// Takes the files that the main thread has passed, and the pending wakeups.
-    fn take_files(&mut self, pass: BorrowedFd<'_>) {
-        while let Ok(piece) = passing::receive(pass, &mut [0], false)
-            && piece.len > 0
-        {
-            self.files.extend(piece.files.into_iter().map(ManuallyDrop::new));
-        }
-    }
 }
 
 #[cfg(all(test, not(miri)))]
@@ -319,6 +330,7 @@ mod tests {
             signals: Signals::new().unwrap().context(),
             memory: RefCell::default(),
             freed: Freed::default(),
+            debt: Debt(Arc::default()),
         };
         (porter, own, ours)
     }

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use infra::mem::Promise;
+
 use super::{AT_ONCE, ClientSide, Side, Sockets};
 use crate::kernel::sys;
 use crate::memif::bell::Bell;
@@ -21,6 +23,8 @@ pub(super) struct Memory {
     regions: Vec<(u64, Arc<OwnedFd>)>,
     /// The event descriptor of each ring, in the layout's order.
     bells: Vec<Arc<Bell>>,
+    /// The promise of the pages of that memory, until they are allocated.
+    promise: Option<Promise>,
     /// Receive rings and transmit rings, until the queues take them.
     rings: (Vec<Ring>, Vec<Ring>),
 }
@@ -79,19 +83,10 @@ impl Sockets {
                         Err(e) => Some(client::Event::Closed(self.unreachable(key.0, &e))),
                     }
                 }
-                client::Action::Make(layout) => {
-                    match make(layout, c).map_err(|e| e.to_string()).and_then(|memory| {
-                        self.former.begin(key, memory.own().as_slice(), former::OF_CLIENT)?;
-                        Ok(memory)
-                    }) {
-                        Ok(memory) => {
-                            let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
-                            c.memory = Some(memory);
-                            Some(client::Event::Made(sizes))
-                        }
-                        Err(e) => Some(client::Event::End(format!("cannot create the memory: {e}"))),
-                    }
-                }
+                client::Action::Make(layout) => match self.make(key, layout) {
+                    Ok(()) => None,
+                    Err(e) => Some(client::Event::End(format!("cannot create the memory: {e}"))),
+                },
                 client::Action::Send(message) => {
                     let file = c.memory.as_ref().and_then(|m| m.file(&message));
                     match &c.channel {
@@ -117,7 +112,7 @@ impl Sockets {
                     }
                 }
                 client::Action::Close(why) => {
-                    (c.channel, c.memory, c.sealing) = (None, None, None);
+                    (c.channel, c.memory, c.filling, c.sealing) = (None, None, None, None);
                     let lent = entry.disconnected(why);
                     self.resting.push((None, lent));
                     None
@@ -131,6 +126,44 @@ impl Sockets {
 }
 
 impl Sockets {
+    /// Creates a client's memory, and starts to allocate its pages.
+    fn make(&mut self, key: (u32, u32), layout: Layout) -> Result<(), String> {
+        let gone = || "the interface was deleted".to_string();
+        let (entry, socket) = self.interfaces.get_mut(&key).zip(self.sockets.get(&key.0)).ok_or_else(gone)?;
+        let Side::Client(c) = &mut entry.side else { return Err(gone()) };
+        let memory = make(layout, c).map_err(|e| e.to_string())?;
+        let (Some(own), Some(channel)) = (memory.own(), &c.channel) else { return Err(gone()) };
+        let fill = |files: &[BorrowedFd<'_>]| {
+            files.iter().try_for_each(|file| region::fill(*file)).map_err(|e| e.to_string())
+        };
+        let filling = Preparing::begin(&socket.crew, &self.bell, &[own], self.now, fill);
+        let filling = filling.map_err(|e| e.to_string())?;
+        // A trusted server may use the memory as it likes: the pool's, too.
+        if !entry.shared.config.trusted {
+            self.former.begin(key, &[own], channel.release(), former::OF_CLIENT)?;
+        }
+        (c.memory, c.filling) = (Some(memory), Some(filling));
+        Ok(())
+    }
+
+    /// Offers the memory to the server once its pages are allocated.
+    pub(super) fn look_at_filled(&mut self, key: (u32, u32)) {
+        let now = self.now;
+        let Some(Side::Client(c)) = self.interfaces.get_mut(&key).map(|e| &mut e.side) else { return };
+        let Some(filled) = c.filling.as_ref().and_then(|filling| filling.poll(now)) else { return };
+        c.filling = None;
+        let Some(memory) = &mut c.memory else { return };
+        memory.promise = None;
+        let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
+        self.drive(
+            key,
+            match filled {
+                Ok(()) => client::Event::Made(sizes),
+                Err(e) => client::Event::End(format!("cannot allocate the memory: {e}")),
+            },
+        );
+    }
+
     /// Lets packets pass once the memory is sealed and the server cannot remove its pages.
     pub(super) fn look_at_sealed(&mut self, key: (u32, u32)) {
         let now = self.now;
@@ -173,6 +206,7 @@ impl Memory {
 fn make(layout: Layout, client: &ClientSide) -> io::Result<Memory> {
     let (pool, channel) = (client.pool.as_ref(), client.channel.as_ref().ok_or(io::ErrorKind::NotConnected)?);
     let len = if pool.is_some() { layout.rings_len() } else { layout.len() };
+    let promise = Some(Promise::of(len as u64)?);
     let (region, file) = Region::create(channel::MEMORY_NAME, len)?;
     let mut regions = vec![(len as u64, Arc::new(file))];
     let mapped: Arc<[Region]> = [region].into();
@@ -191,5 +225,5 @@ fn make(layout: Layout, client: &ClientSide) -> io::Result<Memory> {
             Direction::ToServer => rings.1.push(ring),
         }
     }
-    Ok(Memory { layout, regions, bells, rings })
+    Ok(Memory { layout, regions, bells, promise, rings })
 }

@@ -106,8 +106,8 @@ struct ServerConnection {
 /// A client that has sent CONNECT, and the actions to carry out when its memory is mapped.
 struct Prepared {
     regions: Preparing<Vec<Region>>,
-    /// The watches of the regions' files; none of a trusted client.
-    watches: Vec<i32>,
+    /// The number of the connection in [`Former`]; none of a trusted client.
+    watched: Option<u64>,
     plan: server::Plan<File>,
     after: Vec<server::Action<File>>,
 }
@@ -116,6 +116,8 @@ struct ClientSide {
     machine: Client,
     channel: Option<Channel>,
     memory: Option<Memory>,
+    /// The allocation of the memory in progress.
+    filling: Option<Preparing<()>>,
     /// The sealing in progress, and the server's program and interface.
     sealing: Option<(Preparing<()>, String, String)>,
     /// The pool whose buffers are lent to the server, if any.
@@ -328,6 +330,7 @@ impl Sockets {
                     machine,
                     channel: None,
                     memory: None,
+                    filling: None,
                     sealing: None,
                     pool,
                 }))
@@ -420,12 +423,13 @@ impl Sockets {
         }
         let keys: Vec<(u32, u32)> = self.interfaces.keys().copied().collect();
         for key in keys {
+            self.look_at_filled(key);
             self.look_at_sealed(key);
             self.read_server(key);
         }
         self.look_at_times();
         self.look_at_porters();
-        self.former.forget_released();
+        self.look_at_former();
         before != self.links()
     }
 
@@ -436,7 +440,9 @@ impl Sockets {
         }
         let sides = self.interfaces.values().filter_map(|e| match &e.side {
             Side::Client(c) => {
-                c.machine.poll_timeout().into_iter().chain(c.sealing.as_ref().map(|s| s.0.until)).min()
+                let preparing = c.sealing.as_ref().map(|s| s.0.until).into_iter();
+                let preparing = preparing.chain(c.filling.as_ref().map(|f| f.until));
+                c.machine.poll_timeout().into_iter().chain(preparing).min()
             }
             Side::Server(_) => None,
         });
@@ -450,9 +456,7 @@ impl Sockets {
         let pauses = self.sockets.values().map(|s| s.pause).filter(|p| *p > self.now);
         let settling = self.interfaces.values().filter_map(|e| e.settles_by.map(|_| self.now + SETTLING));
         let resting = self.resting.iter().map(|(until, _)| until.unwrap_or(self.now));
-        // No other event tells when a peer has released memory.
-        let kept = self.former.keeps_promises().then_some(self.now + SECOND);
-        let resting = resting.chain(kept);
+        let resting = resting.chain(self.former.next_timeout(self.now));
         sides.chain(clients).chain(lingering).chain(pauses).chain(settling).chain(resting).min()
     }
 
@@ -487,6 +491,7 @@ impl Sockets {
             }
             if turned {
                 self.forget_refusals(key.0);
+                self.former.forgive(key);
             }
             match (turned, client, up) {
                 (true, true, _) => self.drive(key, client::Event::Admin(up)),
@@ -516,6 +521,16 @@ impl Sockets {
             }
         }
         self.resting.retain_mut(|(until, _)| *until.get_or_insert(now + REST) > now);
+    }
+
+    fn look_at_former(&mut self) {
+        for key in self.former.look(self.now) {
+            let Some(entry) = self.interfaces.get(&key) else { continue };
+            tracing::warn!(
+                "{}: a former peer may still use its shared memory, in a way that hides how long",
+                entry.shared.config.name()
+            );
+        }
     }
 
     /// Returns the number of threads of a socket for which the kernel is still closing files.
@@ -558,6 +573,7 @@ impl Drop for Sockets {
             self.end(key, "the router stops");
         }
         self.connections.clear();
+        self.former.end();
         let end = Instant::now() + GOODBYE;
         self.sockets.values_mut().for_each(|socket| socket.next = None);
         while self.sockets.values().any(|s| s.crew.working() > 0) && Instant::now() < end {

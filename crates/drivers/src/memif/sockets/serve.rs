@@ -179,10 +179,10 @@ impl Sockets {
                     Ok(())
                 }
                 server::Action::Attach(plan) => match self.prepare_client(number, &plan) {
-                    Ok((regions, watches)) => {
+                    Ok((regions, watched)) => {
                         let after = actions.collect();
                         if let Some(c) = self.connections.get_mut(&number) {
-                            c.prepared = Some(Prepared { regions, watches, plan, after });
+                            c.prepared = Some(Prepared { regions, watched, plan, after });
                         }
                         return;
                     }
@@ -199,12 +199,12 @@ impl Sockets {
         }
     }
 
-    /// Starts mapping a client's regions. Returns the watches of their files, too.
+    /// Starts mapping a client's regions. Returns the connection's number in [`Former`], too.
     fn prepare_client(
         &mut self,
         number: u64,
         plan: &Plan<File>,
-    ) -> Result<(Preparing<Vec<Region>>, Vec<i32>), String> {
+    ) -> Result<(Preparing<Vec<Region>>, Option<u64>), String> {
         let gone = || "the interface was deleted".to_string();
         let c = self.connections.get(&number).ok_or_else(gone)?;
         let key = c.interface.ok_or_else(gone)?;
@@ -221,9 +221,9 @@ impl Sockets {
             files.push(file.as_fd());
             sizes.push(*size);
         }
-        let watches = match trusted {
-            true => Vec::new(),
-            false => self.former.begin(key, &files, former::OF_SERVER)?,
+        let watched = match trusted {
+            true => None,
+            false => Some(self.former.begin(key, &files, c.channel.release(), former::OF_SERVER)?),
         };
         let map = move |files: &[BorrowedFd<'_>]| {
             let region = |(i, (file, size)): (usize, (&BorrowedFd<'_>, u64))| {
@@ -234,7 +234,7 @@ impl Sockets {
         };
         let preparing = Preparing::begin(&socket.crew, &self.bell, &files, self.now, map);
         let preparing = preparing.map_err(|e| format!("cannot map the client's memory: {e}"))?;
-        Ok((preparing, watches))
+        Ok((preparing, watched))
     }
 
     /// Lets packets pass to a client once its memory is mapped.
@@ -244,16 +244,23 @@ impl Sockets {
         let Some(mapped) = c.prepared.as_ref().and_then(|prepared| prepared.regions.poll(now)) else {
             return;
         };
-        let Some(Prepared { plan, after, watches, .. }) = c.prepared.take() else { return };
-        if let Ok(regions) = &mapped {
-            watches
-                .iter()
-                .zip(regions)
-                .for_each(|(watch, region)| self.former.keep(*watch, region.promise()));
+        let Some(Prepared { plan, after, watched, .. }) = c.prepared.take() else { return };
+        if let (Some(watched), Ok(regions)) = (watched, &mapped) {
+            self.keep_promises(watched, regions);
         }
         match mapped.and_then(|regions| self.attach_client(number, plan, regions)) {
             Ok(()) => self.act_for_client(number, after),
             Err(why) => self.serve(number, server::Event::End(why)),
+        }
+    }
+
+    /// Keeps the promises for a client's memory until it is released. A client that has allocated all its memory pays for
+    /// it.
+    fn keep_promises(&mut self, watched: u64, regions: &[Region]) {
+        let promises = || regions.iter().filter_map(Region::promise);
+        match promises().all(|promise| promise.bytes() == 0) {
+            true => self.former.forget(watched),
+            false => promises().for_each(|promise| self.former.keep(watched, Some(promise))),
         }
     }
 
