@@ -14,6 +14,9 @@ held SOCKET ID STAYS      connects with event descriptors that nobody can close 
                           says "held", or "cannot" where the kernel lets nobody do that
 rewrite SOCKET ID SECONDS writes random descriptors and indices into its rings while they are read, as long as that
 lie SOCKET ID COUNT       connects so often, each time with other lies in the handshake
+sparse SOCKET ID MIB      connects with memory without pages; stays, or prints why it was refused
+splice SOCKET SECONDS     is a server that keeps the pages of its clients' memory in sockets, without a file or a mapping, until it is
+                          told to stop; then prints the number of connections in that time
 serve SOCKET SECONDS      is a server that lies to its clients, as long as that
 """
 
@@ -366,6 +369,10 @@ def held(path, interface, stays):
     for bell in c.bells:
         threading.Thread(target=os.close, args=(bell,), daemon=True).start()
     if stays == "0":
+        # The router waits for the memory first.
+        c.words.release()
+        c.memory.close()
+        os.close(c.file)
         c.socket.close()
     print("held", flush=True)
     goes_on()
@@ -428,6 +435,60 @@ def lie(path, interface, count):
             pass
         s.close()
     print(told, flush=True)
+
+
+def sparse(path, interface, mib):
+    try:
+        c = Client(path, int(interface), 1, room=int(mib) << 20)
+    except (ConnectionError, OSError) as e:
+        return print(e)
+    print("connected", flush=True)
+    goes_on(c.socket)
+
+
+def splice(path, seconds):
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(16)
+    print("serves", flush=True)
+    end, kept, count = time.monotonic() + float(seconds), [], 0
+    while (left := end - time.monotonic()) > 0:
+        if not select.select([listener], [], [], left)[0]:
+            continue
+        s, _ = listener.accept()
+        s.settimeout(5)
+        s.send(message(HELLO, struct.pack("<32sHHHHHB", b"stranger", 0x200, 0x200, 0, 0, 0, LOG2)))
+        memory = None
+        while memory is None or data[0] != CONNECT:
+            data, files, _, _ = socket.recv_fds(s, 128, 4)
+            if not data or data[0] == DISCONNECT:
+                break
+            if data[0] == ADD_REGION:
+                memory = files.pop()
+            for f in files:
+                os.close(f)
+            s.send(message(CONNECTED if data[0] == CONNECT else ACK, b"stranger"))
+        if memory is None:
+            continue
+        count += 1
+        size = os.fstat(memory).st_size
+        with mmap.mmap(memory, size) as pages:
+            for at in range(0, size, 4096):
+                pages[at + 64] = 1
+        at = 0
+        while at < size:
+            a, b = socket.socketpair()
+            a.setblocking(False)
+            kept += [a, b]
+            try:
+                while at < size:
+                    at += os.sendfile(a.fileno(), memory, at, size - at)
+            except BlockingIOError:
+                pass
+        os.close(memory)
+        s.close()
+    print(count, flush=True)
+    goes_on()
 
 
 def serve(path, seconds):

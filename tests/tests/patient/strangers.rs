@@ -43,13 +43,18 @@ fn done(host: &Host, what: &str) -> String {
 /// A memif interface of the router's that serves, with the socket of this name.
 fn server(dir: &Path, rings: u32) -> (PathBuf, String) {
     let socket = dir.join("memif.sock");
-    let commands = format!(
+    let commands = server_on(&socket, rings);
+    (socket, commands)
+}
+
+/// The commands for such an interface on this socket.
+fn server_on(socket: &Path, rings: u32) -> String {
+    format!(
         "create memif socket id 1 filename {}\n\
          create interface memif id 0 socket-id 1 master rx-queues 1 tx-queues {rings}\n\
          set interface state memif1/0 up\n",
         socket.display()
-    );
-    (socket, commands)
+    )
 }
 
 /// A router on `host` that means well, and connects to a server.
@@ -275,6 +280,26 @@ fn lies_in_the_handshake_and_rings_that_change_while_they_are_read_reach_nothing
     let said = serves.finish(LIMIT).expect_ok();
     assert!(said.lines().last().unwrap().parse::<u32>().unwrap() > 8, "{said}");
     assert!(Ping::run(&a, "-c 3 -W 2 10.0.1.2").complete());
+}
+
+/// The kernel charges the pages to the router as long as they are in sockets.
+#[test]
+fn a_memif_server_that_keeps_pages_in_sockets_gets_no_more() {
+    let Some(lab) = Lab::new() else { return };
+    let (r, s) = (lab.host("r"), lab.host("s"));
+    let socket = lab.dir().join("memif.sock");
+    let server = stranger(&s, &format!("splice {} 8", socket.display()), "serves");
+    let router = client(&r, &socket);
+    let why = "the peer still uses the memory of 2 former connections";
+    until("the client waits", LIMIT, || router.log().contains(why));
+    until("the server counts", LIMIT, || server.stdout().lines().count() > 1);
+    let connections = server.stdout().lines().last().unwrap().parse::<u32>().unwrap();
+    assert_eq!(connections, 2, "{}", router.log());
+    stop(server);
+    fs::remove_file(&socket).unwrap();
+    let honest = Router::start(&s, &server_on(&socket, 1));
+    until("the honest server is connected", LIMIT, || is_connected(&router) && is_connected(&honest));
+    router.stop();
 }
 
 #[test]
