@@ -328,7 +328,7 @@ fn no_other_user_locks_the_router_out() {
     let router =
         Router::start_with(&r, &format!("unix {{ cli-listen-read-only {} }}", readers.display()), "");
     assert!(
-        holds.running() && router.log().contains("another lock file takes its place"),
+        holds.running() && router.log().contains("replacing lock file"),
         "{}",
         router.log()
     );
