@@ -171,12 +171,12 @@ fn faults_of_feature_interfaces_have_places() {
         (
             "pipes: { pipe0: { most: 9 } }\ninterfaces: { pipe0: { receive: { mode: polling } } }\n",
             "2:15",
-            "it has no receive queues: it is no device",
+            "it has no receive queues: it is not a device",
         ),
         (
             "pipes: { pipe0: { most: 9 } }\ninterfaces: { pipe0: { sub-interfaces: { 5: {} } } }\n",
             "2:42",
-            "pipe0 cannot have sub-interfaces: it is no device",
+            "pipe0 cannot have sub-interfaces: it is not a device",
         ),
     ] {
         let faults = read(text, "f", &catalog).faults(&system.abilities);

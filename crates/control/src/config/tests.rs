@@ -196,11 +196,11 @@ fn all_wrong_addresses_of_a_list_are_reported() {
         &[
             (
                 "2:21",
-                "10.0.0.1/24 on pg0 overlaps 10.0.0.2/16 on pg1: connected networks must be apart; pg1 has the address 10.1.0.1",
+                "10.0.0.1/24 on pg0 overlaps 10.0.0.2/16 on pg1: connected networks must not overlap; pg1 has the address 10.1.0.1",
             ),
             (
                 "3:21",
-                "overlaps 10.0.0.1/24 on pg0: connected networks must be apart; pg0 has the address 10.1.0.1",
+                "overlaps 10.0.0.1/24 on pg0: connected networks must not overlap; pg0 has the address 10.1.0.1",
             ),
         ],
     );
