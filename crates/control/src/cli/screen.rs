@@ -101,7 +101,7 @@ pub(super) fn watched(line: &str) -> Option<(&str, Duration)> {
 /// Shows a command's output again and again, until the command fails or is interrupted.
 ///
 /// # Errors
-/// Those of the command, and [`Failure::Interrupted`].
+/// If the command fails or is interrupted.
 pub(super) fn watch(
     connection: &mut Connection,
     (line, every): (&str, Duration),

@@ -67,7 +67,7 @@ pub(super) fn body() -> &'static Schema<Interface> {
                 truth(),
                 |i| i.proxy,
                 |i, on| i.proxy = on,
-                "Answers for hosts behind other interfaces, whoever asks (ARP, and Neighbor Discovery if IPv6 is enabled).",
+                "Answers requests of any host for hosts behind other interfaces (ARP, and Neighbor Discovery if IPv6 is enabled).",
             )
             .field(
                 "router-advertisement",

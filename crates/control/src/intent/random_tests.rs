@@ -1,5 +1,5 @@
 //! Tests with random configurations of all object types on the router's own graph. Shown commands give the same
-//! configuration again, the order of changes does not matter, and a failure at any step leaves no trace.
+//! configuration again, earlier configurations have no influence, and a failure at any step leaves no trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
