@@ -82,7 +82,7 @@ fn changes_and_who_made_them_are_known_after_restarts_and_kills() {
     fs::write(&file, "precious").unwrap();
     let router = start(TWO_PORTS);
     router.ctl("set interface mtu 1400 host-eth0");
-    assert!(router.ctl("show config history").contains("it is no journal of a router: remove it"));
+    assert!(router.ctl("show config history").contains("it is not a journal: remove it"));
     until("the log has it", SOON, || router.log().contains("changes are not kept in "));
     router.stop();
     assert_eq!(fs::read(&file).unwrap(), b"precious");
@@ -125,5 +125,5 @@ fn a_full_disk_delays_the_journal_and_nothing_else() {
         ctl(&format!("ip route add 20.0.{n}.0/24 via drop"));
     }
     r.run(&format!("kill {}", router.id()));
-    until("its last word is of them", SOON, || router.stderr().contains(" are lost to it"));
+    until("its last word is of them", SOON, || router.stderr().contains(" changes are lost"));
 }

@@ -1,4 +1,4 @@
-//! `volley ctl`: the client of the command line. Blocking code, since it waits for one thing at a time.
+//! `volley ctl`: the client of the command line. Its code blocks, because it waits for one thing at a time.
 
 use super::editor;
 use super::listen::roots;
@@ -23,37 +23,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Where the router listens unless its configuration says otherwise.
+/// The router's default CLI socket.
 pub const DEFAULT_SOCKET: &str = "/run/volley/cli.sock";
 
-/// How often a waiting client looks whether the operator has interrupted it.
+/// How often a waiting client checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What `volley ctl` was asked to do.
+/// The options of `volley ctl`.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The router's socket: a path, or `127.0.0.1:PORT`.
     pub socket: PathBuf,
-    /// Answers as JSON.
+    /// Print answers as JSON.
     pub json: bool,
-    /// With `-`: goes on after a command that failed.
+    /// With `-`: continue after a failed command.
     pub keep_going: bool,
-    /// The command; `-` for commands from standard input; nothing for a prompt.
+    /// The command; `-` for commands from standard input; empty for a prompt.
     pub words: Vec<String>,
 }
 
-/// Why a command gave no output, or not all.
+/// Why a command's output is missing or incomplete.
 #[derive(Debug)]
 pub enum Failure {
-    /// The router refused the command, or could not carry it out: what it says.
+    /// The router refused the command, or could not carry it out. With its message.
     Refused(String),
     /// The operator interrupted it.
     Interrupted,
     /// The operator left the pager before the end.
     Left,
-    /// The router cannot be reached, or went away: what to check.
+    /// The router cannot be reached, or closed the connection. With advice.
     Unreachable(String),
-    /// The router has closed the connection, and says why. Nothing was begun.
+    /// The router closed the connection before starting the command. With its reason.
     Closed(String),
     /// The output could not be written.
     Output(io::Error),
@@ -66,14 +66,14 @@ impl fmt::Display for Failure {
                 f.write_str(message)
             }
             Failure::Interrupted => f.write_str("interrupted"),
-            Failure::Left => f.write_str("left before the end"),
+            Failure::Left => f.write_str("the pager was closed before the end"),
             Failure::Output(error) => write!(f, "cannot write the output: {error}"),
         }
     }
 }
 
 impl Failure {
-    /// The exit code: 2 if the router was not reached, 1 otherwise. Output that nobody wants is no failure.
+    /// Returns the exit code: 2 if the router was not reached, 1 otherwise. A reader that stops early is no failure.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Unreachable(_) | Failure::Closed(_) => 2,
@@ -94,10 +94,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to a socket as [`ClientOptions::socket`] names it.
+    /// Connects to a socket in the form of [`ClientOptions::socket`].
     ///
     /// # Errors
-    /// Nobody answers there, or says that there is no room.
+    /// If no router answers, or it has no room for another client.
     pub fn open(socket: &Path) -> Result<Connection, Failure> {
         let stream = connect(socket).map_err(|error| unreachable(socket, &error))?;
         let mut connection = Connection { stream: BufReader::new(stream), prompt: String::new() };
@@ -110,15 +110,15 @@ impl Connection {
         Ok(connection)
     }
 
-    /// What the router wants to be shown where a command can be typed.
+    /// Returns the prompt that the router sent.
     pub fn prompt(&self) -> &str {
         &self.prompt
     }
 
-    /// Runs a command. Its output goes to `out` as it comes; `interrupted` is asked now and then.
+    /// Runs a command. Writes its output to `out` as it arrives, and polls `interrupted`.
     ///
     /// # Errors
-    /// The command failed, or did not end. Unless it was refused, the connection is of no more use.
+    /// If the command failed or did not end. The connection stays usable only after [`Failure::Refused`].
     pub fn run(
         &mut self,
         line: &str,
@@ -129,7 +129,7 @@ impl Connection {
         self.carry_out(line, (json, false), out, &mut String::new(), interrupted)
     }
 
-    /// Runs a command that nobody interrupts; with `| watch` at its end, again and again.
+    /// Runs a command without interrupts. Repeats it if the line ends with `| watch`.
     fn say(&mut self, line: &str, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
         match screen::watched(line) {
             Some(watched) => screen::watch(self, watched, json, out, &|| false),
@@ -137,11 +137,10 @@ impl Connection {
         }
     }
 
-    /// As [`run`](Connection::run), for a command that gives bytes. What is `told` is left to be said when it ends, whyever it
-    /// does.
+    /// Runs a command with binary output. `told` is set to the summary so far, valid however the command ends.
     ///
     /// # Errors
-    /// As those of `run`.
+    /// As [`run`](Connection::run).
     pub fn stream(
         &mut self,
         line: &str,
@@ -178,10 +177,10 @@ impl Connection {
         }
     }
 
-    /// What can stand at the end of `line`.
+    /// Returns the possible completions of `line`.
     ///
     /// # Errors
-    /// The router went away.
+    /// If the router closed the connection.
     pub fn complete(&mut self, line: &str) -> Result<Completion, Failure> {
         self.send(&Request::Complete { line: line.to_owned() })?;
         match self.receive(&|| false)? {
@@ -195,7 +194,7 @@ impl Connection {
         let mut line = serde_json::to_vec(request).map_err(|error| lost(&error.into()))?;
         line.push(b'\n');
         match self.stream.get_mut().write_all(&line) {
-            // It may have said why it no longer listens.
+            // The router may have sent a reason before closing.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 match self.receive(&|| false) {
                     Ok(Reply::Closed(why)) => Err(Failure::Closed(why)),
@@ -206,7 +205,7 @@ impl Connection {
         }
     }
 
-    /// Passes on so many bytes that come.
+    /// Copies the next `left` bytes of the connection to `out`.
     fn pass_on(
         &mut self,
         mut left: usize,
@@ -236,20 +235,20 @@ impl Connection {
     fn receive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<Reply, Failure> {
         let mut line = Vec::new();
         loop {
-            // Also when much comes: a command that never pauses can be interrupted.
+            // Checked in every round, so that a command with endless output can be interrupted.
             if interrupted() {
                 return Err(Failure::Interrupted);
             }
             match self.stream.read_until(b'\n', &mut line) {
                 Ok(_) if line.ends_with(b"\n") => break,
                 Ok(_) => return Err(lost(&ErrorKind::UnexpectedEof.into())),
-                // What was read of the line stays in it.
+                // The part of the line read so far stays in `line`.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Err(lost(&error)),
             }
         }
         serde_json::from_slice(&line).map_err(|error| {
-            Failure::Unreachable(format!("what answers is no volley of this version: {error}"))
+            Failure::Unreachable(format!("the server is not volley, or has another version: {error}"))
         })
     }
 }
@@ -262,14 +261,14 @@ fn connect(socket: &Path) -> io::Result<Box<dyn Stream>> {
     }
     let stream = match roots_own(socket).map(UnixStream::connect) {
         Some(Ok(stream)) => stream,
-        // It goes a moment before the other, and a router that was killed leaves both.
+        // Root's socket is removed just before the other. A killed router leaves both.
         Some(Err(_)) | None => UnixStream::connect(socket)?,
     };
     stream.set_read_timeout(Some(LOOK))?;
     Ok(Box::new(stream))
 }
 
-/// Root's own socket beside this one. One that somebody else has put there is not meant.
+/// Returns root's socket beside this one, if this process is root's. Ignores a socket of another owner.
 fn roots_own(socket: &Path) -> Option<PathBuf> {
     if !Uid::effective().is_root() {
         return None;
@@ -282,7 +281,7 @@ fn roots_own(socket: &Path) -> Option<PathBuf> {
 
 fn unreachable(socket: &Path, error: &io::Error) -> Failure {
     let advice = match error.kind() {
-        ErrorKind::NotFound => "is volley running? -s names another socket (its unix { cli-listen ... })",
+        ErrorKind::NotFound => "is volley running? -s selects another socket (its unix { cli-listen ... })",
         ErrorKind::ConnectionRefused => "volley is not running, or it ended without removing its socket",
         ErrorKind::PermissionDenied => "only root and the socket's group may use it (its unix { gid ... })",
         _ => "is this volley's CLI socket?",
@@ -294,8 +293,8 @@ fn lost(error: &io::Error) -> Failure {
     Failure::Unreachable(format!("the router has closed the connection ({error}); is it still running?"))
 }
 
-/// What the router would have as the last of these words, which may be begun. For the completions of shells: when no router
-/// answers, or none that speaks this language, there is nothing to complete with.
+/// Returns the router's completions of the last word, for shells. Empty if no router answers, or one of another
+/// version.
 pub fn candidates(socket: &Path, words: &[String]) -> Vec<String> {
     let Some((begun, before)) = words.split_last() else { return Vec::new() };
     let mut line: String = before.iter().map(|word| format!("{} ", quote(word))).collect();
@@ -305,7 +304,7 @@ pub fn candidates(socket: &Path, words: &[String]) -> Vec<String> {
     candidates.into_iter().filter(|c| !c.placeholder).map(|c| c.text).collect()
 }
 
-/// Does what `options` say, and gives the exit code: 0, 1 if a command failed, 2 if no router was reached.
+/// Runs the client. Returns the exit code: 0, 1 if a command failed, 2 if no router was reached.
 pub fn run(options: ClientOptions) -> ExitCode {
     let stdin = io::stdin();
     if options.words.is_empty() && stdin.is_terminal() && io::stdout().is_terminal() {
@@ -314,14 +313,14 @@ pub fn run(options: ClientOptions) -> ExitCode {
     ExitCode::from(run_with(&options, &mut stdin.lock(), &mut io::stdout(), &mut io::stderr()))
 }
 
-/// `volley capture`: a command that gives bytes, which go to standard output until there are no more, nobody reads them, or the
-/// operator interrupts it. Says at the end what there was.
+/// Runs `volley capture`. Writes packets to standard output until the capture ends, the reader closes the pipe, or the
+/// operator interrupts it. Prints a summary at the end.
 pub fn capture(socket: &Path, words: &[String]) -> ExitCode {
     if io::stdout().is_terminal() {
         eprintln!("packets are binary data: use volley capture ... | tcpdump -r -, or ... > FILE");
         return ExitCode::FAILURE;
     }
-    // The second time it ends the program, should it be stuck.
+    // A second signal ends the program, in case it is stuck.
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         let registered = flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupt))
@@ -340,13 +339,13 @@ pub fn capture(socket: &Path, words: &[String]) -> ExitCode {
         eprintln!("{told}");
     }
     match result {
-        // The usual ends.
+        // The usual end.
         Err(Failure::Interrupted) => ExitCode::SUCCESS,
         other => conclude(other),
     }
 }
 
-/// Whether standard output is a pipe whose reader has gone.
+/// True if standard output is a pipe without a reader.
 fn nobody_reads() -> bool {
     let out = io::stdout();
     let mut polled = [PollFd::new(out.as_fd(), PollFlags::empty())];
@@ -354,8 +353,8 @@ fn nobody_reads() -> bool {
         && polled[0].revents().is_some_and(|said| said.contains(PollFlags::POLLERR))
 }
 
-/// The CLI on standard input of the router itself, until the operator leaves it, or the input ends. What goes wrong is
-/// told, and does not end it.
+/// Runs the CLI on the router's own standard input, until the operator leaves or the input ends. Failures are printed
+/// and do not end it.
 pub fn console(socket: PathBuf, line_mode: bool) {
     let options = ClientOptions { socket, json: false, keep_going: true, words: Vec::new() };
     let stdin = io::stdin();
@@ -370,7 +369,7 @@ pub fn console(socket: PathBuf, line_mode: bool) {
     conclude(result.map(|_| ()));
 }
 
-/// As [`run`] without a terminal: one command, or those from `input` if the words are `-` or none.
+/// Runs the client without a terminal: one command, or those from `input` if the words are `-` or empty.
 pub fn run_with(
     options: &ClientOptions,
     input: &mut dyn BufRead,
@@ -383,10 +382,10 @@ pub fn run_with(
             [dash] if dash == "-" => script(&mut connection, options, false, input, out, errors),
             // A single word may be a whole line, as in `volley ctl "show version"`.
             [line] => connection.say(line, options.json, out).map(|()| 0),
-            // The shell has taken the quotes of a comment away.
+            // The shell has removed the quotes of a comment.
             [first, ..] if first.starts_with('#') || is_comment(first) => Ok(0),
             words => {
-                // A bar that the shell passes on begins a filter.
+                // A quoted bar begins a filter.
                 let word = |word| if word == "|" { Cow::Borrowed(word) } else { quote(word) };
                 let line: Vec<_> = words.iter().map(|text| word(text.as_str())).collect();
                 connection.say(&line.join(" "), options.json, out).map(|()| 0)
@@ -395,8 +394,8 @@ pub fn run_with(
     result.unwrap_or_else(|failure| report(&failure, options.json, errors))
 }
 
-/// Runs commands from `input`, up to `quit`, or the first that fails unless it is to go on; then each that fails is told at
-/// once. Whoever types them is `prompted`. Gives the exit code.
+/// Runs commands from `input`, up to `quit` or the end. The first failed command ends it too, unless `keep_going` is
+/// set; then each failure is printed at once. Shows the prompt if `prompted`. Returns the exit code.
 fn script(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -437,12 +436,12 @@ fn script(
     }
 }
 
-/// Whether the operator wants to leave.
+/// True if the line asks to leave the CLI.
 pub(super) fn is_farewell(line: &str) -> bool {
     matches!(line.trim(), "quit" | "exit" | "q")
 }
 
-/// Returns an error with the number of its line of input: the field `input_line` of one in JSON.
+/// Adds the number of the input line to an error; in JSON as the field `input_line`.
 fn numbered(line: usize, message: String, json: bool) -> String {
     let number = |mut error: serde_json::Value| {
         error.get_mut("error")?.as_object_mut()?.insert("input_line".into(), line.into());
@@ -452,7 +451,7 @@ fn numbered(line: usize, message: String, json: bool) -> String {
     numbered.unwrap_or_else(|| format!("line {line}:\n{message}"))
 }
 
-/// Reports what went wrong, as JSON if that is wanted ([`CliError::json`]). Returns the exit code.
+/// Prints a failure, as JSON on request ([`CliError::json`]). Returns the exit code.
 fn report(failure: &Failure, json: bool, errors: &mut dyn Write) -> u8 {
     let code = failure.code();
     if code != 0 {
@@ -462,7 +461,7 @@ fn report(failure: &Failure, json: bool, errors: &mut dyn Write) -> u8 {
             other if json => CliError::new(other.to_string()).json(),
             other => other.to_string(),
         };
-        // There is no other place to say that this fails.
+        // A failure to write it cannot be reported anywhere.
         let _ = writeln!(errors, "{text}");
     }
     code

@@ -1,4 +1,4 @@
-//! Connections to a socket of the CLI, from when they are accepted to when they have a session: how fast they come in, and who waits.
+//! Connections to a CLI socket before their session begins: accepting them, limiting their rate, and queueing them.
 
 use super::listen::{Listener, Socket};
 use super::names::Names;
@@ -17,15 +17,15 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::{self, Instant};
 
-/// Threads of clients that are gone; while there are so many, nobody is let in whose socket might hang one more.
+/// Number of hanging threads from which on only root's clients are accepted.
 const MOST_HANGING: usize = 64;
-/// How many that came too fast are closed by one thread.
+/// Number of rejected clients that one thread closes.
 const AT_ONCE: usize = 64;
-/// Clients that wait meanwhile, unread.
+/// Most clients that wait, unread, while too many threads hang.
 const MOST_PARKED: usize = 256;
-/// How long no client is let in after the system had no room for one.
+/// Pause in accepting clients after the system had no resources for one.
 pub(super) const RECOVERY: Duration = Duration::from_millis(100);
-/// How often it is tried again to find a thread that closes sockets.
+/// Interval between attempts to start a thread that closes sockets.
 const RETRY: Duration = Duration::from_secs(1);
 
 enum Acceptor {
@@ -52,14 +52,14 @@ impl Acceptor {
     }
 }
 
-/// A connection.
+/// A new connection.
 enum Arrived {
     Unix(UnixStream),
     Tcp(TcpStream, SocketAddr),
 }
 
 impl Arrived {
-    /// Whose it is.
+    /// Finds the peer's user or address.
     fn known(self, names: &mut Names) -> io::Result<Stranger> {
         Ok(match self {
             Arrived::Unix(stream) => {
@@ -73,7 +73,7 @@ impl Arrived {
     }
 }
 
-/// The next connection to root's own socket, if there is one.
+/// Returns the next connection to root's own socket. Never returns if there is no such socket.
 async fn from_root(listener: Option<&UnixListener>) -> io::Result<Arrived> {
     match listener {
         Some(listener) => Ok(Arrived::Unix(listener.accept().await?.0)),
@@ -81,8 +81,8 @@ async fn from_root(listener: Option<&UnixListener>) -> io::Result<Arrived> {
     }
 }
 
-/// A client that has come, and that nobody may read from or close on this thread. One that is not served stays open until the process
-/// ends.
+/// A client without a session. The main thread may neither read from its socket nor close it. If this is dropped, a
+/// UNIX socket stays open until the process ends.
 pub(super) struct Stranger {
     pub(super) peer: Peer,
     socket: Accepted,
@@ -98,19 +98,20 @@ impl Stranger {
         self.peer.uid() == Some(ROOT)
     }
 
-    /// Closes its socket, which cannot hang: no files were passed with it.
+    /// Closes its socket. Only for sockets without passed files, where this cannot hang.
     fn close(self) {
         if let Accepted::Unix(client) = self.socket {
             drop(Unclosed::into_inner(client));
         }
     }
 
-    /// Sends it away with a word, unless somebody else has to do it, because to close its socket might hang.
+    /// Rejects a TCP client with a message. Returns the socket of a UNIX client for a thread to close, because closing
+    /// it may hang.
     fn send_away(self, words: &[u8]) -> Option<Unclosed> {
         match self.socket {
             Accepted::Unix(client) => Some(client),
             Accepted::Tcp(client) => {
-                // Nothing was said to it before, so there is room, unless it is gone.
+                // This is the first message, so the socket buffer has room for it.
                 let _ = client.into_std().and_then(|client| (&client).write(words));
                 None
             }
@@ -125,24 +126,24 @@ impl Stranger {
     }
 }
 
-/// Accepts connections of a listener, and paces them.
+/// Accepts connections of a listener, at a limited rate.
 pub(super) struct Door {
     acceptor: Acceptor,
     /// Root's own socket.
     for_root: Option<UnixListener>,
-    /// That nobody else may use it: the router is root's, too.
+    /// True if only root can use that socket, because the router runs as root.
     only_root: bool,
     relays: Relays,
-    /// When it is tried again to close the sockets of clients for which there was no thread.
+    /// Time of the next attempt to close the sockets left without a thread.
     left_at: Instant,
     names: Names,
     pace: Pace<Stranger>,
-    /// Those that wait until threads hang no more.
+    /// Clients that wait until fewer threads hang.
     parked: VecDeque<Stranger>,
-    /// Those that came too fast, and since when the first of them is here.
+    /// Clients rejected by the rate limit, and the arrival time of the first one.
     turned: Vec<Unclosed>,
     turned_at: Instant,
-    /// What these are told.
+    /// The message to these.
     too_fast: Arc<[u8]>,
     fast: Repeated,
     stuck: Repeated,
@@ -168,16 +169,16 @@ impl Door {
         })
     }
 
-    /// Waits for whoever may go in next, if `sessions` are inside. To give up waiting loses nobody.
+    /// Waits for the next client to serve, given the number of sessions. Cancelling the wait loses no client.
     ///
     /// # Errors
-    /// When the system has no room for one more.
+    /// If the system cannot accept another connection.
     pub(super) async fn next(&mut self, sessions: usize) -> io::Result<Stranger> {
         loop {
             let crowded = self.relays.hanging(sessions) >= MOST_HANGING;
             let room_to_wait = self.parked.len() < MOST_PARKED;
             let (arrived, has_turn) = tokio::select! {
-                // One after the other, so that it is seen whether they hang.
+                // One after the other, to see whether they hang.
                 () = time::sleep(RECOVERY), if !crowded && !self.parked.is_empty() => match self.parked.pop_front() {
                     Some(stranger) => return Ok(stranger),
                     None => continue,
@@ -213,7 +214,7 @@ impl Door {
             }
             if crowded {
                 self.stuck.happened();
-                // To close one that can have no files is safe.
+                // A socket that refuses files can be closed safely.
                 match self.relays.refuses_files {
                     true => arrived.close(),
                     false => self.parked.push_back(arrived),
@@ -231,15 +232,15 @@ impl Door {
         }
     }
 
-    /// What stands for the socket of a client that goes in.
+    /// Returns the stream of a client to be served: its relay, or its own TCP socket.
     ///
     /// # Errors
-    /// When the system has no room for that.
+    /// If the system has no descriptor or thread left.
     pub(super) fn open(&self, stranger: Stranger) -> io::Result<Box<dyn Stream>> {
         stranger.stream(&self.relays)
     }
 
-    /// Closes the sockets of clients for which the system had no room.
+    /// Closes the sockets left without a thread.
     pub(super) fn close_left(&self) {
         self.relays.close_left();
     }
@@ -262,15 +263,15 @@ impl Door {
 
 fn say_fast(clients: u64) {
     tracing::warn!(
-        "{clients} CLI client(s) turned away: users who are not root open more than 400 connections a second, and too many of \
-         these wait"
+        "rejected {clients} CLI client(s): a non-root user opens more than 400 connections a second, and the queue \
+         is full"
     );
 }
 
-/// What those are told that came too fast.
+/// Returns the message to clients that connect too fast.
 fn too_fast() -> io::Result<Arc<[u8]>> {
-    let why = "400 connections a second are accepted from a user who is not root, and too many wait: run many commands over one \
-               connection (volley ctl -), or try again later";
+    let why = "too many connections: non-root users may open 400 a second, and the queue is full: run many commands \
+               over one connection (volley ctl -), or try again later";
     let mut line = serde_json::to_vec(&Reply::Closed(why.into()))?;
     line.push(b'\n');
     Ok(line.into())
@@ -278,7 +279,7 @@ fn too_fast() -> io::Result<Arc<[u8]>> {
 
 fn say_stuck(_: u64) {
     tracing::warn!(
-        "closing the files of {MOST_HANGING} former CLI clients hangs: only root's clients are served until that ends, or the \
+        "closing the files of {MOST_HANGING} former CLI clients hangs: only root can connect until that ends, or the \
          router is restarted"
     );
 }
@@ -289,16 +290,16 @@ mod tests {
     use crate::cli::listen::roots;
     use std::os::unix::net::UnixStream as Client;
 
-    /// A client that waits, of another user's, and its other end.
+    /// Returns a waiting client of another user, and its other end.
     fn waiting() -> (Stranger, Client) {
         let (accepted, client) = Client::pair().unwrap();
         let peer = Names::default().peer(4001);
         (Stranger { peer, socket: Accepted::Unix(Unclosed::new(accepted)) }, client)
     }
 
-    /// Where no thread could be made when it came, and nobody comes later.
+    /// No thread could be started when the client arrived, and no other client arrives later.
     #[test]
-    fn a_client_without_a_thread_is_closed_as_soon_as_there_can_be_one() {
+    fn client_left_without_a_thread_is_closed_later() {
         use std::io::Read;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let directory = tempfile::tempdir().unwrap();
@@ -309,7 +310,7 @@ mod tests {
             door.relays.leave(accepted, b"too many");
             assert!(
                 time::timeout(Duration::from_millis(500), door.next(0)).await.is_err(),
-                "nobody else comes"
+                "another client arrived"
             );
         });
         client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -318,9 +319,9 @@ mod tests {
         assert_eq!(said, "too many");
     }
 
-    /// As where closing hangs: on kernels that let files through.
+    /// On kernels that cannot refuse files.
     #[test]
-    fn a_crowded_door_is_no_obstacle_to_root() {
+    fn root_can_connect_while_threads_hang() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cli.sock");
@@ -330,17 +331,17 @@ mod tests {
             door.relays.refuses_files = false;
             let (parked, _ends): (Vec<_>, Vec<_>) = (0..MOST_PARKED).map(|_| waiting()).unzip();
             door.parked.extend(parked);
-            // Threads without a session are those that hang.
+            // Threads without a session count as hanging.
             let pairs: Vec<_> = (0..MOST_HANGING).map(|_| Client::pair().unwrap()).collect();
             let (theirs, _ends): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
             let _inner: Vec<_> =
                 theirs.into_iter().map(|one| door.relays.stand_in(Unclosed::new(one)).unwrap()).collect();
             let soon = Duration::from_millis(200);
             let _client = Client::connect(&path).unwrap();
-            assert!(time::timeout(soon, door.next(0)).await.is_err(), "there is no room to wait");
+            assert!(time::timeout(soon, door.next(0)).await.is_err(), "a client was accepted");
             let _root = Client::connect(roots(&path)).unwrap();
             let come = time::timeout(Duration::from_secs(10), door.next(0)).await;
-            // Who is not root has no such socket that helps.
+            // For other users this socket gives no priority.
             assert_eq!(
                 come.is_ok_and(|come| come.is_ok_and(|one| one.is_root())),
                 Uid::effective().is_root()

@@ -14,12 +14,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Lines of history that are kept in `~/.volley_history`.
+/// Lines of history kept in `~/.volley_history`.
 const HISTORY: usize = 5000;
 const MENU: &str = "completion";
 const HELP: &str = "?";
 
-/// The connection, which is made anew when it was lost.
+/// The connection. It is reopened after a loss.
 struct Session {
     socket: PathBuf,
     connection: Option<Connection>,
@@ -36,11 +36,11 @@ impl Session {
         };
         let mut result = action(&mut connection);
         if old && matches!(result, Err(Failure::Closed(_))) {
-            // It had to give way to others while nobody typed, which is no reason to bother the operator.
+            // The router dropped this idle connection to make room. Reconnect without bothering the operator.
             connection = Connection::open(&self.socket)?;
             result = action(&mut connection);
         }
-        // After any other failure, answers to what was asked may still be under way. Closing ends the command.
+        // After any other failure, an answer may still arrive. Closing the connection ends the command.
         if matches!(result, Ok(_) | Err(Failure::Refused(_))) {
             self.connection = Some(connection);
         }
@@ -52,7 +52,7 @@ impl Session {
     }
 }
 
-/// Tab asks the router.
+/// Completes words by asking the router.
 struct Remote(Arc<Mutex<Session>>);
 
 impl Completer for Remote {
@@ -79,7 +79,7 @@ impl Completer for Remote {
 /// Reads commands and runs them until the operator leaves.
 ///
 /// # Errors
-/// There is no router at the beginning, or the terminal does not work.
+/// If no router answers at the start, or the terminal does not work.
 pub(super) fn interact(options: &ClientOptions) -> Result<(), Failure> {
     let connection = Connection::open(&options.socket)?;
     let prompt = VolleyPrompt(connection.prompt().to_owned());
@@ -127,7 +127,7 @@ pub(super) fn interact(options: &ClientOptions) -> Result<(), Failure> {
     }
 }
 
-/// Returns what `set terminal pager on` or `off` asks for, as in VPP.
+/// Returns the new setting if the line is `set terminal pager on` or `off`, as in VPP.
 fn pager_of(line: &str) -> Option<bool> {
     match line.split_whitespace().collect::<Vec<_>>()[..] {
         ["set", "terminal", "pager", "on"] => Some(true),
@@ -153,12 +153,12 @@ fn editor(session: Arc<Mutex<Session>>) -> Reedline {
     let file = std::env::home_dir().map(|home| home.join(".volley_history"));
     match file.map(|file| FileBackedHistory::with_file(HISTORY, file)) {
         Some(Ok(history)) => editor.with_history(Box::new(history)),
-        // Without a place for it, the history lasts as long as the session.
+        // Without a file, the history lasts as long as the session.
         _ => editor,
     }
 }
 
-/// What the router wants to be shown.
+/// The prompt, with the text that the router sent.
 struct VolleyPrompt(String);
 
 impl Prompt for VolleyPrompt {

@@ -1,4 +1,4 @@
-//! The socket on which the command line is served.
+//! The listening socket of the command line.
 
 use super::lock::Lock;
 use super::protocol::Request;
@@ -16,25 +16,25 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of the name of a socket (`sun_path` of unix(7), less the zero at its end).
+/// Longest path of a socket, in bytes (`sun_path` of unix(7), less the terminating zero).
 const LONGEST: usize = 107;
-/// How long the lock of an instance that does not answer is waited for, and how often it is tried.
+/// How long to wait for the lock of an instance that does not answer, and how often to try it.
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
 
-/// A socket that listens, for [`serve`](super::serve). A UNIX socket is removed when this is dropped.
+/// A listening socket for [`serve`](super::serve). A UNIX socket is removed on drop.
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: Socket,
-    /// Beside a UNIX socket, one that only root may use.
+    /// The socket for root alone, beside a UNIX socket.
     pub(super) for_root: Option<UnixListener>,
-    /// True if no client can pass a file, so that none can hang who closes its socket.
+    /// True if clients cannot pass files, so that closing their sockets never hangs.
     pub(super) refuses_files: bool,
-    /// Removed with the listener, root's first; after that, another instance may have the locks.
+    /// Dropped with the listener, root's first. Then another instance can take the locks.
     _places: Vec<Place>,
 }
 
-/// A socket of either kind; it does not block.
+/// A non-blocking socket of either kind.
 #[derive(Debug)]
 pub(super) enum Socket {
     Unix(UnixListener),
@@ -42,24 +42,25 @@ pub(super) enum Socket {
 }
 
 impl Listener {
-    /// Listens on a UNIX socket that only the owner and the group may use (mode 0660); `group` sets the group. Beside it, there is one for
-    /// root alone ([`roots`]), whom nobody keeps out who can use the other. Replaces the sockets of an instance that is gone.
+    /// Listens on a UNIX socket that only the owner and the group can use (mode 0660); `group` sets the group. Beside
+    /// it there is one for root alone ([`roots`]), so that other users cannot lock root out. Replaces the sockets of
+    /// an instance that has ended.
     ///
     /// # Errors
-    /// The directory does not exist, another instance listens there, something that is no socket has the name, or the
+    /// If the directory does not exist, another instance listens there, the path exists and is not a socket, or the
     /// system refuses.
     pub fn unix(path: &Path, group: Option<u32>) -> Result<Listener, CliError> {
         let fault = |error: io::Error| CliError::new(format!("cannot listen on {}: {error}", path.display()));
         if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
             return Err(CliError::new(format!(
-                "cannot listen on {}: there is no directory {}; make it, or give a path in runtime-dir",
+                "cannot listen on {}: directory {} does not exist; create it, or use a path in runtime-dir",
                 path.display(),
                 directory.display()
             )));
         }
         let length = path.as_os_str().len();
         if length > LONGEST {
-            let why = format!("a socket's name has {LONGEST} bytes at most, and this one {length}");
+            let why = format!("the path has {length} bytes, more than {LONGEST}");
             return Err(fault(io::Error::other(why)));
         }
         let mut places = vec![Place::claim(path)?];
@@ -67,7 +68,7 @@ impl Listener {
         match &own {
             Some(own) => places.insert(0, Place::claim(own)?),
             None => tracing::warn!(
-                "root has no socket of its own beside {}: its name would have more than {LONGEST} bytes",
+                "no separate socket for root beside {}: its path would be longer than {LONGEST} bytes",
                 path.display()
             ),
         }
@@ -77,17 +78,17 @@ impl Listener {
             bind(&own, 0o600, None).map_err(fault)
         });
         let for_root = for_root.transpose()?;
-        // Commands need no files. Where the kernel lets them through, see `relay.rs`.
+        // Commands need no files. `relay.rs` handles kernels that cannot refuse them.
         let taking = for_root.iter().chain([&listener]).filter(|s| drivers::refuse_files(s.as_fd()).is_err());
         let refuses_files = taking.count() == 0;
         Ok(Listener { socket: Socket::Unix(listener), for_root, refuses_files, _places: places })
     }
 
-    /// Listens on a TCP port. Everybody who reaches the address may then configure the router: if it is a loopback
-    /// address, every user of this host.
+    /// Listens on a TCP port. Everybody who reaches the address can configure the router: on a loopback address, every
+    /// user of this host.
     ///
     /// # Errors
-    /// The address is in use, or is not this host's.
+    /// If the address is in use, or does not belong to this host.
     pub fn tcp(address: SocketAddr) -> Result<Listener, CliError> {
         let fault = |error: io::Error| match error.kind() {
             ErrorKind::AddrInUse => taken(address.to_string()),
@@ -104,7 +105,7 @@ impl Listener {
         })
     }
 
-    /// The TCP address, if it is one: tells which port the system chose for port 0.
+    /// Returns the TCP address, with the port that the system chose for port 0; `None` for a UNIX socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.socket {
             Socket::Tcp(listener) => listener.local_addr().ok(),
@@ -113,14 +114,15 @@ impl Listener {
     }
 }
 
-/// The socket beside this one that only root may use.
+/// Returns the path of the socket for root alone, beside this socket.
 pub(crate) fn roots(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".root");
     name.into()
 }
 
-/// Listens on a socket of this mode and group. It gets its name only when these are right, so nobody can slip in before.
+/// Listens on a socket with this mode and group. It gets its name only after these are set, so nobody can connect
+/// before.
 fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
     let hidden = drivers::Hidden::beside(path)?;
     let inside = hidden.inside();
@@ -135,7 +137,7 @@ fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> 
     Ok(drivers::closed_first(listener.into()).into())
 }
 
-/// Whether somebody listens there, who may have too many clients to take another one. Does not wait.
+/// True if a process listens there, even if its backlog is full. Does not wait.
 fn somebody_listens(path: &Path) -> bool {
     let Ok(address) = UnixAddr::new(path) else { return false };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
@@ -143,8 +145,8 @@ fn somebody_listens(path: &Path) -> bool {
     socket.is_ok_and(|s| matches!(connect(s.as_raw_fd(), &address), Ok(()) | Err(Errno::EAGAIN)))
 }
 
-/// The right to a path. The lock file stays when the socket goes, since to remove it could take the lock from another
-/// instance that has opened it in the meantime.
+/// The exclusive right to a path. The lock file stays when the socket is removed: removing it could take the lock from
+/// an instance that has just opened it.
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
@@ -156,8 +158,8 @@ impl Place {
         Place::claim_within(path, PATIENCE)
     }
 
-    /// Claims the path. An instance that was killed has its lock until its memory is freed, and its socket takes connections
-    /// until then: so the lock is waited for, unless the other instance answers.
+    /// Claims the path. A killed instance keeps its lock until its memory is freed, and its socket accepts connections
+    /// until then. So this waits for the lock, unless the other instance answers.
     fn claim_within(path: &Path, patience: Duration) -> Result<Place, CliError> {
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
@@ -168,7 +170,7 @@ impl Place {
             if Instant::now() >= end {
                 let holder = lock.holders().first().map_or("another process".into(), ToString::to_string);
                 return Err(CliError::new(format!(
-                    "{holder} has the lock on {}, and does not answer: end it (fuser -v {}), or give another socket \
+                    "{} is locked by {holder}, which does not answer: stop it (fuser -v {}), or set another socket \
                      (unix {{ cli-listen ... }})",
                     path.display(),
                     lock.path().display()
@@ -182,27 +184,27 @@ impl Place {
             }
             if !begun {
                 tracing::warn!(
-                    "another process has the lock on {}, and does not answer: waiting up to {} s for its end",
+                    "{} is locked by another process, which does not answer: waiting up to {} s for it to end",
                     path.display(),
                     patience.as_secs()
                 );
             }
         }
-        // Whatever answers there without our lock is not ours to replace.
+        // A process without the lock may listen there. Its socket must not be replaced.
         if somebody_listens(path) {
             return Err(taken(path.display()));
         }
         if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
             let message =
-                format!("{} exists and is not a socket: remove it, or name another", path.display());
+                format!("{} exists and is not a socket: remove it, or set another path", path.display());
             return Err(CliError::new(message));
         }
         Ok(Place { path: path.to_owned(), _lock: lock.closed_first() })
     }
 }
 
-/// Says hello to the instance at `path`. Sends something when it answers; nothing more comes when it goes away, or is not
-/// there. Runs on a thread of its own, since who does not answer may not even take a connection.
+/// Sends a hello to the instance at `path`. The channel gets a message when it answers, and is closed if it ends or
+/// does not exist. Runs on its own thread, because an unresponsive instance may not even accept a connection.
 fn greet(path: &Path) -> Receiver<()> {
     let (send, answer) = channel();
     let path = path.to_owned();
@@ -212,11 +214,11 @@ fn greet(path: &Path) -> Receiver<()> {
         hello.push(b'\n');
         stream.write_all(&hello)?;
         stream.read_exact(&mut [0])?;
-        // Nobody may wait for it any more.
+        // The receiver may have stopped waiting.
         let _ = send.send(());
         io::Result::Ok(())
     };
-    // Without a thread there is no answer.
+    // If no thread can be started, the channel is closed, as without an instance.
     drop(thread::Builder::new().name("volley_greeting".into()).spawn(hello));
     answer
 }
@@ -229,7 +231,7 @@ impl Drop for Place {
     }
 }
 
-/// Removes a file that may not be there.
+/// Removes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -239,7 +241,7 @@ fn remove(path: &Path) -> io::Result<()> {
 
 fn taken(place: impl std::fmt::Display) -> CliError {
     CliError::new(format!(
-        "another volley answers on {place}: stop it, or give another socket (unix {{ cli-listen ... }})"
+        "another volley answers on {place}: stop it, or set another socket (unix {{ cli-listen ... }})"
     ))
 }
 
@@ -251,9 +253,9 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Whoever owns the directory may put a link in the place of what is made there.
+    /// The directory's owner replaces the new socket by a link again and again.
     #[test]
-    fn nobody_has_the_mode_of_another_file_changed() {
+    fn bind_never_changes_the_mode_of_another_file() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         fs::write(at("victim"), "").unwrap();
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_who_takes_no_more_clients_is_not_waited_for() {
+    fn socket_with_a_full_backlog_is_refused_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cli.sock");
         let address = UnixAddr::new(&path).unwrap();
@@ -299,14 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_client_could_connect_to_is_refused() {
+    fn too_long_path_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let error = Listener::unix(&directory.path().join("x".repeat(100)), None).unwrap_err().to_string();
-        assert!(error.contains("a socket's name has 107 bytes at most"), "{error}");
+        assert!(error.contains("bytes, more than 107"), "{error}");
     }
 
     #[test]
-    fn the_socket_is_private_and_goes_with_the_listener() {
+    fn sockets_are_private_and_removed_on_drop() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cli.sock");
         let listener = Listener::unix(&path, None).unwrap();
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_place_of_roots_socket_stays_and_is_named() {
+    fn file_at_the_path_of_roots_socket_is_kept_and_reported() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cli.sock");
         let own = roots(&path);
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_leaves_no_room_for_roots_socket() {
+    fn long_path_has_no_socket_for_root() {
         let directory = tempfile::tempdir().unwrap();
         let room = LONGEST - directory.path().as_os_str().len() - 1;
         let path = directory.path().join("x".repeat(room));
@@ -352,19 +354,19 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named_and_not_made() {
+    fn missing_directory_is_reported_and_not_created() {
         let directory = tempfile::tempdir().unwrap();
         let error = Listener::unix(&directory.path().join("no/dir/x.sock"), None).unwrap_err().to_string();
-        assert!(error.contains("there is no directory") && error.contains("no/dir;"), "{error}");
+        assert!(error.contains("no/dir does not exist;"), "{error}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_second_instance_is_refused_and_the_first_stays() {
+    fn second_instance_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cli.sock");
         let first = Listener::unix(&path, None).unwrap();
-        let Socket::Unix(socket) = &first.socket else { panic!("it is one") };
+        let Socket::Unix(socket) = &first.socket else { panic!("not a UNIX socket") };
         let socket = socket.try_clone().unwrap();
         socket.set_nonblocking(false).unwrap();
         let server = thread::spawn(move || {
@@ -383,10 +385,10 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_that_is_going_away_is_waited_for() {
+    fn claim_waits_for_a_dying_instance() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cli.sock");
-        // As the kernel leaves a killed one for a while: it has its lock, and a socket where nobody answers.
+        // A killed instance keeps its lock and a socket that does not answer, for a while.
         let lock = File::create(directory.path().join("cli.sock.lock")).unwrap();
         lock.lock().unwrap();
         let socket = UnixListener::bind(&path).unwrap();
@@ -394,7 +396,7 @@ mod tests {
         assert!(error.contains("does not answer") && error.contains("cli.sock.lock"), "{error}");
         assert!(error.contains(&format!("process {} (", std::process::id())), "{error}");
         let going = thread::spawn(move || {
-            // It is there when the other one looks for it, twice: once for this test, once for the one before.
+            // Two connections arrive: one from the claim above, one from the claim below.
             drop([socket.accept().unwrap(), socket.accept().unwrap()]);
             drop((socket, lock));
         });
@@ -403,11 +405,11 @@ mod tests {
     }
 
     #[test]
-    fn stale_sockets_are_replaced_but_nothing_else() {
+    fn only_stale_sockets_are_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cli.sock");
         let foreign = UnixListener::bind(&path).unwrap();
-        assert!(Listener::unix(&path, None).is_err(), "somebody without the lock answers");
+        assert!(Listener::unix(&path, None).is_err(), "a process without the lock listens");
         drop(foreign);
         assert!(path.exists());
         drop(Listener::unix(&path, None).unwrap());
@@ -418,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tcp_address_that_is_taken_is_refused() {
+    fn tcp_address_in_use_is_refused() {
         let first = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
         let error = Listener::tcp(first.address().unwrap()).unwrap_err().to_string();
         assert!(error.contains("another volley"), "{error}");

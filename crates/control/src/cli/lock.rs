@@ -1,7 +1,7 @@
-//! The lock file beside a socket: only one router has it.
+//! The lock file beside a socket. Only one router can lock it.
 //!
-//! Every user who can open a file can lock it. So only the owner can open a lock file (mode 0600). A user who opened it
-//! before it had this mode can still hold its lock: then another file takes its place.
+//! Every user who can open a file can lock it. So only the owner can open a lock file (mode 0600). A user who opened
+//! it before it had this mode may still hold its lock; then a new file replaces it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,17 +15,17 @@ use nix::unistd::Uid;
 
 use crate::files;
 
-/// A lock file, open.
+/// An open lock file.
 #[derive(Debug)]
 pub(super) struct Lock {
     path: PathBuf,
     file: File,
 }
 
-/// A process that has taken a lock.
+/// A process that holds a lock.
 pub(super) struct Holder {
     pid: u32,
-    /// Its name and real user; `None` if it has ended and left the file open in another process.
+    /// Its name and real user; `None` if it has ended, and the file is still open in another process.
     process: Option<(String, Uid)>,
 }
 
@@ -34,23 +34,23 @@ impl fmt::Display for Holder {
         let pid = self.pid;
         match &self.process {
             Some((name, user)) => write!(f, "process {pid} ({name}, user {user})"),
-            None => write!(f, "a process that process {pid} started before it ended"),
+            None => write!(f, "a child of process {pid}, which has ended"),
         }
     }
 }
 
 impl Holder {
-    /// True if this process is no router: routers run as root, or as the user of this process.
+    /// True if this process is not a router: routers run as root, or as the user of the current process.
     fn is_stranger(&self) -> bool {
         self.process.as_ref().is_none_or(|(_, user)| !user.is_root() && *user != Uid::current())
     }
 }
 
 impl Lock {
-    /// Opens the lock file, and makes it if there is none.
+    /// Opens the lock file, and creates it if there is none.
     ///
     /// # Errors
-    /// The file is no ordinary file, or the system refuses.
+    /// If the path is not an ordinary file, or the system refuses.
     pub fn open(path: PathBuf) -> io::Result<Lock> {
         let file = files::private(&path)?;
         Ok(Lock { path, file })
@@ -60,15 +60,15 @@ impl Lock {
         &self.path
     }
 
-    /// Tries to take the lock, without waiting. Returns true if this process has it.
+    /// Tries to take the lock, without waiting. Returns true if this process holds it.
     ///
     /// # Errors
-    /// The system refuses.
+    /// If the system refuses.
     pub fn try_lock(&mut self) -> io::Result<bool> {
         loop {
             let locked = try_lock(&self.file)?;
             if !names(&self.path, &self.file)? {
-                // Another router has replaced the file: the lock of this one counts no more.
+                // Another router has replaced the file, so the lock on the old one is void.
                 self.file = files::private(&self.path)?;
             } else if locked || !self.take_from_strangers()? {
                 return Ok(locked);
@@ -76,12 +76,12 @@ impl Lock {
         }
     }
 
-    /// Has the file closed before others when this process ends ([`drivers::closed_first`]).
+    /// Makes the process close the file before others when it ends ([`drivers::closed_first`]).
     pub fn closed_first(self) -> Lock {
         Lock { file: drivers::closed_first(self.file.into()).into(), ..self }
     }
 
-    /// The processes that have the lock; empty if they cannot be found.
+    /// Returns the processes that hold the lock; empty if they cannot be found.
     pub fn holders(&self) -> Vec<Holder> {
         let (Ok(found), Ok(locks)) = (self.file.metadata(), fs::read_to_string("/proc/locks")) else {
             return Vec::new();
@@ -90,15 +90,15 @@ impl Lock {
         pids.into_iter().map(|pid| Holder { pid, process: process(pid) }).collect()
     }
 
-    /// Removes the lock file if only strangers have its lock, so that another can be made. Returns true if there may be
-    /// another one.
+    /// Removes the lock file if only strangers hold its lock, so that a new one can be created. Returns true if there
+    /// may be a new one.
     fn take_from_strangers(&self) -> io::Result<bool> {
         let are_strangers =
             |holders: &[Holder]| !holders.is_empty() && holders.iter().all(Holder::is_stranger);
         if !are_strangers(&self.holders()) {
             return Ok(false);
         }
-        // Two routers may start at once: the second one must not remove the file that the first one has made anew.
+        // Two routers may start at once: the second one must not remove the first one's new file.
         let mut guard = OsString::from(&self.path);
         guard.push(".guard");
         let guard = files::private(Path::new(&guard))?;
@@ -109,7 +109,7 @@ impl Lock {
         if names(&self.path, &self.file)? && are_strangers(&holders) {
             let all = holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             tracing::warn!(
-                "{all} had the lock on {}: another lock file takes its place",
+                "replacing lock file {}: it was locked by {all}, which is not a router",
                 self.path.display()
             );
             fs::remove_file(&self.path)?;
@@ -126,7 +126,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// True if this path is the name of this file.
+/// True if this path leads to this file.
 fn names(path: &Path, file: &File) -> io::Result<bool> {
     let found = match path.symlink_metadata() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -136,8 +136,8 @@ fn names(path: &Path, file: &File) -> io::Result<bool> {
     Ok((found.dev(), found.ino()) == (file.dev(), file.ino()))
 }
 
-/// The processes that have locked a file, by the text of `/proc/locks` (proc_locks(5)). A process in a namespace that
-/// this one does not see is not there, or has the number 0.
+/// Returns the processes that have locked a file, from the text of `/proc/locks` (proc_locks(5)). A process in an
+/// invisible namespace is missing there, or has the number 0.
 fn holders(locks: &str, (major, minor): (u64, u64), inode: u64) -> Vec<u32> {
     let file = format!("{major:02x}:{minor:02x}:{inode}");
     let pid = |line: &str| {
@@ -150,7 +150,7 @@ fn holders(locks: &str, (major, minor): (u64, u64), inode: u64) -> Vec<u32> {
     locks.lines().filter_map(pid).collect()
 }
 
-/// The name and the real user of a process. A program with the rights of another user has the real user of its caller.
+/// Returns the name and real user of a process. The real user of a set-user-ID program is its caller.
 fn process(pid: u32) -> Option<(String, Uid)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_owner_opens_a_lock_file() {
+    fn lock_file_is_private_and_an_ordinary_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.lock");
         drop(Lock::open(path.clone()).unwrap());
@@ -178,14 +178,14 @@ mod tests {
         let mut lock = Lock::open(path.clone()).unwrap();
         assert_eq!(mode(&path), 0o600);
         assert!(lock.try_lock().unwrap());
-        // Neither through a link nor in a pipe.
+        // A symbolic link and a pipe are refused.
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(Lock::open(link).is_err());
         let pipe = directory.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(Lock::open(pipe).is_err());
-        // Nor by a second name, which would change the mode of a file that is none of the router's.
+        // So is a hard link: changing its mode would change the mode of another file.
         let (file, name) = (directory.path().join("file"), directory.path().join("name"));
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_lock_is_found() {
+    fn holders_finds_the_process_with_the_lock() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.lock");
         let (mut first, mut second) = (Lock::open(path.clone()).unwrap(), Lock::open(path).unwrap());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_of_a_file_that_was_replaced_counts_no_more() {
+    fn lock_of_a_removed_file_is_void() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.lock");
         let (mut first, mut second) = (Lock::open(path.clone()).unwrap(), Lock::open(path.clone()).unwrap());

@@ -1,7 +1,6 @@
-//! The command line's I/O: the socket that serves it, the client that talks to the socket, and files of commands.
+//! The command line's I/O: the server socket, the client (`volley ctl`), and command files.
 //!
-//! The commands are a [`Registry`]. The server runs them one slice at a time between the router's other
-//! work.
+//! The commands are in a [`Registry`]. The server runs them one slice at a time, between the router's other work.
 
 pub mod client;
 

@@ -1,7 +1,8 @@
-//! Who is at the other end of a UNIX socket.
+//! Names of the users of UNIX sockets' clients.
 //!
-//! The kernel tells the number of the user (`SO_PEERCRED`, unix(7)). The name is for people who read it later, so a thread looks for it that
-//! may wait. It reads `/etc/passwd` and asks no directory service, which may be on the other side of this router.
+//! The kernel reports the number of the user (`SO_PEERCRED`, unix(7)). The name is only shown to people later, so a
+//! thread of its own looks it up. It reads `/etc/passwd` and asks no directory service: that may be reachable only
+//! through this router.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,18 +12,18 @@ use model::origin::Peer;
 
 use crate::files;
 
-/// Users that are remembered at most.
+/// Most users remembered.
 const MOST: usize = 256;
-/// Where names are.
+/// The file with the names.
 const FILE: &str = "/etc/passwd";
 
-/// The users that have been here.
+/// The users seen so far, with their names.
 #[derive(Default)]
 pub(super) struct Names(BTreeMap<u32, Arc<OnceLock<Option<String>>>>);
 
 impl Names {
-    /// The user with this number. A lookup starts unless the name is known or being looked for; a user without a name is looked for
-    /// again.
+    /// Returns the user with this number. Starts a lookup, unless the name is known or is being looked up. The lookup
+    /// for a user without a name is repeated.
     pub(super) fn peer(&mut self, user: u32) -> Peer {
         if let Some(name) = self.0.get(&user).filter(|name| !matches!(name.get(), Some(None))) {
             return Peer::User(user, Arc::clone(name));
@@ -35,18 +36,18 @@ impl Names {
         let found = Arc::clone(&name);
         let look = move || {
             let names = files::read(Path::new(FILE)).unwrap_or_default();
-            // Nobody else sets it.
+            // It is set only here.
             let _ = found.set(name_in(&names, user).map(str::to_string));
         };
         if std::thread::Builder::new().name("volley_names".into()).spawn(look).is_err() {
-            // The number has to do.
+            // Only the number will be shown.
             let _ = name.set(None);
         }
         Peer::User(user, name)
     }
 }
 
-/// The name of a user, by a file as passwd(5) describes it.
+/// Returns the name of a user, from a file in the format of passwd(5).
 fn name_in(file: &str, user: u32) -> Option<&str> {
     file.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -61,13 +62,13 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn names_are_found_in_a_file() {
+    fn name_in_reads_the_passwd_format() {
         let file = "# who\nroot:x:0:0:root:/root:/bin/sh\nbroken\n:x:7::\n+::::\nann:x:1000:7:Ann,,,:/home/ann:/bin/sh\n";
         assert_eq!([0, 1000, 7, 1].map(|user| name_in(file, user)), [Some("root"), Some("ann"), None, None]);
     }
 
     #[test]
-    fn a_name_is_known_soon_and_from_then_on_at_once() {
+    fn name_is_looked_up_once() {
         let mut names = Names::default();
         let (peer, begun) = (names.peer(0), Instant::now());
         while peer.name() != Some("root") {
@@ -75,7 +76,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(names.peer(0).to_string(), "root");
-        // One lookup serves all who come meanwhile, however long it takes.
+        // Clients that arrive during a lookup share it.
         let pending: Arc<OnceLock<Option<String>>> = Arc::default();
         names.0.insert(7, Arc::clone(&pending));
         let Peer::User(7, shared) = names.peer(7) else { panic!("another user") };

@@ -1,43 +1,43 @@
-//! How fast strangers are let in: who comes too fast waits in line.
+//! The rate limit of new clients: clients above the rate wait in a queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Connections of a user that are accepted at once.
+/// Connections of a user accepted in a burst.
 const BURST: u32 = 64;
-/// The time between two of them from then on: 400 a second. Each costs a thread, and the kernel makes threads under a lock that workers
-/// need, too: 11,000 connections a second delayed packets by up to 0.9 s.
+/// Time between two connections after the burst: 400 a second. Each connection costs a thread. The kernel creates
+/// threads under a lock that workers need too: 11,000 connections a second delayed packets by up to 0.9 s.
 const EVERY: Duration = Duration::from_micros(2500);
 
-/// Clients of one user that wait at most.
+/// Most waiting clients of one user.
 const LINE: usize = 256;
-/// Clients of all users that wait at most.
+/// Most waiting clients of all users.
 const LINES: usize = 1024;
-/// Users that are remembered at most.
+/// Most users remembered.
 const USERS: usize = 1024;
 
-/// The turns of each user, which come back with time, and the clients `C` that wait for one. Of those who come by TCP nobody knows the
-/// user: they are one.
+/// A token bucket for each user, and the waiting clients `C`. The user of a TCP client is unknown, so all TCP clients
+/// share one bucket.
 pub(super) struct Pace<C> {
     users: HashMap<Option<u32>, User<C>>,
-    /// Clients of all users that wait.
+    /// Number of waiting clients of all users.
     waiting: usize,
 }
 
 struct User<C> {
-    /// When the user has all turns again.
+    /// When the bucket is full again.
     full: Instant,
     waiting: VecDeque<C>,
 }
 
-/// What becomes of a client that comes.
+/// The decision on a new client.
 #[derive(Debug, PartialEq)]
 pub(super) enum Come<C> {
-    /// It has its turn.
+    /// It is accepted now.
     In(C),
-    /// It waits until [`Pace::next`] gives it.
+    /// It waits until [`Pace::next`] returns it.
     Waits,
-    /// Too many wait before it.
+    /// It is rejected: the queue is full.
     Away(C),
 }
 
@@ -48,7 +48,7 @@ impl<C> Default for Pace<C> {
 }
 
 impl<C> User<C> {
-    /// When the user has the next turn.
+    /// Returns when the user may connect next; `None` if at once.
     fn due(&self) -> Option<Instant> {
         self.full.checked_sub(EVERY * (BURST - 1))
     }
@@ -63,7 +63,7 @@ impl<C> User<C> {
 }
 
 impl<C> Pace<C> {
-    /// A user's client comes.
+    /// Handles a user's new client.
     pub(super) fn come(&mut self, user: Option<u32>, client: C, now: Instant) -> Come<C> {
         if self.users.len() >= USERS && !self.users.contains_key(&user) {
             self.users.retain(|_, user| user.full > now || !user.waiting.is_empty());
@@ -84,7 +84,7 @@ impl<C> Pace<C> {
         Come::Waits
     }
 
-    /// When the next of those that wait has its turn.
+    /// Returns when the next waiting client is accepted.
     pub(super) fn due(&self) -> Option<Instant> {
         if self.waiting == 0 {
             return None;
@@ -92,7 +92,7 @@ impl<C> Pace<C> {
         self.users.values().filter(|user| !user.waiting.is_empty()).filter_map(User::due).min()
     }
 
-    /// The one that has its turn now.
+    /// Returns a waiting client that is accepted now.
     pub(super) fn next(&mut self, now: Instant) -> Option<C> {
         let waiting = self.users.values_mut().filter(|user| !user.waiting.is_empty() && user.is_due(now));
         let user = waiting.min_by_key(|user| user.full)?;
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_let_in_at_once_and_others_one_by_one() {
+    fn clients_after_a_burst_are_accepted_one_by_one() {
         let (mut pace, mut now) = (Pace::default(), Instant::now());
         for n in 0..BURST {
             assert_eq!(pace.come(Some(7), n, now), Come::In(n));
@@ -115,23 +115,23 @@ mod tests {
         for n in 0..LINE as u32 {
             assert_eq!(pace.come(Some(7), BURST + n, now), Come::Waits);
         }
-        assert_eq!(pace.come(Some(7), 9999, now), Come::Away(9999), "the line is full");
-        assert_eq!(pace.come(Some(8), 0, now), Come::In(0), "each user has his own");
+        assert_eq!(pace.come(Some(7), 9999, now), Come::Away(9999), "the queue is full");
+        assert_eq!(pace.come(Some(8), 0, now), Come::In(0), "users do not share a queue");
         assert_eq!(pace.come(None, 1, now), Come::In(1));
         for n in 0..LINE as u32 {
             assert_eq!(pace.next(now), None);
             now = pace.due().unwrap();
-            assert_eq!(pace.next(now), Some(BURST + n), "in the order in which they came");
+            assert_eq!(pace.next(now), Some(BURST + n), "in order of arrival");
         }
         assert_eq!((pace.due(), pace.next(now + EVERY)), (None, None));
-        // Who comes after a while finds all turns there.
+        // After a while the bucket is full again.
         now += EVERY * BURST;
         assert!((0..BURST).all(|n| pace.come(Some(7), n, now) == Come::In(n)));
         assert_eq!(pace.come(Some(7), 5, now), Come::Waits);
     }
 
     #[test]
-    fn nobody_overtakes_one_that_waits() {
+    fn waiting_clients_are_not_overtaken() {
         let (mut pace, now) = (Pace::default(), Instant::now());
         assert!((0..BURST).all(|n| pace.come(Some(7), n, now) == Come::In(n)));
         assert_eq!(pace.come(Some(7), 100, now), Come::Waits);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_all_users_are_bounded() {
+    fn waiting_clients_of_all_users_are_limited() {
         let (mut pace, now) = (Pace::default(), Instant::now());
         let mut waiting = 0;
         for user in 0..10 {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_users_are_not_remembered() {
+    fn remembered_users_are_limited() {
         let (mut pace, now) = (Pace::default(), Instant::now());
         assert!((0..USERS as u32).all(|user| pace.come(Some(user), (), now) == Come::In(())));
         assert_eq!(pace.come(None, (), now), Come::Away(()));

@@ -1,4 +1,4 @@
-//! What client and server say to each other: one JSON object or string a line.
+//! The protocol between client and server: one JSON object or string per line.
 //!
 //! ```text
 //! > "hello"
@@ -12,29 +12,32 @@
 //! < {"completion":{"from":5,"candidates":[{"text":"version","help":"…","placeholder":false}]}}
 //! ```
 //!
-//! Each request has one answer: any number of `out` and `data`, then one of the others. Behind the line of a `data` come as many bytes as
-//! it says, which need be no text; only who asks for it by `"binary":true` gets any. Requests are answered in order, also
-//! those that came before the client closed its side. A client that is gone ends the command that runs for it: when
-//! something is to be sent to it, or when its side is closed and the command has had nothing to say for ten seconds. `closed` may come instead of any answer, or before a request:
-//! the request is not begun, and the server closes the connection.
+//! Each request has one answer: any number of `out` and `data`, then one of the others. The line of a `data` is
+//! followed by as many bytes as it says, which need not be text. Only requests with `"binary":true` get `data`.
 //!
-//! Whoever says something first that does not begin like a request (with `{` or `"`) is taken for a person with `nc` or
-//! `telnet`: there is a prompt, each line is a command, and answers are plain text. `quit` closes the connection. What was
-//! said before the client closes its side is still answered. Whoever says nothing for two seconds is shown the prompt, too;
-//! a program that says its first request later than that is answered as a program, behind the line with the prompt. So
-//! programs say hello as soon as they are connected.
+//! Requests are answered in order, also those sent before the client shut down its side. A command ends early if its
+//! client has closed the connection: when sending to it fails, or when the client's side is shut down and the command
+//! has had no output for ten seconds. `closed` may arrive instead of any answer, or before a request. Then the request
+//! was not started, and the server closes the connection.
+//!
+//! If the first byte is not that of a request (`{` or `"`), the client counts as a person with `nc` or `telnet`. Then
+//! there is a prompt, each line is a command, and answers are plain text. `quit` closes the connection. Lines sent
+//! before the client shuts down its side are still answered.
+//!
+//! The prompt is also shown to a client that sends nothing for two seconds. If its first request arrives later, it is
+//! answered as a program, after the line with the prompt. So programs send `hello` as soon as they are connected.
 
 use model::cli::Completion;
 use serde::{Deserialize, Serialize};
 
-/// How long a request may be, in bytes.
+/// Longest request, in bytes.
 pub(super) const LONGEST_REQUEST: usize = 256 << 10;
 
-/// From the client.
+/// A message from the client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Request {
-    /// Says that the client speaks this language.
+    /// Announces a client that uses this protocol.
     Hello,
     /// Run a command.
     Run {
@@ -42,41 +45,41 @@ pub(super) enum Request {
         /// Answer as JSON.
         #[serde(default)]
         json: bool,
-        /// What relative paths in the command are relative to.
+        /// The base of relative paths in the command.
         #[serde(default)]
         directory: String,
-        /// Whether the client takes `data`.
+        /// True if the client accepts `data`.
         #[serde(default)]
         binary: bool,
     },
-    /// Say what can stand at the end of the line.
+    /// List the possible completions of the line.
     Complete { line: String },
 }
 
-/// From the server.
+/// A message from the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Reply {
     /// The answer to `hello`.
     Hello {
-        /// What a client shows where a command can be typed.
+        /// The prompt for the client to show.
         prompt: String,
     },
-    /// A part of the output, to be printed as it is.
+    /// A part of the output, to be printed unchanged.
     Out(String),
-    /// A part of the output that is no text follows.
+    /// Announces a part of the output in binary, after this line.
     Data {
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
-        /// What there is to say of the whole if no more comes.
+        /// Summary of the output so far, to print if this is the last part.
         told: String,
     },
-    /// What was asked for by `complete`.
+    /// The answer to `complete`.
     Completion(Completion),
     /// The command was carried out.
     Done,
-    /// The command was not carried out, or not to the end: why, in one or more lines.
+    /// The command failed, at the start or halfway: the reason, in one or more lines.
     Failed(String),
-    /// The server closes the connection: why. The request was not begun.
+    /// The server closes the connection, for this reason. The request was not started.
     Closed(String),
 }

@@ -1,9 +1,11 @@
-//! Keeps strangers' sockets away from the main thread.
+//! Keeps clients' sockets away from the main thread.
 //!
-//! A client may pass files with what it says. The kernel closes those that nobody takes in the context of whoever reads, or
-//! closes the socket, and that can take for ever: a socket that lingers, a file of a FUSE server that never answers. So each
-//! client's socket belongs to a thread, which passes bytes on to a pair of sockets of the router's own, and which may hang.
-//! Kernels from Linux 6.16 on refuse such files (`SO_PASSRIGHTS`), but the others are many.
+//! A client may pass files with its data. The kernel closes unclaimed files when a thread reads from the socket or
+//! closes it. That close can block forever: on a socket that lingers, or a file of a FUSE server that never answers. So
+//! each client's socket belongs to a thread of its own, which may hang. It relays bytes to and from a socket pair of
+//! the router.
+//!
+//! Since Linux 6.16 the kernel can refuse such files (`SO_PASSRIGHTS`). Older kernels are common.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -17,17 +19,17 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Bytes that are on their way, each way.
+/// Buffer size for each direction, in bytes.
 const ROOM: usize = 16 << 10;
-/// How long a client that takes nothing is given to read the end of what it was told.
+/// How long a client has to read the rest of its output without progress, after the session has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Bytes of a thread's stack.
+/// Stack size of a thread, in bytes.
 const STACK: usize = 128 << 10;
 
-/// Threads that wait at once for clients to read the end of what they were told.
+/// Most threads that wait at once for clients to read the rest of their output.
 const MOST_FINISHING: usize = 64;
 
-/// A client's socket that stays open when it is dropped: to close it might hang.
+/// A client's socket that is not closed on drop, because closing it may hang.
 pub(super) type Unclosed = std::mem::ManuallyDrop<UnixStream>;
 
 /// Counts the threads of a listener's clients.
@@ -41,9 +43,9 @@ pub(super) struct Relays {
 #[derive(Default)]
 struct Counts {
     all: AtomicUsize,
-    /// Those whose session is over, and that wait for their client to read.
+    /// Threads whose session has ended, and which wait for the client to read.
     finishing: AtomicUsize,
-    /// Clients without a session whose sockets a thread has to close, with the last words for each.
+    /// Sockets without a session that a thread has to close, each with a last message.
     left: Mutex<Vec<(Unclosed, Arc<[u8]>)>>,
 }
 
@@ -53,11 +55,11 @@ impl Counts {
     }
 }
 
-/// One more of a count, until it is dropped.
+/// Holds a count one higher until dropped.
 struct Entered {
     counts: Arc<Counts>,
     which: fn(&Counts) -> &AtomicUsize,
-    /// How many there were before.
+    /// The count before.
     before: usize,
 }
 
@@ -75,35 +77,35 @@ impl Drop for Entered {
 }
 
 impl Relays {
-    /// Counts for the clients of a listener on which the kernel refuses files, or lets them through.
+    /// Returns empty counts for the clients of a listener. `refuses_files` is true if the kernel refuses files on it.
     pub(super) fn new(refuses_files: bool) -> Relays {
         Relays { refuses_files, ..Relays::default() }
     }
 
-    /// Leaves a client's socket as if there had been no thread to close it.
+    /// Queues a client's socket as if no thread could be started to close it.
     #[cfg(test)]
     pub(super) fn leave(&self, client: UnixStream, words: &[u8]) {
         self.counts.left.lock().unwrap().push((Unclosed::new(client), words.into()));
     }
 
-    /// How many there are.
+    /// Returns the number of threads.
     #[cfg(test)]
     fn count(&self) -> usize {
         self.counts.all.load(Ordering::Acquire)
     }
 
-    /// How many hang, where there are so many sessions.
+    /// Returns the number of hanging threads, given the number of sessions.
     pub(super) fn hanging(&self, sessions: usize) -> usize {
         let finishing = self.counts.finishing.load(Ordering::Acquire);
         self.counts.all.load(Ordering::Acquire).saturating_sub(sessions + finishing)
     }
 
-    /// Gives a socket that stands for the client's, which has a thread of its own from now on. Neither of them waits. Without a thread
-    /// or descriptors for that, it is the client's own socket if the kernel refuses files on it.
+    /// Starts a thread that relays between the client's socket and a new socket, and returns the new one. The new
+    /// socket does not block. Without a thread or descriptors, returns the client's own socket if the kernel refuses
+    /// files on it.
     ///
     /// # Errors
-    /// If the process has no descriptor or thread left, and the client may pass files. Another thread closes the client's socket
-    /// then, as soon as there can be one.
+    /// If no descriptor or thread is left, and the client may pass files. A later thread closes the client's socket.
     pub(super) fn stand_in(&self, client: Unclosed) -> io::Result<UnixStream> {
         self.stand_in_by(client, UnixStream::pair)
     }
@@ -119,11 +121,11 @@ impl Relays {
             for socket in [&*client, &outer, &inner] {
                 socket.set_nonblocking(true)?;
             }
-            // The client comes by the channel: a closure that finds no thread would take it along.
+            // The client is sent over a channel: if no thread can be started, the closure is dropped with its contents.
             spawn(move || {
                 let Ok((client, outer)) = take.recv() else { return };
                 relay(&client, &outer, &entered.counts);
-                // The session hears of the end now; what follows may hang.
+                // This ends the session. The next drop may hang.
                 drop(outer);
                 drop(std::mem::ManuallyDrop::into_inner(client));
                 drop(entered);
@@ -132,11 +134,11 @@ impl Relays {
         });
         match ready {
             Ok((outer, inner)) => {
-                // The thread waits for it.
+                // The thread is waiting for it.
                 let _ = give.send((client, outer));
                 Ok(inner)
             }
-            // Nobody needs to stand between, so that an operator gets in when threads have run out.
+            // A thread is not needed here, so an operator can connect even when threads have run out.
             Err(_) if self.refuses_files => {
                 let client = std::mem::ManuallyDrop::into_inner(client);
                 client.set_nonblocking(true)?;
@@ -149,8 +151,8 @@ impl Relays {
         }
     }
 
-    /// Says something to clients and closes their sockets: on a thread of their own, which may hang, unless the kernel refuses files. If
-    /// there can be no thread now, the next one closes them.
+    /// Sends a message to clients and closes their sockets. A thread does this, because closing may hang, unless the
+    /// kernel refuses files. If no thread can be started, the next one closes them.
     pub(super) fn close(&self, clients: Vec<Unclosed>, words: &Arc<[u8]>) {
         if self.refuses_files {
             clients.into_iter().for_each(|client| send_off(client, words));
@@ -161,20 +163,20 @@ impl Relays {
         self.close_left();
     }
 
-    /// True if there are sockets of clients to close for which there was no thread.
+    /// True if sockets of clients wait for a thread to close them.
     pub(super) fn has_left(&self) -> bool {
         !self.counts.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Closes the sockets of clients for which there was no thread.
+    /// Starts a thread that closes the waiting sockets, if there are any.
     pub(super) fn close_left(&self) {
         if !self.has_left() {
             return;
         }
         let entered = Entered::new(&self.counts, |counts| &counts.all);
-        // Without a thread they are left for the next one.
+        // If no thread can be started, they wait for the next one.
         let _ = spawn(move || {
-            // One at a time: should its closing hang, another thread closes the others.
+            // One at a time: if closing one hangs, another thread closes the rest.
             while let Some((client, words)) = entered.counts.next_left() {
                 send_off(client, &words);
             }
@@ -183,22 +185,23 @@ impl Relays {
     }
 }
 
-/// Says something to a client and closes its socket, which may hang where clients can pass files.
+/// Sends a message to a client and closes its socket. This may hang if clients can pass files.
 fn send_off(client: Unclosed, words: &[u8]) {
-    // Nothing was said to it before, so there is room, unless it is gone.
+    // This is the first message, so the socket buffer has room for it.
     let _ = client.set_nonblocking(true).and_then(|()| (&*client).write(words));
     drop(std::mem::ManuallyDrop::into_inner(client));
 }
 
-/// Runs a thread for clients.
+/// Starts a thread for clients.
 fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name("volley_cli".into()).stack_size(STACK).spawn(work).map(|_| ())
 }
 
-/// Passes bytes both ways until both have ended, or one is gone.
+/// Relays bytes until both directions have ended. If the session closes its socket first, passes on the rest of its
+/// output.
 fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>) {
     let (mut inwards, mut outwards) = (Way::default(), Way::default());
-    // Those that are gone for good are not polled any more: they would never be silent.
+    // A socket that has hung up is no longer polled: poll would return at once, every time.
     let (mut client_is_there, mut router_is_there) = (true, true);
     let (mut moved, mut finishing) = (Instant::now(), None);
     loop {
@@ -207,7 +210,7 @@ fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>) {
             moved = Instant::now();
         }
         if outwards.is_broken() {
-            // The session learns that by its next word.
+            // The session's next write fails.
             let _ = router.shutdown(Shutdown::Read);
         }
         if (inwards.has_ended() && outwards.has_ended()) || (!router_is_there && outwards.has_ended()) {
@@ -237,7 +240,7 @@ fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>) {
             files.push(PollFd::new(router.as_fd(), of(outwards.wants(), inwards.waits())));
         }
         let time = left.map_or(PollTimeout::NONE, |t| PollTimeout::try_from(t).unwrap_or(PollTimeout::MAX));
-        // Should it fail, what can be passed on is passed on, and it is asked again.
+        // If it fails, the loop moves bytes and polls again.
         let _ = poll(&mut files, time);
         let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
         let mut is_there = files.iter().map(|f| !f.revents().is_some_and(|r| r.intersects(gone)));
@@ -252,11 +255,11 @@ fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>) {
     }
 }
 
-/// Bytes from one socket to another.
+/// One direction of the relay.
 #[derive(Default)]
 struct Way {
     bytes: Vec<u8>,
-    /// So many of them have been written.
+    /// Number of bytes already written.
     written: usize,
     state: State,
 }
@@ -265,11 +268,11 @@ struct Way {
 enum State {
     #[default]
     Open,
-    /// There is nothing more to be read.
+    /// All input has been read.
     Read,
-    /// The reader has been told so.
+    /// The end has been passed on to the reader.
     Ended,
-    /// The reader is gone.
+    /// The reader has closed its socket.
     Broken,
 }
 
@@ -297,7 +300,7 @@ impl Way {
         self.bytes.clear();
     }
 
-    /// Passes on what can be; gives how many bytes.
+    /// Relays as much as possible without blocking. Returns the number of bytes.
     fn pass(&mut self, mut from: &UnixStream, mut to: &UnixStream) -> usize {
         let mut passed = 0;
         loop {
@@ -306,7 +309,7 @@ impl Way {
                 let n = match from.read(&mut self.bytes) {
                     Ok(n) => Some(n),
                     Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
-                    // One that is gone has no more to say.
+                    // A broken connection counts as the end.
                     Err(_) => Some(0),
                 };
                 self.bytes.truncate(n.unwrap_or(0));
@@ -354,7 +357,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    /// A client's socket, and the router's that stands for it.
+    /// Returns a client's socket, and the router's end of the relay.
     fn pair(relays: &Relays) -> (UnixStream, UnixStream) {
         let (client, accepted) = UnixStream::pair().unwrap();
         let inner = stand_in(relays, &client, accepted);
@@ -379,13 +382,13 @@ mod tests {
     }
 
     #[test]
-    fn much_passes_both_ways_and_each_end_is_told() {
+    fn large_data_and_half_close_pass_both_ways() {
         let relays = Relays::default();
         let (mut client, mut inner) = pair(&relays);
         let bytes: Vec<u8> = (0..300_000u32).map(|i| (i * 7) as u8).collect();
         let echo = thread::spawn(move || {
             let mut all = Vec::new();
-            // The client's end, which has not closed the other direction.
+            // Ends when the client has shut down its direction; the other one is still open.
             inner.read_to_end(&mut all).unwrap();
             inner.write_all(&all).unwrap();
         });
@@ -403,16 +406,16 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_a_place_is_closed() {
+    fn client_is_closed_without_a_free_descriptor() {
         let relays = Relays::default();
         let (mut client, accepted) = UnixStream::pair().unwrap();
         client.set_read_timeout(Some(LONG)).unwrap();
         let full = || Err(nix::errno::Errno::EMFILE.into());
         let refused = relays.stand_in_by(Unclosed::new(accepted), full).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(nix::libc::EMFILE));
-        assert_eq!(client.read(&mut [0]).unwrap(), 0, "nobody holds the other end");
+        assert_eq!(client.read(&mut [0]).unwrap(), 0, "the other end is not closed");
         assert!(all_ended(&relays));
-        // One for which there was no thread either, when there is one again.
+        // A socket left without a thread is closed once a thread can be started.
         let (mut client, accepted) = UnixStream::pair().unwrap();
         client.set_read_timeout(Some(LONG)).unwrap();
         relays.leave(accepted, b"too many");
@@ -424,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_cannot_pass_files_needs_no_thread() {
+    fn client_that_cannot_pass_files_needs_no_thread() {
         let relays = Relays::new(true);
         let (mut client, accepted) = UnixStream::pair().unwrap();
         let full = || Err(nix::errno::Errno::EAGAIN.into());
@@ -433,19 +436,19 @@ mod tests {
         let mut said = [0; 12];
         own.read_exact(&mut said).unwrap();
         assert_eq!(&said, b"show version");
-        assert_eq!(own.read(&mut said).unwrap_err().kind(), ErrorKind::WouldBlock, "it does not wait");
+        assert_eq!(own.read(&mut said).unwrap_err().kind(), ErrorKind::WouldBlock, "the socket blocks");
         assert!(all_ended(&relays));
     }
 
     #[test]
-    fn a_client_that_is_gone_is_known_by_the_next_word() {
+    fn writing_to_a_closed_client_fails() {
         let relays = Relays::default();
         let (mut client, mut inner) = pair(&relays);
         client.write_all(b"show version\n").unwrap();
         drop(client);
         let mut said = String::new();
         inner.read_to_string(&mut said).unwrap();
-        assert_eq!(said, "show version\n", "what it said before is still carried out");
+        assert_eq!(said, "show version\n", "input sent before the close is lost");
         let end = Instant::now() + LONG;
         while inner.write_all(b"answer").is_ok() {
             assert!(Instant::now() < end);
@@ -456,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_reads_nothing_keeps_its_thread_for_a_while_only() {
+    fn client_that_reads_nothing_loses_its_thread() {
         let relays = Relays::default();
         let (client, inner) = pair(&relays);
         inner.set_nonblocking(true).unwrap();
@@ -470,13 +473,13 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_wait_for_a_reader_are_few_and_hang_nobody() {
+    fn threads_waiting_for_readers_are_limited() {
         let relays = Relays::default();
         let clients: Vec<UnixStream> = (0..MOST_FINISHING + 20)
             .map(|_| {
                 let (client, inner) = pair(&relays);
                 inner.set_nonblocking(true).unwrap();
-                // More than all buffers on the way have room for.
+                // More than the buffers in between can hold.
                 let end = Instant::now() + LONG;
                 let mut full = 0;
                 while full < 20 && Instant::now() < end {
@@ -486,7 +489,7 @@ mod tests {
                 client
             })
             .collect();
-        // All sessions are over, and nobody has read anything.
+        // All sessions have ended, and no client has read anything.
         let end = Instant::now() + LONG;
         while relays.hanging(0) > 0 || relays.count() > MOST_FINISHING {
             assert!(Instant::now() < end, "{} of {}", relays.hanging(0), relays.count());
@@ -497,10 +500,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_close_hangs_stops_one_thread() {
+    fn hanging_close_of_a_passed_file_stops_one_thread_only() {
         let relays = Relays::default();
         let (client, accepted) = UnixStream::pair().unwrap();
-        // The last close waits until the other end has read everything, for a minute.
+        // Its last close waits up to a minute for the other end to read everything.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (reader, _) = listener.accept().unwrap();
@@ -512,7 +515,7 @@ mod tests {
         let control = [ControlMessage::ScmRights(&files)];
         let parts = [io::IoSlice::new(b"show version\n")];
         sendmsg::<()>(client.as_raw_fd(), &parts, &control, MsgFlags::empty(), None).unwrap();
-        // Now nobody but the socket has it.
+        // Now only the UNIX socket's queue holds the file.
         drop(stream);
 
         let inner = stand_in(&relays, &client, accepted);
@@ -521,12 +524,12 @@ mod tests {
         other.write_all(b"x").unwrap();
         other_inner.read_exact(&mut [0]).unwrap();
         drop((other, other_inner));
-        // The session may end, too, and the client: nobody but the thread waits.
+        // Ending the session and the client does not hang either: only the thread waits.
         drop((client, inner));
         assert!(begun.elapsed() < LONG);
         let end = Instant::now() + Duration::from_millis(200);
         while Instant::now() < end {
-            assert!(relays.count() >= 1, "it is a file that hangs");
+            assert!(relays.count() >= 1, "the close does not hang");
             thread::sleep(Duration::from_millis(5));
         }
         drop(reader);

@@ -1,17 +1,17 @@
-//! Things that anybody can cause as often as he likes, and what is said of them.
+//! Rate-limited logging of events that any client can cause at will.
 
 use std::time::Duration;
 use tokio::time::{self, Instant};
 
-/// How long nothing more is said of what has just been said.
+/// Time between two log messages on the same event.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Something that anybody can cause as often as he likes: the first time is told at once, and those that follow are
-/// counted and told together.
+/// An event that any client can cause at will. The first one is logged at once. Later ones are counted and logged
+/// together.
 pub(super) struct Repeated {
     times: u64,
     silent_until: Option<Instant>,
-    /// Says that it happened so many times.
+    /// Logs the number of events.
     words: fn(u64),
 }
 
@@ -32,13 +32,13 @@ impl Repeated {
         self.silent_until = Some(Instant::now() + SILENCE);
     }
 
-    /// Waits until there is something to tell.
+    /// Waits until events are due to be logged.
     pub(super) async fn due(&self) {
         until(self.silent_until.filter(|_| self.times > 0).map(Instant::into_std)).await;
     }
 }
 
-/// Waits for a moment, if there is one.
+/// Waits until a moment; forever if it is `None`.
 pub(super) async fn until(moment: Option<std::time::Instant>) {
     match moment {
         Some(moment) => time::sleep_until(moment.into()).await,

@@ -1,4 +1,4 @@
-//! What the client's terminal adds to commands: long lists in a pager, and `show … | watch`.
+//! Terminal features of the client: a pager for long lists, and `show … | watch`.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::client::{Connection, Failure};
 
-/// The pager if `PAGER` names none: it prints short texts and exits.
+/// The pager if `PAGER` is not set.
 const PAGER: &str = "less";
-/// What `less` is told through its environment: quit if one screen is enough, keep the text on the screen.
+/// Options for `less`, set in its environment: quit if the text fits on one screen, keep it on the screen.
 const LESS: &str = "FRX";
-/// Seconds between two looks of `| watch`.
+/// Default interval of `| watch`, in seconds.
 const EVERY: f64 = 2.0;
-/// How often a pause looks for an interrupt.
+/// How often an interrupt is checked for while waiting.
 const LOOK: Duration = Duration::from_millis(50);
 /// Moves the cursor to the top left corner and erases the screen.
 const ERASE: &str = "\x1b[H\x1b[J";
@@ -21,7 +21,8 @@ const ERASE: &str = "\x1b[H\x1b[J";
 pub(super) struct Paged(Option<Child>);
 
 impl Paged {
-    /// Starts the pager of the environment variable `PAGER`, or `less`. Without one, text goes straight to standard output.
+    /// Starts the pager of the environment variable `PAGER`, or `less`. If it cannot be started, text goes straight to
+    /// standard output.
     pub(super) fn start() -> Paged {
         let pager = std::env::var("PAGER").unwrap_or_else(|_| PAGER.into());
         let mut words = pager.split_whitespace();
@@ -34,11 +35,11 @@ impl Paged {
         Paged(command.spawn().ok())
     }
 
-    /// Waits until the operator has left the pager.
+    /// Waits until the operator leaves the pager.
     pub(super) fn end(self) {
         if let Some(mut child) = self.0 {
             drop(child.stdin.take());
-            // There is nobody to tell why it failed.
+            // A failure cannot be reported anywhere.
             let _ = child.wait();
         }
     }
@@ -60,12 +61,12 @@ impl Write for Paged {
     }
 }
 
-/// True if the text of a command is a list that a pager should show.
+/// True if a command's output is a list for the pager.
 pub(super) fn is_list(line: &str) -> bool {
     line.split_whitespace().next().is_some_and(|first| first.len() >= 2 && "show".starts_with(first))
 }
 
-/// Runs a command whose text goes through the pager. Leaving the pager ends the command.
+/// Runs a command with its output in the pager. Leaving the pager ends the command.
 pub(super) fn page(
     connection: &mut Connection,
     line: &str,
@@ -81,8 +82,8 @@ pub(super) fn page(
     }
 }
 
-/// Returns the command and the time between two looks, if a list is shown by a line that ends with `| watch` or `| watch SECONDS`. Other
-/// commands are not repeated: they may change something.
+/// Returns the command and its interval if the line is a `show` command that ends with `| watch` or `| watch SECONDS`.
+/// Other commands are not repeated: they may change something.
 pub(super) fn watched(line: &str) -> Option<(&str, Duration)> {
     let (command, watch) = line.rsplit_once('|')?;
     let mut words = watch.split_whitespace();
@@ -97,10 +98,10 @@ pub(super) fn watched(line: &str) -> Option<(&str, Duration)> {
     is_list(command).then(|| (command, Duration::from_secs_f64(seconds)))
 }
 
-/// Shows the text of a command again and again, until it fails or is interrupted.
+/// Shows a command's output again and again, until the command fails or is interrupted.
 ///
 /// # Errors
-/// Those of the command, and [`Failure::Interrupted`].
+/// If the command fails or is interrupted.
 pub(super) fn watch(
     connection: &mut Connection,
     (line, every): (&str, Duration),
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_often_it_is_watched() {
+    fn watched_returns_command_and_interval() {
         let two = Duration::from_secs(2);
         assert_eq!(watched("show int | watch"), Some(("show int", two)));
         assert_eq!(
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_those_of_show() {
+    fn only_show_commands_are_lists() {
         assert!(is_list("show ip fib") && is_list("sh int"));
         assert!(!is_list("s int") && !is_list("ping 10.0.0.1") && !is_list("showing") && !is_list(""));
     }

@@ -1,4 +1,4 @@
-//! Commands from a file.
+//! Commands from files: reading, checking and `exec`.
 
 use crate::files;
 use model::cli::{Answer, Args, CHUNK, Call, CliError, Job, Line, Output, Registry, Step, Values, comment};
@@ -13,42 +13,42 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a command may be, in bytes.
+/// Longest command, in bytes.
 pub(super) const LONGEST: usize = 64 << 10;
-/// How deep files may `exec` files.
+/// Deepest nesting of `exec`.
 const DEEPEST: u8 = 8;
-/// How long a slice runs before the others get their turn.
+/// Duration of a slice, after which others get their turn.
 const SLICE: Duration = Duration::from_micros(500);
-/// Commands of a file in one batch, and batches that wait for the main thread at most.
+/// Commands in one batch of a file, and most batches waiting for the main thread.
 const BATCH: usize = 64;
 const BATCHES: usize = 16;
-/// How often it is asked whether there are more commands.
+/// How often the main thread checks for more commands.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Commands, one a line. A line goes on in the next one after a `\` at its end and while a `{` is open. So does a comment
-/// of VPP's, `comment { … }`.
+/// A reader of commands, one per line. A line continues on the next one after a `\` at its end, and while a `{` is
+/// open. So does a VPP comment, `comment { … }`.
 pub(super) struct Commands<R> {
     input: R,
     line: usize,
-    /// Whether nothing more can be read.
+    /// True at the end, or after an error that prevents reading on.
     ended: bool,
 }
 
-/// A command, and where it stands.
+/// A command and its place in the file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Command {
     pub(super) text: String,
-    /// The line that it begins in.
+    /// The line in which it begins.
     pub(super) line: usize,
-    /// Where each of its lines begins in the text, in bytes.
+    /// The offset of each of its lines in the text, in bytes.
     parts: Vec<usize>,
 }
 
-/// Why there is no command in some lines.
+/// Why lines could not be read as a command.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unread {
     pub(super) line: usize,
-    /// In characters, from 1 on.
+    /// Counted in characters from 1.
     pub(super) column: usize,
     pub(super) error: CliError,
 }
@@ -58,15 +58,15 @@ impl<R: BufRead> Commands<R> {
         Commands { input, line: 0, ended: false }
     }
 
-    /// The next command; `None` at the end. After an error it goes on behind the lines that the error is about.
+    /// Returns the next command; `None` at the end. After an error it continues behind the faulty lines.
     ///
     /// # Errors
-    /// What stopped the reading, and where.
+    /// If lines cannot be read, with their place.
     pub(super) fn next(&mut self) -> Result<Option<Command>, Unread> {
         let (mut command, mut parts) = (String::new(), Vec::new());
         let mut begin = 0;
         let mut open = 0;
-        // Braces that a comment has open, and the line that it begins in.
+        // Number of open braces of a comment, and the line in which it begins.
         let mut commented = (0, 0);
         let mut unread = None;
         while !self.ended {
@@ -80,7 +80,7 @@ impl<R: BufRead> Commands<R> {
             })?;
             if read as u64 == limit && !bytes.ends_with(b"\n") {
                 let line = if begin > 0 { begin } else { self.line + 1 };
-                // Where the next command begins, nobody knows.
+                // The start of the next command is unknown.
                 self.ended = true;
                 return Err(at(line, 1, format!("the command is longer than {LONGEST} bytes").into()));
             }
@@ -141,7 +141,7 @@ impl<R: BufRead> Commands<R> {
 }
 
 impl Command {
-    /// The line and the column (from 1 on, in characters) of a byte of the text.
+    /// Returns the line and column of a byte of the text. Columns count characters from 1.
     fn place(&self, at: usize) -> (usize, usize) {
         let line = self.parts.partition_point(|part| *part <= at).saturating_sub(1);
         let part = self.parts.get(line).copied().unwrap_or(0);
@@ -150,16 +150,16 @@ impl Command {
     }
 }
 
-/// How many braces a word opens, less those that it closes.
+/// Returns the number of braces that a word opens, minus those it closes.
 fn depth(word: &str) -> i64 {
     word.chars().map(|c| i64::from(c == '{') - i64::from(c == '}')).sum()
 }
 
-/// What the thread that reads a file sends: commands and what is between them, with the end as the last; or why the file
-/// cannot be opened.
+/// A message from the thread that reads a file: commands and faults, at last the end (`None`); or why the file cannot
+/// be opened.
 type Batch = io::Result<Vec<Result<Option<Command>, Unread>>>;
 
-/// Reads the file to its end, or as long as somebody wants its commands.
+/// Reads the file to its end, or until the receiver is dropped.
 fn read(path: &Path, to: &SyncSender<Batch>) {
     let mut commands = match files::open(path) {
         Ok(file) => Commands::new(BufReader::new(file)),
@@ -170,7 +170,7 @@ fn read(path: &Path, to: &SyncSender<Batch>) {
         let mut batch = Vec::with_capacity(BATCH);
         while batch.len() < BATCH && !ended {
             let next = commands.next();
-            // Nothing behind a fault is carried out.
+            // Commands after a fault are not run.
             ended = !matches!(next, Ok(Some(_)));
             batch.push(next);
         }
@@ -180,25 +180,25 @@ fn read(path: &Path, to: &SyncSender<Batch>) {
     }
 }
 
-/// A file that is being run, which a thread reads.
+/// A command file that is being run. A thread reads it.
 ///
-/// This process can read files that its clients cannot. So a client is shown the place of a fault, but its line only if the
-/// file looks like one of commands: a command stands before that line, and the line begins like one; or the line is one.
+/// This process can read files that its clients cannot. So a client is always shown the place of a fault, but not
+/// always its line. The line is shown if it is a command, or if an earlier line was one and this line begins like one.
 pub(super) struct Script<C> {
     registry: Rc<Registry<C>>,
     batches: Receiver<Batch>,
     waiting: VecDeque<Result<Option<Command>, Unread>>,
     path: PathBuf,
     call: Call,
-    /// The client's command that runs the file.
+    /// The client's `exec` command.
     args: Option<Args>,
-    /// The long command that runs now, and its place.
+    /// The long command in progress, and its job.
     job: Option<(Command, Box<dyn Job<C>>)>,
-    /// Whether a line of the file was a command.
+    /// True if a line of the file was a command.
     familiar: bool,
 }
 
-/// Adds `exec`.
+/// Adds the command `exec`.
 pub fn exec<C: Values + 'static>(registry: &mut Registry<C>) {
     registry.add_own(
         "exec <file:path>",
@@ -215,19 +215,19 @@ pub fn exec<C: Values + 'static>(registry: &mut Registry<C>) {
 impl<C: Values + 'static> Script<C> {
     fn begin(registry: Rc<Registry<C>>, path: &Path, call: &Call) -> Result<Script<C>, String> {
         if call.depth >= DEEPEST {
-            return Err(format!("more than {DEEPEST} files that exec each other; is there a circle?"));
+            return Err(format!("more than {DEEPEST} levels of nested exec: does a file exec itself?"));
         }
         let (send, batches) = sync_channel(BATCHES);
         let file = path.to_owned();
         let thread = thread::Builder::new().name("volley_exec".into()).spawn(move || read(&file, &send));
-        thread.map_err(|e| format!("no thread can be started to read {}: {e}", path.display()))?;
+        thread.map_err(|e| format!("cannot start a thread to read {}: {e}", path.display()))?;
         let front_end = if call.front_end == FrontEnd::Cli { FrontEnd::File } else { call.front_end };
         let call = Call { depth: call.depth + 1, binary: false, front_end, ..call.clone() };
         let (waiting, path) = (VecDeque::new(), path.to_owned());
         Ok(Script { registry, batches, waiting, path, call, args: None, job: None, familiar: false })
     }
 
-    /// A fault of a command; with the column, if the error has a place in it.
+    /// Returns the failure of a command, with the column if the error has one.
     fn fault_in(&self, command: &Command, error: CliError, cx: &C) -> Step {
         let at = error.place_in(&command.text);
         let (line, column) = at.map_or((command.line, 0), |at| command.place(at));
@@ -238,8 +238,8 @@ impl<C: Values + 'static> Script<C> {
         let error = match self.args.is_none() || shown() {
             true => error,
             false => CliError::new(format!(
-                "this is no command. The line is not shown, because the file does not look like one of commands here: \
-                 volley check {} shows what is wrong with it",
+                "not a command. The line is hidden, because the file does not look like a command file: run \
+                 volley check {} to see it",
                 self.path.display()
             )),
         };
@@ -253,10 +253,10 @@ impl<C: Values + 'static> Script<C> {
         Step::Failed(error.within(format_args!("{}:{line}", self.path.display())))
     }
 
-    /// The next command.
+    /// Returns the next command.
     ///
     /// # Errors
-    /// What to do if there is none.
+    /// If there is none yet, or none at all; with the job's next step.
     fn next(&mut self) -> Result<Command, Step> {
         loop {
             match self.waiting.pop_front() {
@@ -272,7 +272,7 @@ impl<C: Values + 'static> Script<C> {
                 }
                 Err(TryRecvError::Empty) => return Err(Step::After(LOOK)),
                 Ok(Err(e)) => e.to_string(),
-                Err(TryRecvError::Disconnected) => "the thread that reads it has ended".into(),
+                Err(TryRecvError::Disconnected) => "internal error: the reading thread died".into(),
             };
             let error = CliError::new(format!("cannot read {}: {why}", self.path.display()));
             return Err(Step::Failed(match &self.args {
@@ -317,8 +317,8 @@ impl<C: Values + 'static> Job<C> for Script<C> {
     }
 }
 
-/// Every fault in the form of the commands of a text; `file` is the name that messages give to it, `values` knows the names.
-/// Nothing is carried out, and whether it could be is not looked at.
+/// Returns all syntax errors in a text with commands. Messages call the text `file`; `values` knows the configured
+/// names. Does not run the commands, and does not check whether they would succeed.
 pub fn check_commands<C: Values + 'static>(
     registry: &Registry<C>,
     values: &dyn Values,
@@ -343,10 +343,11 @@ pub fn check_commands<C: Values + 'static>(
     }
 }
 
-/// Runs the commands in the file `path` for the router's start, as `exec` does; `say` is given what they print, as it comes.
+/// Runs the commands in the file `path` at the router's start, as `exec` does. Passes their output to `say` as it
+/// arrives.
 ///
 /// # Errors
-/// The first command that fails, with file and line; those before it have been carried out.
+/// The first failed command's, with file and line. The commands before it stay in effect.
 pub async fn run_file<C: Values + 'static>(
     registry: &Rc<Registry<C>>,
     cx: &RefCell<C>,
@@ -358,10 +359,10 @@ pub async fn run_file<C: Values + 'static>(
     run_job(&mut script, cx, say).await
 }
 
-/// Runs a job to its end; `say` is given what it prints, as it comes.
+/// Runs a job to its end. Passes its output to `say` as it arrives.
 ///
 /// # Errors
-/// Why it failed.
+/// If the job fails.
 pub async fn run_job<C>(
     job: &mut impl Job<C>,
     cx: &RefCell<C>,
@@ -385,7 +386,7 @@ mod tests {
     use super::*;
 
     impl<R: BufRead> Commands<R> {
-        /// What follows the first command.
+        /// Returns the second command.
         fn skipping_one(mut self) -> Result<Option<Command>, Unread> {
             self.next()?;
             self.next()
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_the_file() {
+    fn places_are_lines_and_columns_of_the_file() {
         let mut commands = Commands::new(&b"\n  a {\n\xc3\xa9 b\n}\nlast x\n"[..]);
         let command = commands.next().unwrap().unwrap();
         assert_eq!((command.line, command.text.as_str()), (2, "  a { é b }"));
@@ -426,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_command_is_refused_with_its_line() {
+    fn unclosed_and_too_long_commands_are_refused_with_their_line() {
         let fault = |text: &str| {
             let Unread { line, error, .. } = Commands::new(text.as_bytes()).next().unwrap_err();
             (line, error)
@@ -439,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_lines_that_are_no_text_is_read() {
+    fn reading_continues_after_invalid_utf8() {
         let mut commands = Commands::new(&b"a\n\xc3\xa9\xff\nb {\n\xff }\nc\n"[..]);
         let mut all = Vec::new();
         loop {

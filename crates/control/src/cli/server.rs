@@ -1,11 +1,12 @@
 //! Serves the command line to many clients on one thread (the protocol is described in `protocol.rs`).
 //!
-//! A command, or a slice of a long one, runs while the state is borrowed; nothing waits while it is. So everything
-//! else on the thread gets its turn between slices, and a client that does not read stops nobody but itself.
+//! A command, or a slice of a long one, runs while the state is borrowed, and does not wait. So everything else on the
+//! thread gets its turn between slices, and a client that does not read delays only itself.
 //!
-//! There is room for [`CLIENTS`], and for some of root's besides, who comes by a socket of its own: so nobody keeps root out. When all
-//! places are taken, one that never said a whole line gives way to the next one. If there is none, the client that has done nothing for
-//! the longest time gives way, if that time is long enough. Otherwise the next one is told that there is no room.
+//! There is room for [`CLIENTS`] clients, and for some more of root's. Root has a socket of its own, so other users
+//! cannot lock root out. If all places are taken, a new client replaces one that never sent a whole line. If there is
+//! none, it replaces the client that has been idle longest, if that is long enough. Otherwise the new client is
+//! rejected.
 
 use super::door::{Door, RECOVERY, Stranger};
 use super::listen::Listener;
@@ -20,25 +21,25 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time;
 
-/// How many clients are served at once.
+/// Most clients served at once.
 const CLIENTS: usize = 64;
-/// How many that were sent away are told so at once.
+/// Most rejected clients that are sent the reason at once.
 const FAREWELLS: usize = 64;
-/// How many more there may be if these are root's.
+/// Places for root's clients besides [`CLIENTS`].
 const FOR_ROOT: usize = 8;
 
-/// How clients are served.
+/// The settings of a CLI server.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// What is shown where a command can be typed.
+    /// The prompt.
     pub prompt: String,
-    /// How long a client has done nothing when it gives way to another, should all places be taken.
+    /// Idle time after which a client can be disconnected to make room, if all places are taken.
     pub idle: Duration,
-    /// Whether only commands that change nothing are carried out.
+    /// True to refuse commands that change anything.
     pub read_only: bool,
-    /// How many clients of root's are served when all other places are taken.
+    /// Places for root's clients when all others are taken.
     pub for_root: usize,
-    /// The turn that clients have who are not root's, of all listeners that share it.
+    /// The turn shared by clients of non-root users, over all listeners.
     pub turns: Turns,
 }
 
@@ -62,10 +63,10 @@ struct House<C> {
     prompt: Rc<str>,
     let_go: LetGo,
     no_room: String,
-    /// A seat is the client's and this list's, until the client is gone.
+    /// The clients' seats. A session drops its reference to its seat at its end.
     seats: Vec<Rc<Seat>>,
     clients: JoinSet<io::Result<()>>,
-    /// Those that are told that there is no room.
+    /// Sessions that reject a client.
     refused: JoinSet<io::Result<()>>,
     gone: Repeated,
     away: Repeated,
@@ -80,14 +81,14 @@ impl<C: Values + 'static> House<C> {
             prompt: service.prompt.as_str().into(),
             let_go: LetGo {
                 idle: format!(
-                    "disconnected: nothing was done here for {seconds} seconds or more, and others needed the place"
+                    "disconnected: idle for {seconds} seconds or more, and another client needed the place"
                 ),
-                silent: "disconnected: no command had come, and others needed the place".into(),
+                silent: "disconnected: no command was sent, and another client needed the place".into(),
             },
             no_room: format!(
-                "{CLIENTS} clients are connected to the CLI, which is the most, and each has a command that runs, or has done \
-                 something within the last {seconds} seconds: close one, or try again later (unix {{ cli-idle-timeout SECONDS }} \
-                 says when an idle one gives way)"
+                "{CLIENTS} clients are connected to the CLI, the maximum, and each runs a command or was active within \
+                 the last {seconds} seconds: close one, or try again later (unix {{ cli-idle-timeout SECONDS }} sets \
+                 this time)"
             ),
             service,
             seats: Vec::new(),
@@ -98,15 +99,15 @@ impl<C: Values + 'static> House<C> {
         }
     }
 
-    /// How many have a thread of the door's.
+    /// Returns the number of clients with a relay thread.
     fn sessions(&self) -> usize {
         self.clients.len() + self.refused.len()
     }
 
-    /// Lets a client in, or tells it that there is no room.
+    /// Starts a client's session, or rejects it if there is no room.
     ///
     /// # Errors
-    /// When the system has no room for it.
+    /// If the system has no descriptor or thread left for it.
     fn let_in(&mut self, stranger: Stranger, door: &Door) -> io::Result<()> {
         let (peer, is_root) = (stranger.peer.clone(), stranger.is_root());
         let stream = door.open(stranger)?;
@@ -134,12 +135,12 @@ impl<C: Values + 'static> House<C> {
     }
 }
 
-/// Serves clients until it is dropped, which ends their commands. Runs on a `LocalSet` of a runtime with one thread.
+/// Serves clients until dropped; that ends their commands. Runs on a `LocalSet` of a runtime with one thread.
 ///
-/// Each slice borrows `cx` for itself, so nobody may hold a borrow of it while waiting.
+/// Each slice borrows `cx`, so no other task may hold a borrow of it while waiting.
 ///
 /// # Errors
-/// The runtime cannot take the listener.
+/// If the runtime cannot use the listener.
 pub async fn serve<C: Values + 'static>(
     listener: Listener,
     registry: Rc<Registry<C>>,
@@ -154,8 +155,8 @@ pub async fn serve<C: Values + 'static>(
             Some(ended) = house.clients.join_next() => {
                 match ended {
                     Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::debug!("a CLI client is gone: {error}"),
-                    Err(error) => tracing::error!("a CLI command failed badly: {error}"),
+                    Ok(Err(error)) => tracing::debug!("a CLI client disconnected: {error}"),
+                    Err(error) => tracing::error!("internal error: a CLI session panicked: {error}"),
                 }
                 continue;
             }
@@ -177,17 +178,17 @@ pub async fn serve<C: Values + 'static>(
     }
 }
 
-/// Whether there is room for one more.
+/// Whether there is room for another client.
 enum Room {
-    /// There is.
+    /// A place is free.
     Free,
-    /// There is, because another one is told to go.
+    /// An idle client is being disconnected to make room.
     Made,
-    /// There is not.
+    /// All places are taken.
     None,
 }
 
-/// Looks for room; one that can go is told to. None of root's goes for another's.
+/// Finds a place, by disconnecting an idle client if need be. Root's clients are disconnected only `for_root`.
 fn make_room(seats: &[Rc<Seat>], places: usize, for_root: bool, idle: Duration) -> Room {
     if seats.iter().filter(|seat| !seat.is_leaving()).count() < places {
         return Room::Free;
@@ -207,9 +208,9 @@ fn make_room(seats: &[Rc<Seat>], places: usize, for_root: bool, idle: Duration) 
 }
 
 fn say_gone(clients: u64) {
-    tracing::info!("{clients} idle CLI client(s) gave way to others: {CLIENTS} are connected");
+    tracing::info!("disconnected {clients} idle CLI client(s) to make room: {CLIENTS} are connected");
 }
 
 fn say_away(clients: u64) {
-    tracing::warn!("{clients} CLI client(s) turned away: {CLIENTS} are connected");
+    tracing::warn!("rejected {clients} CLI client(s): {CLIENTS} are connected");
 }

@@ -1,4 +1,4 @@
-//! One client of the command line, from its first byte to its end.
+//! One client's session on the command line.
 
 use super::client::is_farewell;
 use super::protocol::{LONGEST_REQUEST, Reply, Request};
@@ -15,51 +15,52 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::sync::Notify;
 use tokio::time::{self, Instant};
 
-/// The number of the user root.
+/// The user ID of root.
 pub(super) const ROOT: u32 = 0;
-/// How much text goes into one reply, in bytes.
+/// Most text in one reply, in bytes.
 const CHUNK: usize = 32 << 10;
-/// How long a client may be silent before it counts as a person, who is shown a prompt.
+/// Time without input after which a client counts as a person and is shown the prompt.
 const GREETING: Duration = Duration::from_secs(2);
-/// How long a command that says nothing runs on for a client that has closed its side: it may wait for the answer, or be gone.
+/// How long a command without output runs on after its client has shut down its side. The client may wait for the
+/// answer, or be gone.
 const LINGER: Duration = Duration::from_secs(10);
-/// How long a client that is sent away is given to read why.
+/// How long a rejected client has to read the reason.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A connection of either kind.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
-/// What is known of a client to those who look for one that can go.
+/// The state of a client, for choosing the one to disconnect.
 pub(super) struct Seat {
     state: Cell<State>,
-    /// When it last sent a request, or took a part of a reply.
+    /// When the client last sent a request, or read a part of a reply.
     last: Cell<Instant>,
-    /// Whether it ever sent a whole request.
+    /// True after the first whole request.
     spoken: Cell<bool>,
-    /// Whether it is one of root's.
+    /// True for a client of root.
     is_root: bool,
     leave: Notify,
 }
 
-/// What a client is told that has to go.
+/// The messages to a client that is disconnected to make room.
 #[derive(Clone)]
 pub(super) struct LetGo {
-    /// One that has done nothing for long.
+    /// For a client that was idle for long.
     pub(super) idle: String,
-    /// One that never said anything.
+    /// For a client that never sent a request.
     pub(super) silent: String,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
-    /// A request is waited for.
+    /// The session waits for a request.
     Asked,
-    /// It is waited for until it has read.
+    /// The session waits for the client to read output.
     Told,
-    /// Its command runs.
+    /// The client's command runs.
     Served,
-    /// It is to go; with a word of farewell, unless it is in the middle of a reply.
+    /// The client is being disconnected; true if it can be sent the reason, because no reply is unfinished.
     Leaving(bool),
 }
 
@@ -74,7 +75,7 @@ impl Seat {
         })
     }
 
-    /// Since when it has done nothing; `None` while its command runs, or when it leaves anyway.
+    /// Returns since when the client is idle; `None` while its command runs, or if it is being disconnected.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         matches!(self.state.get(), State::Asked | State::Told).then(|| self.last.get())
     }
@@ -91,18 +92,18 @@ impl Seat {
         matches!(self.state.get(), State::Leaving(_))
     }
 
-    /// Tells it to go.
+    /// Disconnects the client.
     pub(super) fn leave(&self) {
         self.state.set(State::Leaving(self.state.get() == State::Asked));
         self.leave.notify_one();
     }
 
-    /// Waits until the command that runs has had nothing to say for so long.
+    /// Waits until the running command has had no output for this time.
     async fn quiet(&self, time: Duration) {
         loop {
             let due = self.last.get() + time;
             match self.state.get() {
-                // Should it be gone, that shows by itself.
+                // A write is pending. If the client is gone, the write fails.
                 State::Told => time::sleep(time).await,
                 _ if due <= Instant::now() => return,
                 _ => time::sleep_until(due).await,
@@ -110,7 +111,7 @@ impl Seat {
         }
     }
 
-    /// A whole request has come.
+    /// Notes that a whole request has arrived.
     fn begin(&self) {
         self.spoken.set(true);
         self.enter(State::Served);
@@ -124,14 +125,14 @@ impl Seat {
     }
 }
 
-/// How a client speaks (see `protocol.rs`).
+/// The form of a client's input (see `protocol.rs`).
 #[derive(Clone, Copy, PartialEq)]
 enum Speech {
     Requests,
     Lines,
 }
 
-/// A client.
+/// A client's session.
 pub(super) struct Session<C> {
     requests: Requests,
     replies: Replies,
@@ -164,11 +165,11 @@ impl<C: Values + 'static> Session<C> {
         Rc::clone(&self.replies.seat)
     }
 
-    /// Answers until the client is gone, or told to go, which it is told why.
+    /// Serves the client until it leaves or is disconnected. A disconnected client is sent the reason.
     pub(super) async fn serve(mut self, why: LetGo) -> io::Result<()> {
         let seat = self.seat();
         tokio::select! {
-            // First: what a client that has to go asks for in the same moment is not begun.
+            // Checked first: a disconnected client's next request must not start.
             biased;
             () = seat.leave.notified() => {}
             ended = self.answer_all() => return match ended {
@@ -184,7 +185,7 @@ impl<C: Values + 'static> Session<C> {
         }
     }
 
-    /// Says why there is no place for the client.
+    /// Rejects the client, with the reason.
     pub(super) async fn turn_away(mut self, why: String) -> io::Result<()> {
         let speech = time::timeout(GREETING, self.requests.speech()).await;
         self.replies.speech = speech.unwrap_or(Ok(Speech::Lines))?;
@@ -198,7 +199,7 @@ impl<C: Values + 'static> Session<C> {
                 Speech::Lines => self.replies.write(format!("{why}\n").as_bytes()).await?,
             }
             self.replies.output.shutdown().await?;
-            // To close with something unread would take the words away from the client before it has read them.
+            // Closing a socket with unread input would discard the message before the client reads it.
             self.requests.clear();
             while self.requests.more().await? {
                 self.requests.clear();
@@ -214,11 +215,11 @@ impl<C: Values + 'static> Session<C> {
             self.replies.speech = Speech::Lines;
             self.replies.ask().await?;
         }
-        // What is said decides, however late: no request is a command, and no command a request.
+        // The first byte decides the form, however late it arrives.
         self.replies.speech = self.requests.speech().await?;
         match (self.replies.speech, silent) {
             (Speech::Requests, false) => {}
-            // The prompt is not for a program, but stands in a line of its own.
+            // The client is a program after all. End the prompt's line.
             (Speech::Requests, true) => self.replies.write(b"\n").await?,
             (Speech::Lines, false) => self.replies.ask().await?,
             (Speech::Lines, true) => {}
@@ -250,8 +251,8 @@ impl<C: Values + 'static> Session<C> {
             let line = String::from_utf8_lossy(&line);
             let line = line.trim();
             if line.ends_with(" HTTP/1.1") || line.ends_with(" HTTP/1.0") {
-                // A browser, whose user may know nothing of it; what follows is not for this user to say.
-                return self.replies.write(b"this is no web server\n").await;
+                // A web page may have sent this without the user's knowledge, so do not run the following lines.
+                return self.replies.write(b"this is not a web server\n").await;
             }
             if is_farewell(line) {
                 return Ok(());
@@ -294,11 +295,11 @@ async fn answer<C: Values + 'static>(
             let completion: Completion = share.turn(complete).await;
             replies.send(&Reply::Completion(completion)).await
         }
-        Err(error) => replies.send(&Reply::Failed(format!("this is no request: {error}"))).await,
+        Err(error) => replies.send(&Reply::Failed(format!("invalid request: {error}"))).await,
     }
 }
 
-/// Runs a command to its end; a long one slice by slice.
+/// Runs a command to its end, slice by slice if it is long.
 async fn run<C: Values + 'static>(
     line: &str,
     call: Call,
@@ -343,7 +344,7 @@ async fn finish<C>(
     }
 }
 
-/// What goes to the client.
+/// The output to the client.
 struct Replies {
     output: WriteHalf<Box<dyn Stream>>,
     prompt: Rc<str>,
@@ -352,7 +353,7 @@ struct Replies {
 }
 
 impl Replies {
-    /// Sends text in parts that each make progress, however long it is.
+    /// Sends text in parts, so that a long one counts as progress part by part.
     async fn print(&mut self, text: &str) -> io::Result<()> {
         let text = visible(text);
         let mut text = &*text;
@@ -381,7 +382,7 @@ impl Replies {
         Ok(())
     }
 
-    /// However long it takes: somebody may be reading, page by page.
+    /// Sends bytes, without a time limit: the operator may read page by page.
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.seat.enter(State::Told);
         self.output.write_all(bytes).await?;
@@ -390,18 +391,18 @@ impl Replies {
     }
 }
 
-/// The requests that arrive, of which no more is kept than the longest one may be.
+/// The input from the client. The buffer holds at most [`LONGEST_REQUEST`] bytes.
 struct Requests {
     input: ReadHalf<Box<dyn Stream>>,
     buffer: Vec<u8>,
-    /// How much at the start of the buffer was taken already.
+    /// Number of bytes already taken from the start of the buffer.
     taken: usize,
-    /// Up to here there is no line feed behind what was taken.
+    /// End of the part already searched for a line feed.
     searched: usize,
 }
 
 impl Requests {
-    /// How the client speaks, by its first byte, which is waited for.
+    /// Waits for the first byte, and returns the form of input that it indicates.
     async fn speech(&mut self) -> io::Result<Speech> {
         if self.buffer.is_empty() {
             self.more().await?;
@@ -412,7 +413,7 @@ impl Requests {
         })
     }
 
-    /// The next line; `None` at the end. What follows the last line feed is a line too.
+    /// Returns the next line; `None` at the end. The last line needs no line feed.
     async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();
@@ -422,7 +423,7 @@ impl Requests {
             self.searched = self.buffer.len();
             if self.searched - self.taken >= LONGEST_REQUEST {
                 let why =
-                    format!("disconnected: a line or a request has {} KiB at most", LONGEST_REQUEST >> 10);
+                    format!("disconnected: a line or request is longer than {} KiB", LONGEST_REQUEST >> 10);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
             if !self.more().await? {
@@ -431,28 +432,28 @@ impl Requests {
         }
     }
 
-    /// Takes what comes before `end`. The buffer is tidied up by [`more`](Self::more): it may hold very many lines.
+    /// Takes the bytes before `end`. [`more`](Self::more) removes them from the buffer, because it may hold many lines.
     fn take(&mut self, end: usize) -> Vec<u8> {
         let line = self.buffer.get(self.taken..end).unwrap_or_default().to_vec();
         (self.taken, self.searched) = (end, end);
         line
     }
 
-    /// Waits until the client is gone, or seems to be; keeps what it sends meanwhile.
+    /// Waits until the client is gone, or seems to be. Buffers its input meanwhile.
     async fn gone(&mut self, seat: &Seat) {
         while self.buffer.len() - self.taken < LONGEST_REQUEST {
             match self.more().await {
                 Ok(true) => {}
-                // It may read on.
+                // Its side is shut down, but it may still read.
                 Ok(false) => return seat.quiet(LINGER).await,
                 Err(_) => return,
             }
         }
-        // The rest stays with the system until there is room; that the client is gone shows when it is written to.
+        // The buffer is full. If the client is gone, the next write to it fails.
         future::pending().await
     }
 
-    /// Whether something was read; nothing is lost if this is not awaited to the end.
+    /// Reads more input. Returns false at the end. Cancelling it loses nothing.
     async fn more(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.taken);
         self.searched -= self.taken;
@@ -461,7 +462,7 @@ impl Requests {
         Ok((&mut self.input).take(room as u64).read_buf(&mut self.buffer).await? > 0)
     }
 
-    /// Forgets what has come.
+    /// Discards all input.
     fn clear(&mut self) {
         self.buffer.clear();
         (self.taken, self.searched) = (0, 0);

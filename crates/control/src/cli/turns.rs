@@ -1,10 +1,10 @@
-//! Fair shares of the main thread: all clients but root's together have one turn in each of its rounds.
+//! Fair shares of the main thread: all non-root clients together have one turn in each of its rounds.
 
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
-/// The turn that clients share who are not root's. Copies are the same turn.
+/// The turn shared by all non-root clients. Clones are the same turn.
 #[derive(Clone, Debug)]
 pub struct Turns(Arc<Semaphore>);
 
@@ -14,22 +14,22 @@ impl Default for Turns {
     }
 }
 
-/// One client's part in it.
+/// One client's access to its turns.
 pub(super) struct Share(Option<Turns>);
 
 impl Share {
-    /// Root's clients have turns of their own.
+    /// Returns a client's share. Root's clients do not share the turn.
     pub(super) fn of(turns: &Turns, is_root: bool) -> Share {
         Share((!is_root).then(|| turns.clone()))
     }
 
-    /// Does something in this client's turn.
+    /// Runs `work` in this client's turn.
     pub(super) async fn turn<R>(&self, work: impl FnOnce() -> R) -> R {
         let Some(Turns(turns)) = &self.0 else { return work() };
-        // First come, first served. It is never closed.
+        // First come, first served. The semaphore is never closed.
         let turn = turns.acquire().await;
         let done = work();
-        // Until all else that can has had its turn.
+        // Hold the turn until all other runnable tasks have run.
         yield_now().await;
         drop(turn);
         done
@@ -44,7 +44,7 @@ mod tests {
     use tokio::task::{LocalSet, spawn_local};
 
     #[test]
-    fn one_of_many_clients_has_a_turn_in_each_round_and_none_is_left_out() {
+    fn clients_share_one_turn_per_round_equally() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         LocalSet::new().block_on(&runtime, async {
             let (turns, rounds) = (Turns::default(), Rc::new(Cell::new(0)));

@@ -35,7 +35,11 @@ fn addresses_of_both_families_are_one_list() {
     let shown = cli.ok("show interface address pg0");
     assert_eq!(shown, "pg0 (up):\n  L3 10.0.0.1/24\n  L3 2001:db8::1/64\n  L3 10.0.0.7/24\n");
     for (line, place, why) in [
-        ("set interface ip address pg1 2001:db8::2/64", "2001:db8::2/64", "connected networks must be apart"),
+        (
+            "set interface ip address pg1 2001:db8::2/64",
+            "2001:db8::2/64",
+            "connected networks must not overlap",
+        ),
         ("set interface ip address pg1 ff02::1/64", "ff02::1/64", "cannot be an interface's address"),
         ("set interface ip address pg1 2001:db8:5::/64", "2001:db8:5::/64", "first or last address"),
         ("set interface ip address pg1 fe80::1/48", "fe80::1/48", "must be 64 to 128"),
@@ -70,16 +74,16 @@ fn routes_of_both_families_are_typed_the_same_way() {
     shown.sort();
     assert_eq!(shown, sorted);
     for (line, place, why) in [
-        ("ip route add 2001:db8:9::/48 via 10.0.0.2", "10.0.0.2", "it is no IPv6 address"),
-        ("ip route add 10.9.0.0/16 via 2001:db8::2", "2001:db8::2", "it is no IPv4 address"),
-        ("ip route add ::/0 via fe80::2", "fe80::2", "name the interface"),
-        ("ip route add ::/0 via ff02::2", "ff02::2", "no host's address"),
-        ("ip route add ::/0 via ::1", "::1", "no host's address"),
+        ("ip route add 2001:db8:9::/48 via 10.0.0.2", "10.0.0.2", "it is not an IPv6 address"),
+        ("ip route add 10.9.0.0/16 via 2001:db8::2", "2001:db8::2", "it is not an IPv4 address"),
+        ("ip route add ::/0 via fe80::2", "fe80::2", "set the interface"),
+        ("ip route add ::/0 via ff02::2", "ff02::2", "not a host address"),
+        ("ip route add ::/0 via ::1", "::1", "not a host address"),
         ("ip route add ::/0 via 2001:db8::1", "2001:db8::1", "router's own address on pg0"),
-        ("ip route add ::/0 via ip4-lookup-in-table 7", "7", "by ip6-lookup-in-table"),
-        ("ip route add ::/0 via ip6-lookup-in-table 0", "0", "look itself up again"),
-        ("ip route add fe80::/64 via pg0", "fe80::/64", "is on every link"),
-        ("ip route add fe80::5 via drop", "fe80::5", "is on every link"),
+        ("ip route add ::/0 via ip4-lookup-in-table 7", "7", "with ip6-lookup-in-table"),
+        ("ip route add ::/0 via ip6-lookup-in-table 0", "0", "cannot be looked up in its own table"),
+        ("ip route add fe80::/64 via pg0", "fe80::/64", "is link-local"),
+        ("ip route add fe80::5 via drop", "fe80::5", "is link-local"),
         ("ip route add 2001:db8::/129 via drop", "2001:db8::/129", "does not fit"),
     ] {
         let told = cli.refused(line, place);

@@ -526,7 +526,7 @@ mod tests {
             ("20.0.0.0/24 table 3 via 10.0.0.2", "no table 3"),
             ("20.0.0.0/24 via ip4-lookup-in-table", "something is missing"),
             ("2001:db8::1/64 via drop", "did you mean 2001:db8::/64?"),
-            ("2001:db8::/64 via 10.0.0.2", "it is no IPv6 address"),
+            ("2001:db8::/64 via 10.0.0.2", "it is not an IPv6 address"),
         ] {
             let said = load(&mut cli, &format!("30.0.0.0/24 via drop\n{line}"), "strict").unwrap_err();
             assert!(said.contains("/routes:2: ") && said.contains(why), "{line}: {said}");

@@ -154,7 +154,7 @@ fn of_several_paths_the_one_at_fault_is_marked() {
         ("via 10.0.0.2 weight 2 via 10.0.0.2", "10.0.0.2", "the same path is given twice"),
         ("via pg0 weight 2 via pg1 weight 0", "0", "1 to 255"),
         ("via 10.0.0.2 via 10.0.0.1 via 10.0.0.3", "10.0.0.1", "the router's own address"),
-        ("via 10.0.0.2 via 2001:db8::1", "2001:db8::1", "it is no IPv4 address"),
+        ("via 10.0.0.2 via 2001:db8::1", "2001:db8::1", "it is not an IPv4 address"),
         ("via 10.0.0.2 via pg9", "pg9", "'pg9' does not fit here"),
         ("table 9 via 10.0.0.2 via 10.0.0.3", "9", "no table 9"),
     ] {

@@ -367,10 +367,7 @@ fn memif_interfaces_come_and_go_with_their_sockets() {
     }
     cli.refused("create interface memif secret 1234567890123456789012345", "1234567890123456789012345");
     let large = "create interface memif id 3 socket-id 7 slave trusted ring-size 16384 rx-queues 16";
-    assert!(
-        cli.refused(large, "7")
-            .contains("would hold 278528 of the router's 64 buffers, at most 48 are allowed")
-    );
+    assert!(cli.refused(large, "7").contains("would hold 278528 of the router's 64 buffers, more than 48"));
     // All of them together.
     for id in [4, 5] {
         cli.ok(&format!("create interface memif id {id} socket-id 7 slave trusted ring-size 8"));

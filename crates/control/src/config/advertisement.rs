@@ -11,14 +11,14 @@ use net::nd::{Advertisement, PrefixAdvice};
 
 use crate::intent::{INFINITE, PREFERENCES, lifetime};
 
-/// What is said, and whether it is suppressed.
+/// The settings, and whether advertisements are suppressed.
 pub(super) type Advice = (Advertisement, bool);
 
-/// Its fields.
+/// Returns the fields of `router-advertisement`.
 pub(super) fn advertisement() -> &'static Schema<Advice> {
     static SCHEMA: LazyLock<Schema<Advice>> = LazyLock::new(|| {
         Schema::new((Advertisement::default(), false))
-            .field("suppress", truth(), |a| a.1, |a, on| a.1 = on, "Nothing is sent, and all of this is kept.")
+            .field("suppress", truth(), |a| a.1, |a, on| a.1 = on, "Sends no advertisements, but keeps these settings.")
             .field("interval", Times, |a| a.0.interval, |a, times| a.0.interval = times, "The time between two advertisements.")
             .always()
             .field(
@@ -26,17 +26,17 @@ pub(super) fn advertisement() -> &'static Schema<Advice> {
                 number(0..=u16::MAX).unit("seconds"),
                 |a| a.0.lifetime,
                 |a, seconds| a.0.lifetime = seconds,
-                "How long the router is a default router; 0: it is none.",
+                "The lifetime as a default router; 0: not a default router.",
             )
             .always()
-            .field("managed", truth(), |a| a.0.managed, |a, on| a.0.managed = on, "Addresses come from DHCPv6.")
-            .field("other", truth(), |a| a.0.other, |a, on| a.0.other = on, "Other settings come from DHCPv6.")
+            .field("managed", truth(), |a| a.0.managed, |a, on| a.0.managed = on, "Hosts get addresses by DHCPv6.")
+            .field("other", truth(), |a| a.0.other, |a, on| a.0.other = on, "Hosts get other settings by DHCPv6.")
             .field(
                 "preference",
                 pairs(&PREFERENCES),
                 |a| a.0.preference,
                 |a, preference| a.0.preference = preference,
-                "How much the router is to be preferred (RFC 4191).",
+                "The default router preference (RFC 4191).",
             )
             .field(
                 "dns",
@@ -50,7 +50,7 @@ pub(super) fn advertisement() -> &'static Schema<Advice> {
                 keyed("PREFIX", prefix(), advice, false),
                 |a| a.0.prefixes.clone(),
                 |a, prefixes| a.0.prefixes = prefixes,
-                "What is said of prefixes: of others than the interface's networks, or if it is not what is usual of those.",
+                "Advertised prefixes: others than the interface's networks, or these with other settings than the defaults.",
             )
     });
     &SCHEMA
@@ -71,11 +71,11 @@ impl Form for Times {
         let times: Vec<u64> = r.list(node).iter().filter_map(|node| r.number(node, 0..=1800)).collect();
         let interval = match times[..] {
             [min, max] => Interval::new(min, max).map_err(|e| e.to_string()),
-            _ => Err("an interval has two times in seconds: [ 200, 600 ]".into()),
+            _ => Err("expected two times in seconds: [ 200, 600 ]".into()),
         };
         match interval {
             Ok(interval) => Some(interval),
-            // A time that is no number has a fault of its own.
+            // An invalid number already has a fault.
             Err(_) if r.found() > before => None,
             Err(why) => {
                 r.fault(node.at, why);
@@ -97,7 +97,7 @@ impl Form for Times {
     }
 }
 
-/// A prefix of which something may be said.
+/// Returns the form of a prefix that can be advertised.
 fn prefix() -> Parsed<Prefix6> {
     parsed(
         "an IPv6 prefix",
@@ -111,39 +111,33 @@ fn prefix() -> Parsed<Prefix6> {
     )
 }
 
-/// What is said of a prefix.
+/// Returns the settings of a prefix.
 fn advice() -> &'static Schema<PrefixAdvice> {
     static SCHEMA: LazyLock<Schema<PrefixAdvice>> = LazyLock::new(|| {
         Schema::new(PrefixAdvice::default())
-            .field(
-                "valid",
-                Lifetime,
-                |a| a.valid,
-                |a, seconds| a.valid = seconds,
-                "How long the prefix is on the link.",
-            )
+            .field("valid", Lifetime, |a| a.valid, |a, seconds| a.valid = seconds, "The valid lifetime.")
             .field(
                 "preferred",
                 Lifetime,
                 |a| a.preferred,
                 |a, seconds| a.preferred = seconds,
-                "How long addresses with the prefix are preferred.",
+                "The preferred lifetime.",
             )
-            .field(
-                "on-link",
-                truth(),
-                |a| a.on_link,
-                |a, on| a.on_link = on,
-                "Its addresses are on the link.",
-            )
+            .field("on-link", truth(), |a| a.on_link, |a, on| a.on_link = on, "The prefix is on the link.")
             .field(
                 "autoconfig",
                 truth(),
                 |a| a.autonomous,
                 |a, on| a.autonomous = on,
-                "Hosts make addresses with it.",
+                "Hosts form addresses with the prefix (SLAAC).",
             )
-            .field("advertise", truth(), |a| a.advertised, |a, on| a.advertised = on, "It is told at all.")
+            .field(
+                "advertise",
+                truth(),
+                |a| a.advertised,
+                |a, on| a.advertised = on,
+                "Advertises the prefix.",
+            )
             .check(|advice| {
                 if advice.preferred > advice.valid {
                     return Err(Bad::new("preferred", net::nd::BadAdvice::Lifetimes.to_string()));
@@ -154,7 +148,7 @@ fn advice() -> &'static Schema<PrefixAdvice> {
     &SCHEMA
 }
 
-/// A time in seconds that may be without end.
+/// A time in seconds, or infinite.
 struct Lifetime;
 
 impl Form for Lifetime {

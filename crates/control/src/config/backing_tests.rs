@@ -1,4 +1,4 @@
-//! A feature with interfaces of its own: their section of the file and their commands, in every way that a configuration takes.
+//! Tests with a feature that has its own interfaces: their section of the file, and their commands.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -22,13 +22,13 @@ use crate::features::{declared, declared_without};
 use crate::intent::{Interface, Refused, Store, can_be_name, refuse};
 use crate::testing::{Cli, system};
 
-/// A pipe into nowhere, and the most that it takes at once.
+/// A pipe that leads nowhere, and its largest packet.
 #[derive(Clone, Debug, PartialEq)]
 struct Pipe {
     most: u16,
 }
 
-/// Pipes that are there, by the index of their interfaces.
+/// The existing pipes, by the index of their interfaces.
 struct Pipes {
     kind: InterfaceKind,
     there: BTreeSet<u32>,
@@ -125,13 +125,13 @@ fn small() -> Sizes {
     Sizes { buffers: 64, workers: 1 }
 }
 
-/// The pipes that there are.
+/// Returns the existing pipes.
 fn there(system: &crate::system::System) -> Vec<u32> {
     system.router.state::<Pipes>().unwrap().there.iter().copied().collect()
 }
 
 #[test]
-fn a_file_makes_them_says_more_of_them_and_is_written_as_it_was() {
+fn feature_interfaces_are_read_applied_and_written() {
     let (_, catalog) = declared(FEATURES);
     let (mut system, mut store) = (system(FEATURES, &small(), false), Store::default());
     let two = "pipes:\n  pipe0:\n    most: 1000\n  pipe7:\n    most: 1400\ninterfaces:\n  pipe0: {}\n  pipe7:\n    addresses: [ 10.7.0.1/30 ]\nroutes:\n  - { prefix: 10.9.0.0/16, interface: pipe7 }\n";
@@ -148,13 +148,13 @@ fn a_file_makes_them_says_more_of_them_and_is_written_as_it_was() {
         let indices: Vec<u32> = system.router.interfaces().map(|i| i.index).collect();
         assert_eq!(there(&system), indices);
     }
-    // Without an entry of its own it is there all the same.
+    // It exists even without an entry in `interfaces`.
     let wanted = read("pipes: { pipe0: { most: 1000 } }\n", "f", &catalog);
     assert!(wanted.tree.tree().contains_key(&Interface::key("pipe0")));
 }
 
 #[test]
-fn faults_have_their_places() {
+fn faults_of_feature_interfaces_have_places() {
     let (_, catalog) = declared(FEATURES);
     let system = system(FEATURES, &small(), false);
     for (text, place, part) in [
@@ -162,7 +162,7 @@ fn faults_have_their_places() {
         ("pipes: { pipe0: { most: no } }\n", "1:25", "\"no\" is not a number"),
         ("pipes: { pipe0: {} }\n", "1:10", "a pipe needs a \"most\""),
         ("pipes: { pipe0: { most: 9, least: 1 } }\n", "1:28", "least"),
-        ("interfaces: { pipe0: {} }\n", "1:15", "there is no such pipe in \"pipes\""),
+        ("interfaces: { pipe0: {} }\n", "1:15", "no such pipe in \"pipes\""),
         (
             "pipes: { pipe0: { most: 9 } }\ninterfaces: { pipe0: { mtu: 1500 } }\n",
             "2:15",
@@ -171,12 +171,12 @@ fn faults_have_their_places() {
         (
             "pipes: { pipe0: { most: 9 } }\ninterfaces: { pipe0: { receive: { mode: polling } } }\n",
             "2:15",
-            "it has no receive queues: it is no device",
+            "it has no receive queues: it is not a device",
         ),
         (
             "pipes: { pipe0: { most: 9 } }\ninterfaces: { pipe0: { sub-interfaces: { 5: {} } } }\n",
             "2:42",
-            "pipe0 cannot have sub-interfaces: it is no device",
+            "pipe0 cannot have sub-interfaces: it is not a device",
         ),
     ] {
         let faults = read(text, "f", &catalog).faults(&system.abilities);
@@ -190,7 +190,7 @@ fn faults_have_their_places() {
 }
 
 #[test]
-fn commands_make_them_and_show_config_says_how() {
+fn commands_create_and_dump_feature_interfaces() {
     let mut cli = Cli::with(FEATURES);
     assert_eq!(cli.ok("lay pipe most 1400"), "pipe0\n");
     assert_eq!(cli.ok("lay pipe id 3 most 900 index 9"), "pipe3\n");
@@ -214,7 +214,7 @@ fn commands_make_them_and_show_config_says_how() {
 }
 
 #[test]
-fn what_is_switched_off_says_how_to_switch_it_on() {
+fn disabled_feature_is_refused_with_the_way_to_enable_it() {
     let (registry, catalog) = declared_without(&[], FEATURES);
     let mut context = Context::new(system(&[], &small(), false));
     let way = "write plugins { plugin plumbing { enable } } in startup.conf";
@@ -225,6 +225,6 @@ fn what_is_switched_off_says_how_to_switch_it_on() {
         let faults = read(text, "f", &catalog).faults(&context.system.abilities);
         assert!(faults.len() == 1 && faults[0].to_string().contains(way), "{faults:?}");
     }
-    // Commands that name one are right for a router with the feature only.
+    // Commands with its interfaces are valid only on a router with the feature.
     assert!(!can_be_name("pipe0", &catalog) && can_be_name("pipe0", &declared(FEATURES).1));
 }

@@ -1,4 +1,4 @@
-//! Fields of every interface.
+//! The fields common to all interfaces.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -15,10 +15,10 @@ use super::interface::Unread;
 use super::receive::receive;
 use crate::intent::{Catalog, Interface, Spec};
 
-/// The MTUs that an interface may have, bytes.
+/// The valid MTUs of an interface, in bytes.
 pub(crate) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;
 
-/// What is said of an interface itself. What lies on it are objects of their own: [`elsewhere`].
+/// Returns the fields of an interface itself. Objects on the interface are separate: see [`elsewhere`].
 pub(super) fn body() -> &'static Schema<Interface> {
     static SCHEMA: LazyLock<Schema<Interface>> = LazyLock::new(|| {
         let usual = Interface { up: true, ..Interface::new(Spec::by(Unread)) };
@@ -28,46 +28,46 @@ pub(super) fn body() -> &'static Schema<Interface> {
                 Description,
                 |i| i.description.clone(),
                 |i, text| i.description = text,
-                "What it is for (`show interface description`).",
+                "A description (`show interface description`).",
             )
-            .field("index", Index, |i| i.index, |i, index| i.index = index, "Its number (`sw_if_index`).")
+            .field("index", Index, |i| i.index, |i, index| i.index = index, "The index (`sw_if_index`).")
             .field(
                 "state",
                 pairs(&[(true, "up"), (false, "down")]),
                 |i| i.up,
                 |i, up| i.up = up,
-                "Whether it is up. A sub-interface is as its device, if nothing is said.",
+                "The administrative state. The default of a sub-interface is the state of its device.",
             )
             .field(
                 "mtu",
                 optional(number(MTUS).unit("bytes")),
                 |i| i.mtu,
                 |i, mtu| i.mtu = mtu,
-                "The largest network packet, where that is not the device's own.",
+                "The MTU; by default the device's own.",
             )
-            .field("mac", optional(mac()), |i| i.mac, |i, mac| i.mac = mac, "The Ethernet address, where that is not the device's own.")
+            .field("mac", optional(mac()), |i| i.mac, |i, mac| i.mac = mac, "The Ethernet address; by default the device's own.")
             .field("table", number(0..=u16::MAX), |i| i.table, |i, table| i.table = table, "The VRF: 0, or one in `tables`.")
             .field(
                 "receive",
                 block(receive),
                 |i| i.receive.clone(),
                 |i, receive| i.receive = receive,
-                "How packets are received.",
+                "The polling of receive queues.",
             )
             .field(
                 "ip6",
                 truth(),
                 |i| i.ip6,
                 |i, on| i.ip6 = on,
-                "IPv6 is spoken even without an IPv6 address in `addresses`, with the link-local address that follows from the Ethernet \
-                 address. A link-local address in `addresses` takes its place.",
+                "Enables IPv6 without an IPv6 address in `addresses`. The link-local address is derived from the Ethernet address, \
+                 unless `addresses` has one.",
             )
             .field(
                 "proxy-arp",
                 truth(),
                 |i| i.proxy,
                 |i, on| i.proxy = on,
-                "It answers for hosts that are reached by other interfaces, whoever asks (ARP, and Neighbor Discovery if IPv6 is spoken).",
+                "Answers requests of any host for hosts behind other interfaces (ARP, and Neighbor Discovery if IPv6 is enabled).",
             )
             .field(
                 "router-advertisement",
@@ -78,14 +78,14 @@ pub(super) fn body() -> &'static Schema<Interface> {
                         (i.advertisement, i.ra_suppressed) = (Some(Box::new(says)), suppressed);
                     }
                 },
-                "What hosts on the link are told of the router (`{}`: what is usual). They are told nothing, if nothing is said.",
+                "Router advertisements to hosts on the link (`{}`: with defaults). By default none are sent.",
             )
             .later(&["lcp", "l2xc", "mpls", "sflow", "acls"])
     });
     &SCHEMA
 }
 
-/// Fields of an interface that are objects of their own, or say what it is made of.
+/// Returns the reference of the other fields of an interface: separate objects, and options of its type.
 pub(super) fn elsewhere(catalog: &Catalog) -> Vec<Row> {
     fn row(name: &str, values: &str, help: impl Into<Cow<'static, str>>) -> Row {
         Row { name: name.into(), values: values.into(), usual: String::new(), help: help.into() }
@@ -93,59 +93,63 @@ pub(super) fn elsewhere(catalog: &Catalog) -> Vec<Row> {
     let mut rows = vec![
         row(
             "addresses",
-            "a list of addresses with their lengths",
-            "The first of each family is its primary one.",
+            "a list of addresses with prefix length",
+            "The first address of each family is the primary one.",
         ),
         row(
             "unnumbered",
             "an interface's name",
-            "An interface in the same VRF whose addresses it uses, in place of `addresses`.",
+            "Uses the addresses of this interface in the same VRF, instead of `addresses`.",
         ),
-        row("neighbors", "Ethernet addresses by IP address", "Static neighbours."),
-        row("features", "lists of features by arc", "The features that are on."),
+        row("neighbors", "Ethernet addresses by IP address", "Static neighbors."),
+        row("features", "lists of features by arc", "The enabled features."),
         row(
             "sub-interfaces",
             "maps by number",
-            "Interfaces of VLANs, each with its `encapsulation`; without that, the number is the VLAN.",
+            "VLAN interfaces, each with its `encapsulation`; by default the number is the VLAN.",
         ),
         row(
             "device-type",
             "`af-packet`, `af-xdp`",
-            "Of `host-NAME` and `xdp-NAME`: which they are without a word.",
+            "Optional for `host-NAME` and `xdp-NAME`; it must match the name.",
         ),
     ];
     for kind in catalog.interfaces() {
         rows.extend(
-            kind.field.map(|field| row(field, "a map", format!("Of `{}`: {}.", kind.named, kind.what))),
+            kind.field
+                .map(|field| row(field, "a map", format!("Options of `{}` ({}).", kind.named, kind.what))),
         );
     }
     rows
 }
 
-/// An Ethernet address.
+/// Returns the form of an Ethernet address.
 pub(crate) fn mac() -> Parsed<Mac> {
     parsed(
         "an Ethernet address",
         &["02:fe:00:00:00:01"],
         |text| {
-            text.parse().map_err(|_| format!("\"{text}\" is not an Ethernet address as 02:fe:00:00:00:01"))
+            text.parse()
+                .map_err(|_| format!("\"{text}\" is not an Ethernet address such as 02:fe:00:00:00:01"))
         },
         |mac| yaml::mac(*mac),
     )
 }
 
-/// An address with the length of its network.
+/// Parses an address with prefix length.
 pub(crate) fn address(text: &str) -> Result<Address, String> {
     let (address, len) = text.split_once('/').unwrap_or((text, ""));
     match (address.parse::<IpAddr>(), len.parse::<u8>()) {
-        // One form of each, so that whoever looks for an address finds it.
-        (Ok(ip), Ok(_)) if ip.to_string() != address => Err(format!("\"{text}\" is written {ip}/{len}")),
+        // Only the canonical form is valid, so that addresses can be searched for.
+        (Ok(ip), Ok(_)) if ip.to_string() != address => Err(format!("write \"{text}\" as {ip}/{len}")),
         (Ok(address), Ok(len)) => Ok(Address::new(address, len)),
-        _ => Err(format!("\"{text}\" is not an address with its length as 192.0.2.1/24 or 2001:db8::1/64")),
+        _ => Err(format!(
+            "\"{text}\" is not an address with prefix length, such as 192.0.2.1/24 or 2001:db8::1/64"
+        )),
     }
 }
 
-/// A text in quotes; an empty one is none.
+/// A text in quotes; an empty one means no description.
 pub(crate) struct Description;
 
 impl Form for Description {
@@ -175,7 +179,7 @@ impl Form for Description {
     }
 }
 
-/// The index of an interface, which is written where indices are.
+/// The index of an interface. It is written only in texts with indices.
 struct Index;
 
 impl Form for Index {

@@ -7,7 +7,7 @@ use net::ethernet::Tags;
 
 use crate::intent::VLANS;
 
-/// The tags as a file says them.
+/// The tags in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Encapsulation {
     dot1q: Option<u16>,
@@ -24,7 +24,7 @@ impl From<Tags> for Encapsulation {
 }
 
 impl Encapsulation {
-    /// The tags; `None` without one outer tag, which [`encapsulation`] refuses.
+    /// Returns the tags; `None` unless there is exactly one outer tag, as [`encapsulation`] requires.
     pub(super) fn tags(&self) -> Option<Tags> {
         let (outer_service, outer) = match (self.dot1q, self.dot1ad) {
             (Some(vlan), None) => (false, vlan),
@@ -35,7 +35,7 @@ impl Encapsulation {
     }
 }
 
-/// `encapsulation`.
+/// Returns the fields of `encapsulation`.
 pub(super) fn encapsulation() -> &'static Schema<Encapsulation> {
     static SCHEMA: LazyLock<Schema<Encapsulation>> = LazyLock::new(|| {
         Schema::new(Encapsulation { dot1q: None, dot1ad: None, inner: None, exact: true })
@@ -44,33 +44,33 @@ pub(super) fn encapsulation() -> &'static Schema<Encapsulation> {
                 optional(number(VLANS)),
                 |e| e.dot1q,
                 |e, vlan| e.dot1q = vlan,
-                "The VLAN of an outer tag of a customer's (Ethernet type 8100).",
+                "The VLAN of an 802.1Q outer tag (Ethernet type 8100).",
             )
             .field(
                 "dot1ad",
                 optional(number(VLANS)),
                 |e| e.dot1ad,
                 |e, vlan| e.dot1ad = vlan,
-                "The same of a provider's (Ethernet type 88a8), in place of `dot1q`.",
+                "The VLAN of an 802.1ad outer tag (Ethernet type 88a8), instead of `dot1q`.",
             )
             .field(
                 "inner-dot1q",
                 optional(number(VLANS)),
                 |e| e.inner,
                 |e, vlan| e.inner = vlan,
-                "The VLAN of a second tag.",
+                "The VLAN of the inner tag.",
             )
             .field(
                 "exact-match",
                 truth(),
                 |e| e.exact,
                 |e, exact| e.exact = exact,
-                "The tags are these and no others.",
+                "Matches only packets with exactly these tags.",
             )
             .always()
             .check(|e| {
                 if !e.exact {
-                    let why = "sub-interfaces match their tags exactly: others are for bridging, which there is not yet";
+                    let why = "it must be true: other matches are for bridging, which is not supported yet";
                     return Err(Bad::new("exact-match", why));
                 }
                 match e.tags() {

@@ -14,10 +14,10 @@ use super::encapsulation::encapsulation;
 use crate::intent::{Addresses, Backed, Catalog, FeatureOn, Interface, Neighbor, Spec, Unnumbered, VLANS};
 use crate::system::System;
 
-/// The words that `device-type` may have: vppcfg's, and one for AF_XDP.
+/// The valid words of `device-type`: vppcfg's, and one for AF_XDP.
 pub(crate) const DEVICE_TYPES: &[&str] = &["af-packet", "af-xdp", "dpdk"];
 
-/// An interface that was not read to its end: all else that is said of it is looked at.
+/// The options of an interface that could not be read. The rest of the interface is still checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unread;
 
@@ -25,7 +25,7 @@ impl Backing<System> for Unread {
     const DEVICE: bool = true;
 
     fn open(&self, _: &str, _: Prepared, _: &mut System) -> Result<Opened, Unopened> {
-        Err(Unopened::new("it was not read"))
+        Err(Unopened::new("its options could not be read"))
     }
 
     fn dump(&self, _: &str) -> String {
@@ -33,7 +33,7 @@ impl Backing<System> for Unread {
     }
 }
 
-/// A section that makes interfaces, of which `interfaces` says more.
+/// Reads a section that defines interfaces of one type. `interfaces` completes them.
 pub(super) fn made(reading: &mut Reading<'_>, kind: &Interfaces<System>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         if !matches!((kind.names)(name), Some(Ok(()))) {
@@ -51,7 +51,7 @@ pub(super) fn made(reading: &mut Reading<'_>, kind: &Interfaces<System>, node: &
     }
 }
 
-/// `interfaces`: by name, those that other sections make included.
+/// Reads `interfaces`: by name, including those defined in other sections.
 pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let key = Interface::key(name);
@@ -68,9 +68,9 @@ pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
             },
             None => {
                 let begun = begun(reading.catalog, &mut reading.r, name, at, &mut fields);
-                // What vppcfg may say of any interface.
+                // vppcfg allows it for any interface.
                 fields.take("device-type").and_then(|n| reading.r.word(n, DEVICE_TYPES));
-                // The rest is read even if nothing can come of it: every fault is to be named.
+                // The rest is read in any case, to report all faults.
                 begun.unwrap_or_else(|| Begun::by(Unread))
             }
         };
@@ -82,7 +82,7 @@ pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
         match (begun.mtu, interface.mtu) {
             (Some(host), Some(own)) if host != own => reading.r.fault(
                 at,
-                format!("{name} has an MTU of {own}, and its host's end {host}: they are of one cable"),
+                format!("{name} has MTU {own}, but its host end has MTU {host}: they must be equal"),
             ),
             _ => interface.mtu = interface.mtu.or(begun.mtu),
         }
@@ -94,7 +94,7 @@ pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
     }
 }
 
-/// What an interface of this name is made of.
+/// Reads the options of an interface with this name.
 fn begun(
     catalog: &Catalog,
     r: &mut Reader,
@@ -110,27 +110,27 @@ fn begun(
         (Some((Interfaces { section: None, .. }, Some(Err(why)))), _) => why.0,
         (Some((Interfaces { section: Some(section), what, .. }, _)), _) => {
             let one = what.strip_prefix("a ").unwrap_or(what);
-            format!("{name}: there is no such {one} in \"{section}\"")
+            format!("{name}: no such {one} in \"{section}\"")
         }
         (_, Some(why)) => format!("{name}: it {why}"),
         (_, None) => match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
-            "loop" => format!("{name}: loopbacks belong into \"loopbacks\""),
+            "loop" => format!("{name}: loopbacks belong in \"loopbacks\""),
             "BondEthernet" => format!("{name}: bonding is not supported yet"),
             "vxlan_tunnel" => format!("{name}: VXLAN is not supported yet"),
             _ => {
                 let kinds = catalog.interfaces().iter().map(|kind| format!("{} ({})", kind.named, kind.what));
                 let kinds: Vec<String> = kinds.collect();
-                format!("\"{name}\" is the name of no type of interfaces: they are {}", kinds.join(", "))
+                format!("unknown interface type: \"{name}\" is none of {}", kinds.join(", "))
             }
         },
     };
     r.fault(at, elsewhere);
-    // What it would be made of is not wrong besides.
+    // Its options are not reported as unknown fields too.
     catalog.interfaces().iter().filter_map(|kind| kind.field).for_each(|field| _ = fields.take(field));
     None
 }
 
-/// `loopbacks`: by the name loopN.
+/// Reads `loopbacks`: by the name loopN.
 pub(super) fn loopbacks(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let Some(number) = number_of(name, "loop") else {
@@ -147,7 +147,7 @@ pub(super) fn loopbacks(reading: &mut Reading<'_>, node: &Node) {
     }
 }
 
-/// What may be said of every interface, and what lies on it: addresses, neighbours, features.
+/// Reads the common fields of an interface, and the objects on it: addresses, neighbors, features.
 fn read_body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, interface: &mut Interface) {
     let r = &mut reading.r;
     let faulty = body().read_into(r, fields, interface);
@@ -155,7 +155,7 @@ fn read_body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, int
     let unnumbered = fields.take("unnumbered").and_then(|n| Some((n.at, r.text(n)?.to_string())));
     if let Some(node) = fields.take("addresses") {
         let list: Vec<Address> = r.list(node).iter().filter_map(|n| parsed(r, n, address)).collect();
-        // Without its VRF nobody can say what an address clashes with.
+        // Without the VRF, conflicts between addresses cannot be checked.
         if !list.is_empty() && !faulty.contains(&"table") {
             reading.set(node.at, Addresses::key(name), Addresses(list));
         }
@@ -185,15 +185,17 @@ fn read_body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, int
     }
 }
 
-/// `sub-interfaces` of a device, by number.
+/// Reads `sub-interfaces` of a device: by number.
 fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, node: &Node) {
-    // VLAN and MTU of those with one tag, for those with the same tag and one more.
+    // VLAN and MTU of sub-interfaces with one tag, which carry those with the same outer tag and an inner one.
     let mut one_tag: Vec<(bool, u16, Option<u16>)> = Vec::new();
     let mut two_tags: Vec<(At, String, Tags, Option<u16>)> = Vec::new();
     for (id, at, node) in reading.r.entries(node) {
         let name = format!("{parent}.{id}");
         let Some(id) = id.parse::<u32>().ok().filter(|n| *n > 0 && n.to_string() == id) else {
-            reading.r.fault(at, format!("\"{id}\" is no number of a sub-interface, 1 to {}", u32::MAX));
+            reading
+                .r
+                .fault(at, format!("\"{id}\" is not a sub-interface number: expected 1 to {}", u32::MAX));
             reading.lost.interfaces = true;
             continue;
         };
@@ -229,27 +231,27 @@ fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, nod
     }
 }
 
-/// What carries a sub-interface must take packets as large as it does.
+/// Checks that a sub-interface's MTU is at most that of the interface that carries it.
 fn within(r: &mut Reader, at: At, name: &str, mtu: Option<u16>, over: &str, limit: Option<u16>) {
     if let (Some(mtu), Some(limit)) = (mtu, limit)
         && mtu > limit
     {
-        r.fault(at, format!("{name} has an MTU of {mtu}, and {over}, which carries it, only {limit}"));
+        r.fault(at, format!("{name} has MTU {mtu}, but {over}, which carries it, only {limit}"));
     }
 }
 
-/// The tag of a sub-interface that says nothing of it.
+/// Returns the default tag of a sub-interface: its number.
 fn tags_of(r: &mut Reader, at: At, id: u32) -> Option<Tags> {
     match u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan)) {
         Some(outer) => Some(Tags { outer_service: false, outer, inner: None }),
         None => {
-            r.fault(at, format!("{id} is no VLAN: this sub-interface needs an \"encapsulation\""));
+            r.fault(at, format!("{id} is not a VLAN: this sub-interface needs an \"encapsulation\""));
             None
         }
     }
 }
 
-/// What a text says.
+/// Parses a text, and reports a fault if it is invalid.
 fn parsed<T>(r: &mut Reader, node: &Node, parse: fn(&str) -> Result<T, String>) -> Option<T> {
     parse(r.text(node)?).map_err(|why| r.fault(node.at, why)).ok()
 }

@@ -1,7 +1,7 @@
-//! The whole configuration as one YAML file: what [`Store`](crate::intent::Store) holds, written and read.
+//! The whole configuration as one YAML file: reads and writes the contents of [`Store`](crate::intent::Store).
 //!
-//! The words are those that VPP's operators know from declarative configuration (`vppcfg`), and its rules of validity
-//! hold; VRFs, static routes, neighbours and bounds are Volley's own. `docs/guide/configuration.md` describes the file.
+//! The format and its rules follow VPP's declarative configuration (`vppcfg`). VRFs, static routes, neighbors and
+//! limits are Volley's own. `docs/guide/configuration.md` describes the file.
 //!
 //! ```yaml
 //! interfaces:
@@ -14,7 +14,7 @@
 //!   - { prefix: 0.0.0.0/0, via: 192.0.2.254 }
 //! ```
 //!
-//! Every fault of a file is reported at once, each with line and column, and then nothing is done.
+//! All faults of a file are reported together, with line and column. A file with faults changes nothing.
 
 mod advertisement;
 #[cfg(test)]
@@ -53,29 +53,29 @@ pub use reference::reference;
 pub(crate) use route::NOWHERE;
 pub use write::{Writer, write};
 
-/// What a file asks for.
+/// The configuration in a file.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    /// Every object, and what finds them.
+    /// All objects, with their indices.
     pub tree: Snapshot,
-    /// Where each is asked for.
+    /// The place of each object in the file.
     places: BTreeMap<Key, Place>,
-    /// What is wrong with the form of the file, as far as it is told.
+    /// The faults in the form of the file, up to a limit.
     faults: Vec<Fault>,
-    /// How many faults that are.
+    /// Number of faults without the limit.
     found: usize,
-    /// What others may need, and could not be read.
+    /// Kinds of objects that could not all be read.
     lost: Lost,
-    /// It is a document without any section of a configuration.
+    /// True for a document without any section of a configuration.
     foreign: bool,
 }
 
-/// Kinds of objects of which some could not be read, so that nobody can say that one is missing.
+/// Kinds of objects of which some could not be read. An object of these kinds cannot be reported as missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Lost {
     interfaces: bool,
     tables: bool,
-    /// Of features.
+    /// Objects of features.
     others: bool,
 }
 
@@ -99,15 +99,15 @@ impl Objects<System> for Reading<'_> {
 }
 
 impl Reading<'_> {
-    /// An object that the file asks for.
+    /// Adds an object of the file.
     fn set(&mut self, at: At, key: Key, value: impl Into<Value>) {
-        // A Linux interface may be named as a sub-interface of another one is.
+        // A Linux interface may have the name of another one's sub-interface.
         let same_name = key.get::<Interface>().map(|(sub, name)| match sub {
             false => Interface::sub_key(&name),
             true => Interface::key(&name),
         });
         let other = same_name.and_then(|same| self.places.get(&same).cloned());
-        // One search for all, since there may be very many.
+        // A single search, because there may be very many objects.
         let first = match self.places.entry(key.clone()) {
             Entry::Occupied(first) => Some(first.get().clone()),
             Entry::Vacant(free) if other.is_none() => {
@@ -125,14 +125,14 @@ impl Reading<'_> {
     }
 }
 
-/// What sections a file may have: the name, and who reads it.
+/// A section of a file: its name, and the function that reads it.
 type Section = (&'static str, fn(&mut Reading<'_>, &Node));
 
 const SECTIONS: &[Section] = &[
     ("interfaces", interface::interfaces),
     ("loopbacks", interface::loopbacks),
     ("tables", route::tables),
-    // Its members were read already.
+    // Its members have already been read.
     ("routes", route::all),
     ("settings", settings::read),
 ];
@@ -140,15 +140,15 @@ const SECTIONS: &[Section] = &[
 /// Sections of `vppcfg` that are not supported yet.
 const LATER: &[&str] = &["bondethernets", "bridgedomains", "vxlan_tunnels", "prefixlists", "acls", "sflow"];
 
-/// Bytes that must be free while a file is read.
+/// Bytes of memory that must be free while a file is read.
 const FREE: u64 = 32 << 20;
 
 fn there_is_memory() -> Result<(), String> {
-    Room::now().must_have(FREE).map_err(|e| format!("the file is too large: {e}"))
+    Room::now().must_have(FREE).map_err(|e| format!("the file is too large for the free memory: {e}"))
 }
 
-/// Reads a configuration, with what features say of it; `file` is the name that messages give to it. What is wrong with it is said by
-/// [`faults`](Wanted::faults).
+/// Reads a configuration. Messages call the file `file`; `catalog` has the features' sections and settings.
+/// [`faults`](Wanted::faults) returns the faults.
 pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
     let (tree, places) = (Tree::new(), BTreeMap::new());
     let mut reading = Reading {
@@ -178,7 +178,7 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
             unread |= matches!(&node.content, Content::Text(text) if !text.is_empty());
             Some(node)
         };
-        // Before `interfaces`, which says more of them.
+        // Before `interfaces`, which completes them.
         for kind in catalog.interfaces() {
             if let Some(node) = kind.section.and_then(&mut section) {
                 interface::made(&mut reading, kind, node);
@@ -204,27 +204,27 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         for (name, why) in catalog.sections_left_out() {
             fields.refuse(&mut reading.r, name, why);
         }
-        // Those make interfaces, but no VRF.
+        // These sections define interfaces, but no VRFs.
         reading.lost.interfaces |= reading.r.found() > before;
         let before = reading.r.found();
         fields.end(&mut reading.r);
         if unread || reading.r.found() > before {
-            // A section that was not read may have had anything.
+            // A section that was not read may contain any kind of object.
             reading.lost = Lost { interfaces: true, tables: true, others: true };
         }
     }
     if reading.tree.is_empty() && reading.r.found() == 0 && !nothing_is_meant {
-        // A file that was cut off, or the wrong one, must not remove everything.
-        reading.r.fault(At::START, "the file says nothing; a configuration without anything is \"{}\"");
+        // A truncated or wrong file must not remove everything.
+        reading.r.fault(At::START, "the file configures nothing: to remove everything, write \"{}\"");
     }
     let Reading { r, tree, places, lost, .. } = reading;
     Wanted { tree: Snapshot::of(tree), places, found: r.found(), faults: r.faults, lost, foreign }
 }
 
-/// Reads some objects in the form of a configuration, which need not be one by themselves.
+/// Reads objects in the form of a configuration. They need not be a valid configuration by themselves.
 ///
 /// # Errors
-/// The first fault of the form.
+/// If the form is wrong, with its first fault.
 pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
     let wanted = read(text, "the journal", catalog);
     match wanted.faults.into_iter().next() {
@@ -234,17 +234,17 @@ pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
 }
 
 impl Wanted {
-    /// Everything that is wrong with the form of the file, and with the meaning of what could be read, in order of
-    /// place: each fault with line and column.
+    /// Returns the faults in the form of the file, and in the meaning of the part that could be read. In order of
+    /// place, with line and column.
     pub fn faults(&self, abilities: &Abilities) -> Vec<Fault> {
         let nowhere = Place::Argument(0);
         let tree = self.tree.tree();
-        // What others may need, where some of that could not be read.
+        // The roles of the objects that were read; used only if others could not be.
         let there: BTreeSet<Need> = match self.lost == Lost::default() {
             true => BTreeSet::new(),
             false => tree.keys().filter_map(Key::role).collect(),
         };
-        // Not that something is missing which may be what could not be read.
+        // An object that could not be read must not be reported as missing.
         let missing = |need: &Need| {
             let lost = if need.is(&objects::TABLE) {
                 self.lost.tables
@@ -263,19 +263,19 @@ impl Wanted {
         faults.truncate(MOST_FAULTS);
         faults.sort_by(|a, b| a.place.cmp(&b.place));
         if let (true, Some(Place::File { file, .. })) = (more, faults.first().map(|fault| &fault.place)) {
-            let told = format!("more than {0} faults were found; {0} of them follow", faults.len());
+            let told = format!("more than {0} faults; {0} of them follow", faults.len());
             faults.insert(0, Fault::new(&Place::Whole(Arc::clone(file)), told));
         }
         faults
     }
 
-    /// True if the file is YAML, but has no section of a configuration: it may be any file.
+    /// True if the file is YAML without a section of a configuration: it may be an unrelated file.
     pub fn is_foreign(&self) -> bool {
         self.foreign
     }
 
-    /// Warns of values that are valid but probably a mistake, and of what this machine lacks, which need not be the one that the file is
-    /// for: captures to replay, and directories to record in.
+    /// Returns warnings: of valid values that are probably a mistake, and of capture files and directories missing on
+    /// this machine. The file may be meant for another machine.
     pub fn warnings(&self) -> Vec<Fault> {
         let mut warnings = Vec::new();
         for (key, value) in self.tree.tree() {
@@ -290,7 +290,7 @@ impl Wanted {
         warnings
     }
 
-    /// Where an object is asked for.
+    /// Returns the place of an object in the file.
     pub fn place(&self, key: &Key) -> Option<&Place> {
         self.places.get(key)
     }

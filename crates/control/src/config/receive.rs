@@ -1,4 +1,4 @@
-//! `receive` of an interface: how its queues are polled, and by whom.
+//! `receive` of an interface: the polling modes and workers of its queues.
 //!
 //! ```yaml
 //! receive: { mode: polling, handoff: on, queues: { 0: { worker: 1, mode: interrupt } } }
@@ -11,7 +11,7 @@ use net::router::{MAX_WORKERS, Receive, ReceiveQueue};
 
 use crate::intent::{HANDOFFS, MODES, MOST_QUEUES};
 
-/// Its fields.
+/// Returns the fields of `receive`.
 pub(super) fn receive() -> &'static Schema<Receive> {
     static SCHEMA: LazyLock<Schema<Receive>> = LazyLock::new(|| {
         Schema::new(Receive::default())
@@ -20,14 +20,14 @@ pub(super) fn receive() -> &'static Schema<Receive> {
                 pairs(&MODES),
                 |r| r.mode,
                 |r, mode| r.mode = mode,
-                "How eagerly queues are polled.",
+                "The polling mode of the queues.",
             )
             .field(
                 "handoff",
                 pairs(&HANDOFFS),
                 |r| r.handoff,
                 |r, handoff| r.handoff = handoff,
-                "Whether flows are shared out between the workers. `auto`: when one has too much to do.",
+                "Distributes flows over the workers. `auto`: if one is overloaded.",
             )
             .field(
                 "queues",
@@ -37,7 +37,7 @@ pub(super) fn receive() -> &'static Schema<Receive> {
                     queues.retain(|_, queue| *queue != ReceiveQueue::default());
                     r.queues = queues;
                 },
-                "What holds for single queues.",
+                "Settings of single queues.",
             )
     });
     &SCHEMA
@@ -45,12 +45,12 @@ pub(super) fn receive() -> &'static Schema<Receive> {
 
 fn queue_number() -> Parsed<usize> {
     parsed(
-        "a queue's number",
+        "a queue number",
         &["0", "7"],
         |text| {
             let number = text.parse().ok().filter(|n| *n < MOST_QUEUES as usize);
             number
-                .ok_or_else(|| format!("\"{text}\" is no queue's number: those are 0 to {}", MOST_QUEUES - 1))
+                .ok_or_else(|| format!("\"{text}\" is not a queue number: expected 0 to {}", MOST_QUEUES - 1))
         },
         usize::to_string,
     )
@@ -64,14 +64,14 @@ fn queue() -> &'static Schema<ReceiveQueue> {
                 optional(pairs(&MODES)),
                 |q| q.mode,
                 |q, mode| q.mode = mode,
-                "How eagerly the queue is polled; as the others, if nothing is said.",
+                "The polling mode of this queue; by default that of the interface.",
             )
             .field(
                 "worker",
                 optional(number(0..=MAX_WORKERS - 1)),
                 |q| q.worker,
                 |q, worker| q.worker = worker,
-                "Who polls it; any, if there is no such worker.",
+                "The worker that polls it. If there is no such worker, any one does.",
             )
     });
     &SCHEMA

@@ -1,4 +1,4 @@
-//! The reference of all fields, from the schemas that read and write them.
+//! The reference of all fields, generated from their schemas.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use model::schema::Row;
 use super::{body, encapsulation, route, settings};
 use crate::intent::Catalog;
 
-/// Every field as Markdown; `docs/reference/configuration-fields.md` ends with it.
+/// Returns all fields as Markdown, for the end of `docs/reference/configuration-fields.md`.
 pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::new();
     let interfaces =
@@ -33,8 +33,7 @@ pub fn reference(catalog: &Catalog) -> String {
 
 fn table(text: &mut String, title: &str, rows: impl IntoIterator<Item = Row>) {
     // Writing to a string cannot fail.
-    let _ =
-        writeln!(text, "## {title}\n\n| field | values | if nothing is said | meaning |\n|---|---|---|---|");
+    let _ = writeln!(text, "## {title}\n\n| field | values | default | meaning |\n|---|---|---|---|");
     for Row { name, values, usual, help } in rows {
         let usual = if usual.is_empty() || usual == "{}" { String::new() } else { format!("`{usual}`") };
         let _ = writeln!(text, "| `{name}` | {} | {usual} | {help} |", values.replace('|', "\\|"));

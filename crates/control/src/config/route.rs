@@ -10,7 +10,7 @@ use net::ip::IpPrefix;
 use super::Reading;
 use crate::intent::{Branch, Family, Key, Route, Table, Value, Via};
 
-/// `tables`: the numbers of the VRFs besides table 0.
+/// Reads `tables`: the numbers of the VRFs besides table 0.
 pub(super) fn tables(reading: &mut Reading<'_>, node: &Node) {
     for number in reading.r.list(node) {
         match reading.r.number(number, 1..=u16::MAX) {
@@ -20,7 +20,7 @@ pub(super) fn tables(reading: &mut Reading<'_>, node: &Node) {
     }
 }
 
-/// Ways to go nowhere, by name.
+/// Ways to drop packets, by name.
 pub(crate) const NOWHERE: [(&str, Via); 3] =
     [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
 
@@ -28,7 +28,7 @@ pub(crate) const NOWHERE: [(&str, Via); 3] =
 #[derive(Clone, Debug, PartialEq)]
 enum To {
     NextHop(IpAddr),
-    /// By its place in [`NOWHERE`].
+    /// An index into [`NOWHERE`].
     Nowhere(usize),
 }
 
@@ -42,7 +42,7 @@ impl Form for Target {
         if let Some(n) = NOWHERE.iter().position(|(word, _)| *word == text) {
             return Some(To::Nowhere(n));
         }
-        r.parsed(node, "an IP address, nor drop, unreachable or prohibit").map(To::NextHop)
+        r.parsed(node, "an IP address, drop, unreachable or prohibit").map(To::NextHop)
     }
 
     fn line(&self, to: &To) -> String {
@@ -62,7 +62,7 @@ impl Form for Target {
     }
 }
 
-/// A path as a file has it.
+/// A path in a file.
 #[derive(Clone, Debug, PartialEq)]
 struct Path {
     via: Option<To>,
@@ -87,7 +87,7 @@ impl Path {
         }
     }
 
-    /// The same for packets of a family; `None` unless it goes one way.
+    /// Returns the path for packets of a family; `None` unless it has exactly one target.
     fn branch(self, family: Family) -> Option<Branch> {
         let via = match (self.via, self.interface, self.table) {
             (Some(To::NextHop(hop)), interface, None) => Via::NextHop(hop, interface),
@@ -101,20 +101,20 @@ impl Path {
 
     fn check(&self) -> Result<(), Bad> {
         if let (Some(to @ To::Nowhere(_)), Some(_), None) = (&self.via, &self.interface, self.table) {
-            return Err(Bad::new("via", format!("\"{}\" needs no interface", Target.line(to))));
+            return Err(Bad::new("via", format!("\"{}\" cannot have an interface", Target.line(to))));
         }
         match self.clone().branch(Family::V4) {
             Some(_) => Ok(()),
             None => Err(Bad::new(
                 "",
-                "a route goes one way: \"via\" (with \"interface\", if you like), \"interface\" alone, \
-                 \"lookup-in-table\", or a list of \"paths\" that share its flows",
+                "a route has exactly one target: \"via\" (optionally with \"interface\"), \"interface\" alone, \
+                 \"lookup-in-table\", or a list of \"paths\"",
             )),
         }
     }
 }
 
-/// What is said of a path: in a member of `paths`, or in the route that has one path only.
+/// Returns the fields of a path: of a member of `paths`, or of a route with a single path.
 fn path() -> &'static Schema<Path> {
     static SCHEMA: LazyLock<Schema<Path>> = LazyLock::new(|| {
         Schema::new(Path { via: None, interface: None, table: None, weight: 1 })
@@ -123,35 +123,35 @@ fn path() -> &'static Schema<Path> {
                 optional(Target),
                 |p| p.via.clone(),
                 |p, via| p.via = via,
-                "The next hop, or how packets are dropped.",
+                "The next hop, or a way to drop packets.",
             )
             .field(
                 "interface",
                 optional(text("an interface's name", &["host-eth0"])),
                 |p| p.interface.clone(),
                 |p, name| p.interface = name,
-                "The interface of the next hop, which a link-local one needs. Alone: destinations are on the link of this interface.",
+                "The interface of the next hop; a link-local one needs it. Alone: the destinations are on this interface's link.",
             )
             .field(
                 "lookup-in-table",
                 optional(number(0..=u16::MAX)),
                 |p| p.table,
                 |p, table| p.table = table,
-                "The VRF whose routes decide.",
+                "The VRF in which to look up the destination.",
             )
             .field(
                 "weight",
                 number(1..=u8::MAX),
                 |p| p.weight,
                 |p, weight| p.weight = weight,
-                "How many of the flows it has, in comparison to the other paths.",
+                "The share of flows, relative to the other paths.",
             )
             .check(Path::check)
     });
     &SCHEMA
 }
 
-/// A route as a file has it, but for the fields of an only path.
+/// A route in a file, without the fields of a single path.
 #[derive(Clone, Debug, PartialEq)]
 struct Said {
     prefix: Option<IpPrefix>,
@@ -159,7 +159,7 @@ struct Said {
     paths: Option<Vec<Path>>,
 }
 
-/// What is said of a route.
+/// Returns the fields of a route.
 fn route() -> &'static Schema<Said> {
     static SCHEMA: LazyLock<Schema<Said>> = LazyLock::new(|| {
         let prefix =
@@ -173,7 +173,7 @@ fn route() -> &'static Schema<Said> {
                 optional(list(inline(path))),
                 |r| r.paths.clone(),
                 |r, paths| r.paths = paths,
-                "Up to 64 next hops or interfaces that share its flows, each with the fields of a path. A route with one path has these fields itself.",
+                "Up to 64 paths that share the flows, each with the fields of a path. A route with a single path has these fields itself.",
             )
             .check(|r| match &r.paths {
                 Some(paths) if paths.is_empty() => Err(Bad::new("paths", "a route needs a path")),
@@ -183,12 +183,12 @@ fn route() -> &'static Schema<Said> {
     &SCHEMA
 }
 
-/// `routes`: a list, whose members were [read] while the file was.
+/// Reads `routes`: a list whose members have already been [read].
 pub(super) fn all(reading: &mut Reading<'_>, node: &Node) {
     reading.r.list(node);
 }
 
-/// A member of `routes`: a map with the prefix and where its packets go.
+/// Reads a member of `routes`: a map with the prefix and its paths.
 pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
     let mut fields = r.fields(node);
     let has_list = fields.take("paths").is_some();
@@ -202,7 +202,7 @@ pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
     Some((Route::key(table, prefix), Route::new(branches)?.into()))
 }
 
-/// Writes what [`read`] reads.
+/// Writes a member of `routes`.
 pub(super) fn write(t: &mut Text<'_>, table: u16, prefix: IpPrefix, of: &Route) {
     let mut paths: Vec<Path> = of.paths().map(|(via, weight)| Path::of(via, weight)).collect();
     let only = if paths.len() == 1 { paths.pop() } else { None };
@@ -214,7 +214,7 @@ pub(super) fn write(t: &mut Text<'_>, table: u16, prefix: IpPrefix, of: &Route) 
     }
 }
 
-/// The reference: of routes, and of paths.
+/// Returns the reference of routes and of paths.
 pub(super) fn rows() -> [Vec<model::schema::Row>; 2] {
     [route().rows(""), path().rows("")]
 }

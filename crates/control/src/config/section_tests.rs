@@ -1,5 +1,5 @@
-//! A feature with objects of its own: their section of the file, in every way that a configuration takes; and a setting of
-//! interfaces that names one.
+//! Tests with a feature that has its own objects: their section of the file, and an interface setting that refers to
+//! one.
 
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ use crate::testing::{Cli, system};
 static NOTE: Role =
     Role { name: "note", title: |id| format!("note {}", id.get::<String>().unwrap_or_default()) };
 
-/// A note, by its name. One that says "no" is refused.
+/// A note, by its name. The text "no" is refused.
 #[derive(Clone, Debug, PartialEq)]
 struct Note(String);
 
@@ -88,7 +88,7 @@ impl<W: Host> Object<W> for Note {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Pinned(Option<String>);
 
-/// How many letters its name has.
+/// Number of letters in the note's name.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Letters(usize);
 
@@ -179,9 +179,9 @@ impl<C: App> feature::Feature<C> for Notes {
 const FEATURES: &[&Feature] = &[&Notes];
 
 #[test]
-fn a_section_of_a_feature_is_read_applied_and_written_page_by_page() {
+fn feature_section_is_read_applied_and_written_page_by_page() {
     let (_, catalog) = declared(FEATURES);
-    // More than a page has.
+    // More than fit on a page.
     let notes: String = (100..300).map(|n| format!("  n{n}:\n    says: text\n")).collect();
     let text = format!("tables: [ 7 ]\nnotes:\n{notes}");
     let wanted = read(&text, "f", &catalog);
@@ -196,7 +196,7 @@ fn a_section_of_a_feature_is_read_applied_and_written_page_by_page() {
 }
 
 #[test]
-fn faults_in_a_section_of_a_feature_have_their_places() {
+fn faults_of_feature_sections_have_places() {
     let (_, catalog) = declared(FEATURES);
     let system = system(FEATURES, &net::router::Sizes { buffers: 64, workers: 1 }, false);
     let faults = |text: &str| {
@@ -209,13 +209,13 @@ fn faults_in_a_section_of_a_feature_have_their_places() {
             .starts_with("f:3:3: a note cannot say no")
     );
     assert_eq!(faults("notes:\n  a: { says: [ 1 ] }\n  b: { says: \"no\" }\n").len(), 2);
-    // A program without the feature has no such section.
+    // A router without the feature does not know the section.
     let without = read("notes: { a: { says: text } }\n", "f", &declared(&[]).1);
     assert!(without.is_foreign() && !without.faults(&system.abilities).is_empty());
 }
 
 #[test]
-fn features_are_listed_and_what_they_keep_is_shown_as_commands() {
+fn features_are_listed_and_their_objects_shown_as_commands() {
     let mut cli = Cli::with(FEATURES);
     let listed = serde_json::json!([{ "name": "notes", "enabled": true, "about": "Keeps notes." }]);
     assert_eq!(cli.json("show plugins"), listed);
@@ -227,7 +227,7 @@ fn features_are_listed_and_what_they_keep_is_shown_as_commands() {
 }
 
 #[test]
-fn what_belongs_to_a_feature_that_is_switched_off_is_refused_with_the_way_to_switch_it_on() {
+fn disabled_feature_is_refused_with_the_way_to_enable_it() {
     let (registry, catalog) = declared_without(&[], FEATURES);
     let registry = Rc::new(registry);
     let mut context = Context::new(system(&[], &net::router::Sizes { buffers: 64, workers: 1 }, false));
@@ -260,7 +260,7 @@ fn note(name: &str) -> Key {
 }
 
 #[test]
-fn a_setting_needs_the_object_that_it_names() {
+fn setting_needs_its_object() {
     let mut cli = Cli::with(FEATURES);
     let told = cli.refused("pin note a pg0", "a");
     assert!(told.contains("there is no note 'a'"), "{told}");
@@ -278,7 +278,7 @@ fn a_setting_needs_the_object_that_it_names() {
 }
 
 #[test]
-fn a_file_may_name_an_object_before_it_says_it() {
+fn file_may_use_an_object_before_its_definition() {
     let (_, catalog) = declared(FEATURES);
     let mut system = system(FEATURES, &net::router::Sizes { buffers: 64, workers: 1 }, false);
     let text = "interfaces:\n  pg0:\n    note: a\nnotes:\n  a:\n    says: text\n";
@@ -293,12 +293,12 @@ fn a_file_may_name_an_object_before_it_says_it() {
     let missing = faults("interfaces: { pg0: { note: b } }\nnotes: { a: { says: text } }\n");
     assert_eq!(missing.len(), 1);
     assert!(missing[0].to_string().contains("there is no note b: add it first"), "{}", missing[0]);
-    // What could not be read is not missing.
+    // An object that could not be read is not reported as missing.
     assert_eq!(faults("interfaces: { pg0: { note: b } }\nnotes: { b: [ 1 ] }\n").len(), 1);
 }
 
 #[test]
-fn samples_of_features_are_collected_page_by_page() {
+fn feature_metrics_are_collected_page_by_page() {
     let cli = Cli::with(FEATURES);
     let text = cli.metrics();
     for page in 0..3 {

@@ -1,4 +1,4 @@
-//! What holds for all of the router: `settings`.
+//! Settings of the whole router: `settings`.
 
 use model::schema::Row;
 use model::yaml::{Node, Text};
@@ -6,7 +6,7 @@ use model::yaml::{Node, Text};
 use super::Reading;
 use crate::intent::{Catalog, Tree};
 
-/// `settings`: an entry for each feature that has one.
+/// Reads `settings`, which has an entry for each feature with settings.
 pub(super) fn read(reading: &mut Reading<'_>, node: &Node) {
     let mut fields = reading.r.fields(node);
     let catalog = reading.catalog;
@@ -21,12 +21,12 @@ pub(super) fn read(reading: &mut Reading<'_>, node: &Node) {
     fields.end(&mut reading.r);
 }
 
-/// Writes what [`read`] reads.
+/// Writes the section.
 pub(super) fn write(t: &mut Text<'_>, tree: &Tree, catalog: &Catalog) {
     catalog.entries().iter().for_each(|entry| (entry.write)(t, tree));
 }
 
-/// The reference of the section.
+/// Returns the reference of the section.
 pub(super) fn rows(catalog: &Catalog) -> Vec<Row> {
     catalog.entries().iter().flat_map(|entry| entry.rows.clone()).collect()
 }

@@ -1,4 +1,4 @@
-//! Files that are right, and files that are not.
+//! Tests of valid and invalid files.
 
 use super::*;
 use crate::intent::tests::system;
@@ -6,13 +6,13 @@ use crate::intent::{Spec, can_be_name};
 use crate::testing::catalog;
 use model::yaml::Text;
 
-/// The faults of a file, each as `line:column: message`.
+/// Returns the faults of a file, each as `line:column: message`.
 fn faults(text: &str) -> Vec<String> {
     let all = read(text, "f", &catalog()).faults(&system().abilities);
     all.iter().map(|f| f.to_string().strip_prefix("f:").unwrap().to_string()).collect()
 }
 
-/// Asserts that a file has just these faults; each is given by its place and a part of the message.
+/// Asserts that a file has exactly these faults, each given by its place and a part of the message.
 #[track_caller]
 pub(super) fn wrong(text: &str, expected: &[(&str, &str)]) {
     let found = faults(text);
@@ -88,7 +88,7 @@ settings:
 "#;
 
 #[test]
-fn a_whole_configuration() {
+fn reads_a_whole_configuration() {
     let wanted = read(EDGE, "f", &catalog());
     assert!(wanted.faults(&system().abilities).is_empty());
     let commands: Vec<String> =
@@ -138,7 +138,7 @@ fn a_whole_configuration() {
 }
 
 #[test]
-fn every_fault_is_named_with_its_place() {
+fn every_fault_has_its_place() {
     wrong(
         "interfaces:\n  pg0:\n    mtu: 12\n    adresses: [ 10.0.0.1/24 ]\n    state: upp\nroute: []\n",
         &[
@@ -151,9 +151,9 @@ fn every_fault_is_named_with_its_place() {
     wrong(
         "interfaces:\n  pg0: { addresses: [ 10.0.0.300/24, 10.0.0.1, 2001:DB8::1/64 ], mac: 02:00 }\n",
         &[
-            ("2:23", "not an address with its length"),
-            ("2:38", "not an address with its length"),
-            ("2:48", "is written 2001:db8::1/64"),
+            ("2:23", "not an address with prefix length"),
+            ("2:38", "not an address with prefix length"),
+            ("2:48", "as 2001:db8::1/64"),
             ("2:71", "not an Ethernet address"),
         ],
     );
@@ -164,7 +164,7 @@ fn every_fault_is_named_with_its_place() {
 }
 
 #[test]
-fn what_the_kernel_would_refuse_is_found() {
+fn mtus_and_names_that_linux_refuses_are_faults() {
     wrong("interfaces:\n  xdp-eth0: { mtu: 2091 }\n", &[("2:3", "more than 2090, the most by AF_XDP")]);
     assert_eq!(faults("interfaces:\n  xdp-eth0: { mtu: 2090 }\n  host-eth1: { mtu: 9000 }\n"), [""; 0]);
     for name in ["a/b", "a b", "a:b", "..", "a-name-of-16-byte"] {
@@ -181,7 +181,7 @@ fn what_the_kernel_would_refuse_is_found() {
 }
 
 #[test]
-fn every_wrong_address_of_a_list_is_named() {
+fn all_wrong_addresses_of_a_list_are_reported() {
     let found = faults(
         "interfaces:\n  pg0: { addresses: [ 127.0.0.1/8, 10.0.0.1/24, 224.0.0.1/24, 10.0.0.1/25 ] }\n",
     );
@@ -196,18 +196,18 @@ fn every_wrong_address_of_a_list_is_named() {
         &[
             (
                 "2:21",
-                "10.0.0.1/24 on pg0 overlaps 10.0.0.2/16 on pg1: connected networks must be apart; pg1 has the address 10.1.0.1",
+                "10.0.0.1/24 on pg0 overlaps 10.0.0.2/16 on pg1: connected networks must not overlap; pg1 has the address 10.1.0.1",
             ),
             (
                 "3:21",
-                "overlaps 10.0.0.1/24 on pg0: connected networks must be apart; pg0 has the address 10.1.0.1",
+                "overlaps 10.0.0.1/24 on pg0: connected networks must not overlap; pg0 has the address 10.1.0.1",
             ),
         ],
     );
 }
 
 #[test]
-fn a_file_that_is_no_yaml_says_what_to_do() {
+fn yaml_errors_have_advice() {
     let mut wrong = Vec::new();
     for (text, place, part) in [
         ("interfaces:\n\tpg0: {}\n", "2:2", "indent with blanks"),
@@ -234,18 +234,18 @@ fn a_file_that_is_no_yaml_says_what_to_do() {
 }
 
 #[test]
-fn what_cannot_be_yet_says_so() {
+fn unsupported_sections_and_fields_are_reported() {
     wrong(
         "bondethernets:\n  BondEthernet0: {}\ninterfaces:\n  BondEthernet0: { mtu: 9000 }\n  \
          GigabitEthernet3/0/0: { device-type: dpdk, lcp: e0 }\n",
         &[
             ("1:1", "\"bondethernets\" is not supported yet"),
             ("4:3", "bonding is not supported yet"),
-            ("5:3", "they are host-NAME (a Linux interface), xdp-NAME"),
+            ("5:3", "is none of host-NAME (a Linux interface), xdp-NAME"),
             ("5:46", "\"lcp\" is not supported yet"),
         ],
     );
-    // Every section and field of vppcfg's that there is not.
+    // Every unsupported section and field of vppcfg.
     for section in ["bridgedomains", "vxlan_tunnels", "prefixlists", "acls", "sflow"] {
         wrong(&format!("{section}: {{ x: {{ y: 1 }} }}\n"), &[("1:1", "is not supported yet")]);
     }
@@ -261,7 +261,7 @@ fn what_cannot_be_yet_says_so() {
 }
 
 #[test]
-fn the_rules_of_the_field_hold() {
+fn invalid_combinations_are_refused() {
     let sub = |body: &str| format!("interfaces:\n  pg0:\n    mtu: 1500\n    sub-interfaces:\n{body}");
     wrong(&sub("      7: { mtu: 1600 }\n"), &[("5:7", "carries it, only 1500")]);
     wrong(
@@ -287,7 +287,7 @@ fn the_rules_of_the_field_hold() {
     );
     wrong(
         "taps: { tap0: { host: { name: a, mtu: 1400 } } }\ninterfaces: { tap0: { mtu: 1500 }, tap1: {} }\n",
-        &[("2:15", "they are of one cable"), ("2:36", "no such tap")],
+        &[("2:15", "they must be equal"), ("2:36", "no such tap")],
     );
     wrong(
         "taps: { tap0: { host: { name: a, mac: 01:00:00:00:00:01 } }, tap1: { host: { name: a } } }\n",
@@ -298,7 +298,7 @@ fn the_rules_of_the_field_hold() {
         &[("3:3", "interface host-a.7 is already in line 2"), ("4:3", "more than 15 bytes")],
     );
     wrong("routes:\n  - { prefix: 10.0.0.1/8, via: drop }\n", &[("2:15", "did you mean 10.0.0.0/8?")]);
-    wrong("routes:\n  - { prefix: 10.0.0.0/8 }\n", &[("2:5", "goes one way")]);
+    wrong("routes:\n  - { prefix: 10.0.0.0/8 }\n", &[("2:5", "has exactly one target")]);
     wrong(
         "routes:\n  - { prefix: 10.0.0.0/8, via: drop }\n  - { prefix: 10.0.0.0/8, via: 10.0.0.1 }\n",
         &[("3:5", "is already in line 2")],
@@ -307,7 +307,7 @@ fn the_rules_of_the_field_hold() {
 }
 
 #[test]
-fn an_interface_keeps_its_index_and_says_what_it_is_for() {
+fn indices_and_descriptions_are_checked() {
     wrong(
         "interfaces: { pg0: { index: 3 }, pg1: { index: 3 }, pg2: { index: 65536 } }\n",
         &[
@@ -329,9 +329,9 @@ fn an_interface_keeps_its_index_and_says_what_it_is_for() {
     );
 }
 
-/// A fault of form does not hide what is wrong with the meaning of the rest; and nothing is said of what follows from it.
+/// A fault of form does not hide faults in the meaning of the rest. Faults that merely follow from it are not reported.
 #[test]
-fn faults_of_form_and_of_meaning_are_named_together() {
+fn faults_of_form_and_meaning_are_reported_together() {
     wrong(
         "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ], mtu: many }\n  pg1: { addresses: [ 10.0.0.2/16 ] }\n\
          routes:\n  - { prefix: 10.9.0.0/16, via: 10.0.0.1 }\n  - { prefix: 10.8.0.0/16, table: 7, via: drop }\n\
@@ -344,12 +344,12 @@ fn faults_of_form_and_of_meaning_are_named_together() {
             ("7:1", "did you mean 'routes'?"),
         ],
     );
-    // Without a section that nobody knows, a table that is missing is missing.
+    // Without an unknown section, a missing table is reported.
     wrong(
         "interfaces: { pg0: { mtu: many, table: 7 } }\nroutes:\n  - { prefix: 10.8.0.0/16, table: 8, via: drop }\n",
         &[("1:15", "no table 7"), ("1:27", "a number from"), ("3:5", "no table 8")],
     );
-    // It may be the one that could not be read.
+    // A table could not be read. It may be the missing one.
     wrong("tables: [ seven ]\ninterfaces: { pg0: { table: 7 } }\n", &[("1:11", "a number from")]);
     wrong(
         "loopbacks: { lo0: {}, loop1: { table: x, addresses: [ 10.0.0.1/32 ] } }\ninterfaces: { pg0: { addresses: \
@@ -360,7 +360,7 @@ fn faults_of_form_and_of_meaning_are_named_together() {
 }
 
 #[test]
-fn what_is_no_configuration() {
+fn other_documents_are_refused() {
     for (text, place, part) in [
         ("interfaces: [\n", "2:1", "while parsing"),
         ("a: &x 1\nb: *x\n", "2:4", "aliases"),
@@ -378,15 +378,15 @@ fn what_is_no_configuration() {
         );
     }
     assert!(!read(&"[".repeat(100), "f", &catalog()).faults.is_empty());
-    // What is empty by mistake does not remove everything.
+    // A file that is empty by mistake does not remove everything.
     assert_eq!(faults("# interfaces:\n").len(), 1);
-    assert!(faults("")[0].contains("1:1: the file says nothing"));
+    assert!(faults("")[0].contains("1:1: the file configures nothing"));
     let read = read("{}", "f", &catalog());
     assert!(read.tree.tree().is_empty() && read.faults.is_empty());
 }
 
 #[test]
-fn devices_of_files_are_written_as_they_are_read() {
+fn pcap_interfaces_are_written_as_read() {
     let text = "\
 interfaces:
   pcap0:
@@ -429,7 +429,7 @@ interfaces:
 }
 
 #[test]
-fn interfaces_by_af_xdp() {
+fn af_xdp_interfaces_are_written_as_read() {
     let text = "\
 interfaces:
   xdp-eth0:
@@ -461,18 +461,16 @@ interfaces:
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
 
-    /// What is written is read again.
     #[test]
-    fn what_is_written_is_read_again(tree in crate::intent::random::tree_of_any_objects()) {
+    fn written_tree_is_read_again(tree in crate::intent::random::tree_of_any_objects()) {
         let text = write(&tree, &catalog());
         let read = read(&text, "f", &catalog());
         proptest::prop_assert!(read.faults.is_empty(), "{:#?}\n{text}", read.faults);
         proptest::prop_assert_eq!(read.tree.tree(), &tree, "{}", text);
     }
 
-    /// No text makes it panic.
     #[test]
-    fn no_text_makes_it_panic(cut in 0..EDGE.len(), insert in ".{0,6}", to in 0..EDGE.len()) {
+    fn reading_never_panics(cut in 0..EDGE.len(), insert in ".{0,6}", to in 0..EDGE.len()) {
         let (cut, to) = (cut.min(to), cut.max(to));
         let (a, b) = (EDGE.get(..cut).unwrap_or(""), EDGE.get(to..).unwrap_or(""));
         let _ = read(&format!("{a}{insert}{b}"), "f", &catalog());
@@ -480,7 +478,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_linux_interface_may_be_named_as_a_vlan_of_another_one_is() {
+fn linux_interface_may_have_the_name_of_a_vlan() {
     for (one, other) in [("xdp", "host"), ("host", "xdp")] {
         wrong(
             &format!(
@@ -492,17 +490,17 @@ fn a_linux_interface_may_be_named_as_a_vlan_of_another_one_is() {
 }
 
 #[test]
-fn a_name_that_no_interface_has_is_one_fault() {
+fn unknown_interface_name_is_one_fault() {
     wrong(
         "interfaces:\n  eth0: { device-type: af-packet, af-packet: { mode: v3 } }\n",
-        &[("2:3", "\"eth0\" is the name of no type of interfaces: they are host-NAME (a Linux interface)")],
+        &[("2:3", "unknown interface type: \"eth0\" is none of host-NAME (a Linux interface)")],
     );
     wrong(
         "interfaces:\n  pcap70000: { pcap: { rx: /a } }\n",
         &[("2:3", "invalid name \"pcap70000\": expected one of pcap0, pcap1, …")],
     );
     for name in ["tap", "tap007", "tap3"] {
-        wrong(&format!("interfaces:\n  {name}: {{}}\n"), &[("2:3", "there is no such tap in \"taps\"")]);
+        wrong(&format!("interfaces:\n  {name}: {{}}\n"), &[("2:3", "no such tap in \"taps\"")]);
     }
     wrong(
         "interfaces:\n  host-a/b: { af-packet: {} }\n",
@@ -513,7 +511,7 @@ fn a_name_that_no_interface_has_is_one_fault() {
 }
 
 #[test]
-fn faults_of_memif_are_named() {
+fn memif_faults_are_reported() {
     wrong("memif-sockets: { 0: a.sock, x: b.sock }\n", &[("1:18", "always there"), ("1:29", "have numbers")]);
     wrong("interfaces:\n  memif1/0: { memif: { role: slave } }\n", &[("2:3", "there is no memif socket 1")]);
     wrong("interfaces:\n  memif0/0: {}\n", &[("2:3", "needs a \"memif\"")]);
@@ -523,7 +521,7 @@ fn faults_of_memif_are_named() {
     );
 }
 
-/// Whether every example of a record can be written, and read again.
+/// Asserts that every example of a record is read as it was written.
 fn examples_are_read_as_they_are_written<T: Clone + PartialEq + std::fmt::Debug + 'static>(
     schema: &model::schema::Schema<T>,
 ) {
@@ -533,7 +531,7 @@ fn examples_are_read_as_they_are_written<T: Clone + PartialEq + std::fmt::Debug 
         let mut text = String::new();
         schema.write(&mut Text::new(&mut text, true, false), &example);
         let mut r = Reader::new("f");
-        // A map without fields is written as none.
+        // A map without fields is not written.
         let node = r.document(if text.is_empty() { "{}" } else { &text }, "", |_, _| ()).unwrap();
         let read = schema.read(&mut r, node.at, &node);
         assert_eq!((read.as_ref(), &r.faults), (Some(&example), &Vec::new()), "{text}");
@@ -541,7 +539,7 @@ fn examples_are_read_as_they_are_written<T: Clone + PartialEq + std::fmt::Debug 
 }
 
 #[test]
-fn all_that_fields_say_is_read_as_it_is_written() {
+fn examples_of_fields_are_read_as_written() {
     examples_are_read_as_they_are_written(super::body::body());
     examples_are_read_as_they_are_written(super::receive::receive());
     examples_are_read_as_they_are_written(super::advertisement::advertisement());
@@ -549,7 +547,7 @@ fn all_that_fields_say_is_read_as_it_is_written() {
 }
 
 #[test]
-fn all_that_interfaces_are_made_of_is_read_as_it_is_written() {
+fn examples_of_interface_types_are_read_as_written() {
     let catalog = catalog();
     assert!(catalog.interfaces().len() > 5);
     for (name, backed) in catalog.interfaces().iter().flat_map(|kind| (kind.examples)()) {
@@ -564,18 +562,18 @@ fn all_that_interfaces_are_made_of_is_read_as_it_is_written() {
 }
 
 #[test]
-fn a_file_that_says_nothing_removes_nothing() {
+fn file_without_configuration_is_refused() {
     let cut_off = ["interfaces:", "interfaces: {}", "routes: []", "routes:\ntables:\n"];
     for text in ["", "\n# nothing\n", "~", "null", "\"\"", "---", "|", ">"].into_iter().chain(cut_off) {
         let found = faults(text);
-        assert!(found.len() == 1 && found[0].contains("the file says nothing"), "{text:?}: {found:?}");
+        assert!(found.len() == 1 && found[0].contains("the file configures nothing"), "{text:?}: {found:?}");
     }
     wrong("{}", &[]);
 }
 
-/// A file that nobody wrote may have names of any length, and as many faults.
+/// A random file may have names of any length.
 #[test]
-fn of_a_very_long_name_the_beginning_is_told() {
+fn long_names_are_cut_in_messages() {
     let name = "ä".repeat(32 << 10);
     let found = faults(&format!(
         "? {name}\n: 1\ninterfaces: {{ pg0: {{ mtu: {name} }} }}\nroutes:\n  - {{ prefix: {name}, via: drop }}\n"
@@ -586,9 +584,9 @@ fn of_a_very_long_name_the_beginning_is_told() {
     }
 }
 
-/// What is kept of a file's faults is bounded: of those of the form, and of those of the meaning.
+/// The limit holds for faults of form and of meaning.
 #[test]
-fn of_very_many_faults_the_first_are_told() {
+fn number_of_faults_is_limited() {
     let faulty: String = (0..3000).map(|n| format!("  - {{ prefix: {n}, via: drop }}\n")).collect();
     let unusable: String = (0..3000)
         .map(|n| format!("  - {{ prefix: 10.{}.{}.0/24, table: 7, via: drop }}\n", n / 256, n % 256))
@@ -598,13 +596,13 @@ fn of_very_many_faults_the_first_are_told() {
     {
         let found = read(&text, "f", &catalog()).faults(&system().abilities);
         assert_eq!(found.len(), 1001);
-        assert_eq!(found[0].to_string(), "f: more than 1000 faults were found; 1000 of them follow");
+        assert_eq!(found[0].to_string(), "f: more than 1000 faults; 1000 of them follow");
         assert!(found[1].to_string().starts_with("f:2:"), "{}", found[1]);
     }
 }
 
 #[test]
-fn a_document_with_very_many_values_ends_where_there_is_no_memory() {
+fn reading_ends_when_memory_runs_out() {
     let text = "[ ".to_string() + &"1, ".repeat(1 << 17) + "]";
     let read = |check| {
         let mut r = Reader::new("f").guarded_by(check);

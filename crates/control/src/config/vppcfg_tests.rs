@@ -1,20 +1,20 @@
-//! Files in vppcfg's words: what they mean here, and that its rules hold.
+//! Tests with vppcfg files: their meaning, and vppcfg's rules.
 
 use super::read;
 use super::tests::wrong;
 use crate::intent::tests::system;
 use crate::testing::catalog;
 
-/// What a file makes, as commands.
+/// Returns a file's configuration as commands.
 fn commands(text: &str) -> Vec<String> {
     let wanted = read(text, "f", &catalog());
     assert_eq!(wanted.faults(&system().abilities), [], "{text}");
     wanted.tree.tree().iter().flat_map(|(key, value)| value.dump(key, false)).collect()
 }
 
-/// Every word of vppcfg's that there is, on a router with a trunk, a loopback and a tap.
+/// Every supported word of vppcfg, for a router with a trunk, a loopback and a tap.
 #[test]
-fn a_file_means_what_it_means_to_vppcfg() {
+fn vppcfg_file_has_the_same_meaning() {
     let text = r#"
 interfaces:
   host-eth0:
@@ -83,13 +83,13 @@ taps:
     expected.sort();
     made.sort();
     assert_eq!(made, expected);
-    // A description as long as Linux has them.
+    // The longest description that Linux allows.
     commands(&format!("interfaces: {{ pg0: {{ description: \"{}\" }} }}\n", "x".repeat(255)));
 }
 
-/// What vppcfg refuses is refused, and what it takes is taken, at the bounds of each rule.
+/// At the limits of each rule, the same files are accepted and refused as by vppcfg.
 #[test]
-fn its_rules_of_validity_hold() {
+fn vppcfg_rules_are_enforced() {
     for (good, bad, place, part) in [
         (
             "loopbacks: { loop0: { mac: 02:00:00:00:00:01 } }",
@@ -133,7 +133,7 @@ fn its_rules_of_validity_hold() {
             "interfaces: { pg0: { sub-interfaces: { 1: {} } } }",
             "interfaces: { pg0: { sub-interfaces: { 0: {} } } }",
             "1:40",
-            "no number of a sub-interface",
+            "not a sub-interface number",
         ),
         (
             "interfaces: { pg0: { sub-interfaces: { 9: { encapsulation: { dot1q: 8, inner-dot1q: 4094 } } } } }",
@@ -153,7 +153,7 @@ fn its_rules_of_validity_hold() {
             "1:38",
             "its device-type is af-packet",
         ),
-        // A number that readers of YAML 1.1, as vppcfg is one, take for an octal one.
+        // Readers of YAML 1.1, such as vppcfg, take this for an octal number.
         (
             "interfaces: { pg0: { mtu: 1500 } }",
             "interfaces: { pg0: { mtu: 01500 } }",

@@ -1,4 +1,4 @@
-//! The tree as YAML.
+//! Writes the tree as YAML.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,7 +16,7 @@ use crate::intent::{
 };
 use crate::system::System;
 
-/// The configuration, as [`read`](super::read) reads it.
+/// Returns the configuration in the format of [`read`](super::read).
 pub fn write(tree: &Tree, catalog: &Arc<Catalog>) -> String {
     let (mut writer, mut text) = (Writer::new(tree, catalog), String::new());
     while writer.page(tree, &mut text) {}
@@ -26,16 +26,16 @@ pub fn write(tree: &Tree, catalog: &Arc<Catalog>) -> String {
 /// The sections of the file, in order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Section {
-    /// One of those that stand first, by its place among all of the catalog.
+    /// A feature's section that comes first, by its index in the catalog.
     First(usize),
-    /// Of interfaces of a type, by its place in the catalog.
+    /// A section of interfaces of one type, by its index in the catalog.
     Made(usize),
     Interfaces,
     Loopbacks,
     Tables,
     Routes,
     Settings,
-    /// Of a feature, by its place in the catalog.
+    /// Another section of a feature, by its index in the catalog.
     Feature(usize),
     End,
 }
@@ -46,47 +46,47 @@ impl Default for Section {
     }
 }
 
-/// How many objects a page has, or is looked for in.
+/// Most objects visited for a page.
 const PAGE: usize = 64;
 
-/// Writes a tree page by page. It remembers where it is, and not the tree: if that changes between two pages, what is
-/// written is the configuration of no one moment.
+/// Writes a tree page by page. It keeps its position, but not the tree. If the tree changes between two pages, the text
+/// mixes both states.
 #[derive(Default)]
 pub struct Writer {
     section: Section,
-    /// Where it is in the section; `None`: at its beginning.
+    /// The last object written in the section; `None` at its beginning.
     last: Option<Key>,
-    /// Where it is among the sub-interfaces of the last interface, if not all are written.
+    /// The last sub-interface written of the last interface, if not all have been.
     last_sub: Option<Key>,
-    /// Whether the section has its heading.
+    /// True if the section's heading has been written.
     headed: bool,
-    /// Whether anything was written.
+    /// True if anything has been written.
     begun: bool,
-    /// Whether indices are written.
+    /// True to write indices.
     indices: bool,
-    /// Whether secrets are not.
+    /// True to hide secrets.
     hides: bool,
-    /// What features say of their sections.
+    /// The features' sections.
     catalog: Arc<Catalog>,
 }
 
 impl Writer {
-    /// At the beginning of this tree, whose features say this of themselves.
+    /// Returns a writer at the beginning of this tree, with its features' sections.
     pub fn new(tree: &Tree, catalog: &Arc<Catalog>) -> Writer {
         Writer { indices: !in_order(tree), catalog: Arc::clone(catalog), ..Writer::default() }
     }
 
-    /// With the index of each interface, also where they are in order.
+    /// Writes the index of every interface, even if they are in order.
     pub fn with_indices(self) -> Writer {
         Writer { indices: true, ..self }
     }
 
-    /// For those who may not know secrets: a word stands in their place.
+    /// Writes a placeholder instead of secrets, for readers who may not know them.
     pub fn hiding_secrets(self) -> Writer {
         Writer { hides: true, ..self }
     }
 
-    /// Writes the next page. Returns whether there may be more.
+    /// Writes the next page. Returns true if there may be more.
     pub fn page(&mut self, tree: &Tree, out: &mut String) -> bool {
         let before = out.len();
         let mut t = Text::new(out, self.indices, self.hides);
@@ -150,13 +150,14 @@ impl Writer {
         self.section != Section::End
     }
 
-    /// What the section has from where it is on.
+    /// Returns the next objects from the current position on, or from `first`.
     fn rest<'t>(&self, tree: &'t Tree, first: Key) -> impl Iterator<Item = (&'t Key, &'t Value)> + use<'t> {
         let from = self.last.clone().map_or(Bound::Included(first), Bound::Excluded);
         tree.range((from, Bound::Unbounded)).take(PAGE)
     }
 
-    /// An entry of the section: what `one` writes, if it belongs there.
+    /// Writes an entry of the section with `one`, and before the first one the heading. Writes no heading if `one`
+    /// writes nothing.
     fn entry(&mut self, t: &mut Text<'_>, name: &str, one: impl FnOnce(&mut Text<'_>)) {
         let before = t.len();
         if !self.headed {
@@ -170,7 +171,7 @@ impl Writer {
         }
     }
 
-    /// Interfaces that stand on their own, as far as they belong into this section.
+    /// Writes the devices of this section. Returns true if there may be more.
     fn devices(
         &mut self,
         tree: &Tree,
@@ -194,7 +195,7 @@ impl Writer {
         more
     }
 
-    /// What the section of a type of interfaces says of them, if it has one.
+    /// Writes the section of a type of interfaces, if it has one.
     fn made(&mut self, tree: &Tree, t: &mut Text<'_>, kind: &feature::Interfaces<System>) -> bool {
         let Some(section) = kind.section else { return false };
         self.devices(tree, t, section, |t, name, i| {
@@ -204,7 +205,7 @@ impl Writer {
         })
     }
 
-    /// The sub-interfaces of the last device, if they are not all written.
+    /// Writes more sub-interfaces of the last device, if there are any.
     fn subs(&mut self, tree: &Tree, t: &mut Text<'_>) -> bool {
         let (Some(device), Some(last)) = (&self.last, &self.last_sub) else { return false };
         let Some(parent) = Interface::device_in(device) else { return false };
@@ -244,12 +245,12 @@ impl Writer {
     }
 }
 
-/// Before the sub-interfaces of a device.
+/// Returns a key just before the sub-interfaces of a device.
 fn first_sub(parent: &str) -> Key {
     Interface::sub_key(&format!("{parent}."))
 }
 
-/// The sub-interfaces of a device, behind one if it is given, with their numbers.
+/// Returns the sub-interfaces of a device with their numbers, starting after `behind` if it is given.
 fn subs_of<'t>(
     tree: &'t Tree,
     parent: &'t str,
@@ -257,7 +258,7 @@ fn subs_of<'t>(
 ) -> impl Iterator<Item = (&'t Key, u32, &'t Interface)> + use<'t> {
     let from = Bound::Excluded(behind.cloned().unwrap_or_else(|| first_sub(parent)));
     let all = tree.range((from, Bound::Unbounded));
-    // Those of a device whose name begins as this one's stand among them.
+    // Between them there may be sub-interfaces of a device whose name starts with this one's.
     let begins = move |name: &str| name.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'));
     let near = all.take_while(move |(key, _)| Interface::name_in(key).is_some_and(|name| begins(&name)));
     near.filter_map(move |(key, value)| {
@@ -288,7 +289,7 @@ fn loopback(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
     }
 }
 
-/// What [`interface`](super::interface) reads of every interface. `up` is the state that need not be said.
+/// Writes the common fields of an interface. `up` is the default state, which is not written.
 fn write_body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, up: bool) {
     body().write_over(t, i, &Interface { up, ..Interface::new(i.spec.clone()) });
     if let Some(Unnumbered(lender)) = tree.get(&Unnumbered::key(name)).and_then(|value| value.get()) {
@@ -319,7 +320,7 @@ fn write_body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, up: bool
     });
 }
 
-/// `usual` is the state of the device.
+/// Writes a sub-interface. `usual` is the state of its device.
 fn sub_interface(t: &mut Text<'_>, tree: &Tree, name: &str, id: u32, i: &Interface, usual: bool) {
     let Spec::Sub { tags, .. } = &i.spec else { return };
     t.object(&id.to_string(), |t| {

@@ -1,4 +1,4 @@
-//! Addresses of interfaces: a list for each, the primary one of each family before its others.
+//! Addresses of interfaces: a list for each. The first address of each family is the primary one.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::{Abilities, Get, Key, Neighbor, Object, Refused, Unnumbered, View, ne
 use crate::cli::quote;
 use crate::system::System;
 
-/// The addresses of an interface: at least one, the primary one of each family before its others.
+/// The addresses of an interface: at least one. The first address of each family is the primary one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Addresses(pub Vec<Address>);
 
@@ -22,7 +22,7 @@ impl Kind for Addresses {
     type Key = String;
     const NAME: &'static str = "addresses";
     const PHASE: u16 = 130;
-    /// They are of the VRF that the interface is in.
+    /// They move with the interface to another VRF.
     const MOVES: bool = true;
 
     fn title(interface: &String) -> String {
@@ -31,7 +31,7 @@ impl Kind for Addresses {
 }
 
 impl Addresses {
-    /// The key of the addresses of an interface.
+    /// Returns the key of an interface's addresses.
     pub fn key(interface: &str) -> Key {
         Key::with::<Addresses>(interface)
     }
@@ -65,7 +65,7 @@ impl Object<System> for Addresses {
         (!stay.is_empty()).then_some(Addresses(stay))
     }
 
-    /// They are where the interface is.
+    /// Reports the addresses and networks in the interface's VRF.
     fn facts(&self, interface: &String, get: Get<'_>, to: &mut dyn FnMut(Fact)) {
         let Some(table) = index::interface(interface, get).map(|i| i.table) else { return };
         for a in &self.0 {
@@ -77,19 +77,20 @@ impl Object<System> for Addresses {
     }
 }
 
-/// Connected networks of one VRF must be apart, whatever interfaces they are on, unless they are link-local; no route may lead to
-/// the router itself, and no static neighbour on the interface be a host that cannot be there.
+/// Checks the addresses of an interface. Connected networks of a VRF must not overlap, unless they are link-local. No
+/// route may have an own address as next hop. Each static neighbor on the interface must still have a valid host
+/// address.
 fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Refused> {
     let on = view.must_have_interface(interface)?;
     let table = on.table;
     if list.is_empty() {
-        return refuse(format!("{interface} has an empty list of addresses: leave it out"));
+        return refuse(format!("the address list of {interface} is empty: leave it out"));
     }
     on.can_speak_ip6(interface, list.iter().any(|a| a.address.is_ipv6()))?;
     if let Some(lender) = Unnumbered::lender(interface, view) {
-        return refuse(format!("{interface} uses the addresses of {lender}: it is to have none of its own"));
+        return refuse(format!("{interface} uses the addresses of {lender}: it cannot have its own"));
     }
-    // Each address that cannot be is named.
+    // All invalid addresses are reported.
     let mut faults = Vec::new();
     for (n, a) in list.iter().enumerate() {
         if let Err(e) = a.check() {
@@ -110,7 +111,7 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
             let theirs = super::list(view.get(&Addresses::key(other)));
             let theirs = || theirs.iter().filter(apart);
             let overlap = |b: &&Address| a.network().covers(b.network()) || b.network().covers(a.network());
-            // The address itself says more than its network.
+            // Report the same address rather than an overlapping network.
             let b = theirs().find(|b| a.address == b.address).or_else(|| theirs().find(overlap))?;
             Some((other, b))
         });
@@ -119,13 +120,15 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
                 faults.push(format!("{other} has the address {} already", b.address));
             }
             Some((other, b)) => faults.push(format!(
-                "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+                "{a} on {interface} overlaps {b} on {other}: connected networks must not overlap"
             )),
             None => {}
         }
         if let Some(prefix) = route::leading_to(a.address, interface, table, view) {
-            faults
-                .push(format!("{} is the next hop of the route for {prefix}: remove that first", a.address));
+            faults.push(format!(
+                "{} is the next hop of the route for {prefix}: remove the route first",
+                a.address
+            ));
         }
     }
     for (key, _) in view.range(Key::beginning::<Neighbor>(interface)) {
@@ -137,12 +140,13 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
     if faults.is_empty() { Ok(()) } else { refuse(faults.join("; ")) }
 }
 
-/// Whether an address means something on one link only (RFC 4291 section 2.5.6).
+/// True if an address is link-local (RFC 4291 section 2.5.6).
 pub fn is_link_local(address: IpAddr) -> bool {
     Address::new(address, u8::MAX).is_link_local()
 }
 
-/// The addresses that stay while a list becomes another one: as many of the new ones as are there already, in this order.
+/// Returns the addresses that stay when a list changes: the longest start of the new list that the old one already has
+/// in this order.
 fn staying(old: &[Address], new: &[Address]) -> Vec<Address> {
     let mut stay: Vec<Address> = old.iter().copied().filter(|a| new.contains(a)).collect();
     let in_place = stay.iter().zip(new).take_while(|(a, b)| a == b).count();

@@ -1,23 +1,23 @@
-//! What the router says of itself to the hosts on a link.
+//! Router advertisements on an interface.
 
 use net::ip::Prefix6;
 use net::nd::{Advertisement, Preference, PrefixAdvice};
 
 use super::{Refused, refuse};
 
-/// The word for a lifetime without end.
+/// The word for an infinite lifetime.
 pub(crate) const INFINITE: &str = "infinite";
 
-/// The words for how much a router wants to be preferred.
+/// The words for the default router preferences.
 pub(crate) const PREFERENCES: [(Preference, &str); 3] =
     [(Preference::Low, "low"), (Preference::Medium, "medium"), (Preference::High, "high")];
 
-/// The word for one.
+/// Returns the word for a preference.
 pub(crate) fn word(preference: Preference) -> &'static str {
     PREFERENCES.into_iter().find(|(p, _)| *p == preference).map_or("medium", |(_, word)| word)
 }
 
-/// A lifetime in seconds, as the commands have it.
+/// Returns a lifetime in the form of the commands: seconds, or `infinite`.
 pub(crate) fn lifetime(seconds: u32) -> String {
     if seconds == PrefixAdvice::INFINITE { INFINITE.into() } else { seconds.to_string() }
 }
@@ -27,14 +27,14 @@ pub(super) fn validate(a: &Advertisement) -> Result<(), Refused> {
     bad.map_or(Ok(()), |(prefix, why)| refuse(format!("{prefix}: {why}")))
 }
 
-/// The words that say this of a prefix.
+/// Returns the words of a command with these settings of a prefix.
 fn prefix_words(prefix: Prefix6, advice: &PrefixAdvice) -> String {
     let usual = PrefixAdvice::default();
     let mut words = format!("prefix {prefix}");
     match (advice.valid, advice.preferred) {
         (valid, preferred) if (valid, preferred) == (usual.valid, usual.preferred) => {}
         (PrefixAdvice::INFINITE, PrefixAdvice::INFINITE) => words += " infinite",
-        // A number in both places, whatever it means.
+        // Numbers for both, even if one of them means infinite.
         (valid, preferred) => words += &format!(" {valid} {preferred}"),
     }
     for (said, word) in [
@@ -47,10 +47,10 @@ fn prefix_words(prefix: Prefix6, advice: &PrefixAdvice) -> String {
     words
 }
 
-/// The commands that would say the same on the interface `name`.
+/// Returns the commands for these settings on the interface `name`.
 pub(super) fn dump(name: &str, a: &Advertisement, suppressed: bool) -> Vec<String> {
     let usual = Advertisement::default();
-    // First: what follows does not change it.
+    // First, because the following commands do not change it.
     let mut words = vec![if suppressed { "ra-suppress" } else { "no ra-suppress" }.to_string()];
     if a.interval != usual.interval {
         words.push(format!("ra-interval {} {}", a.interval.longest(), a.interval.shortest()));

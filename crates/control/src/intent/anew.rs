@@ -1,15 +1,15 @@
-//! What a plan means for interfaces and their devices.
+//! The effects of a plan on interfaces and their devices.
 
 use super::{Backed, Interface, Key, Plan, Spec};
 
-/// The interfaces that go and come again.
+/// Returns the interfaces that the plan removes and creates again.
 pub fn made_anew(plan: &Plan) -> impl Iterator<Item = String> {
     let gone = plan.steps.iter().filter(|step| step.to.is_none());
     let again = gone.filter(|step| plan.after.tree().contains_key(&step.key));
     again.filter_map(|step| Interface::name_in(&step.key))
 }
 
-/// The interfaces that stay while their devices are opened anew.
+/// Returns the interfaces that stay while their devices are reopened.
 pub fn opened_anew(plan: &Plan) -> impl Iterator<Item = String> {
     plan.steps.iter().filter_map(|step| {
         let (old, new) = (step.from.as_ref()?.get::<Interface>()?, step.to.as_ref()?.get::<Interface>()?);
@@ -17,7 +17,7 @@ pub fn opened_anew(plan: &Plan) -> impl Iterator<Item = String> {
     })
 }
 
-/// The interfaces that are to be made of what takes long to open: its key, name and what that is.
+/// Returns the new interfaces that take long to open: key, name and options.
 pub fn slow(plan: &Plan) -> impl Iterator<Item = (&Key, String, &Backed)> {
     let made = plan.steps.iter().filter(|step| step.from.is_none());
     made.filter_map(|step| match &step.to.as_ref()?.get::<Interface>()?.spec {

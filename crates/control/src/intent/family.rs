@@ -1,13 +1,13 @@
-//! The families of addresses that routers route.
+//! The address families that routers route.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub use model::family::Family;
 use net::router::Routed;
 
-/// A family that routers route, for code that serves both.
+/// An address family, for code generic over both.
 pub trait OfFamily: Routed {
-    /// Which it is.
+    /// The family.
     const FAMILY: Family;
 }
 

@@ -1,4 +1,4 @@
-//! Features of arcs that are on for an interface.
+//! Enabled features of arcs on an interface.
 
 use model::key::{Kind, Need};
 use net::objects;
@@ -8,7 +8,7 @@ use super::{Abilities, Key, Object, Refused, View, refuse};
 use crate::cli::quote;
 use crate::system::System;
 
-/// That a feature of an arc is on for an interface.
+/// Enables a feature of an arc on an interface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeatureOn;
 
@@ -24,7 +24,7 @@ impl Kind for FeatureOn {
 }
 
 impl FeatureOn {
-    /// The key of a feature of an arc on an interface.
+    /// Returns the key of a feature of an arc on an interface.
     pub fn key(interface: &str, arc: &str, feature: &str) -> Key {
         Key::with::<FeatureOn>((interface, arc, feature))
     }
@@ -35,7 +35,7 @@ impl Object<System> for FeatureOn {
         let (interface, arc, feature) = key;
         view.must_have_interface(interface)?;
         abilities.check_feature(arc, feature).map_err(|e| Refused(e.to_string()))?;
-        // Two that switch it on would not know of each other.
+        // Another command enables this feature. The two would not know of each other.
         match abilities.catalog.way(feature, interface) {
             Some(way) => refuse(way),
             None => Ok(()),

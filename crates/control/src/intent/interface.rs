@@ -17,13 +17,13 @@ use super::{Abilities, Addresses, Backed, Catalog, Get, Key, Object, Refused, Vi
 use crate::cli::{quote, quote_last};
 use crate::system::System;
 
-/// The numbers that a VLAN may have (IEEE 802.1Q-2022 table 9-2 keeps 0 and 4095).
+/// The valid VLAN IDs (IEEE 802.1Q-2022 table 9-2 reserves 0 and 4095).
 pub const VLANS: RangeInclusive<u16> = 1..=4094;
 
-/// What an interface is made of.
+/// The type of an interface, with its options.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spec {
-    /// A device, or something of a feature's.
+    /// A device, or an interface type of a feature.
     Backed(Backed),
     /// A loopback (`create loopback interface`).
     Loopback(u16),
@@ -39,17 +39,17 @@ pub enum Spec {
 }
 
 impl Spec {
-    /// A device, or something of a feature's.
+    /// Returns the spec of a device, or of an interface type of a feature.
     pub fn by(backing: impl Backing<System>) -> Spec {
         Spec::Backed(Backed::by(backing))
     }
 
-    /// What it is, if it is of this type.
+    /// Returns the options if they are of this type.
     pub fn get<T: Backing<System>>(&self) -> Option<&T> {
         self.backed()?.get()
     }
 
-    /// What it is, unless it is a loopback or a sub-interface.
+    /// Returns the options, unless it is a loopback or a sub-interface.
     pub fn backed(&self) -> Option<&Backed> {
         match self {
             Spec::Backed(backed) => Some(backed),
@@ -57,57 +57,57 @@ impl Spec {
         }
     }
 
-    /// Whether it has a device of its own.
+    /// True if it is a device.
     pub fn is_device(&self) -> bool {
         self.backed().is_some_and(|b| b.is_device())
     }
 
-    /// Whether a device that is opened as this says can take the place of the one that was opened as the other says, which is of
-    /// the same name, while the interface stays with all that is on it.
+    /// True if the device can be reopened in place with this spec, keeping the interface and its configuration. `other`
+    /// is the old spec of the same interface.
     pub(super) fn takes_over(&self, other: &Spec) -> bool {
-        // What is no device cannot be let go of, and had again.
+        // Only devices can be closed and opened again.
         self.is_device()
             && matches!((self, other), (Spec::Backed(new), Spec::Backed(old)) if new.takes_over(old))
     }
 }
 
-/// An interface and what is set on it.
+/// An interface and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
-    /// What it is made of.
+    /// The type, with its options.
     pub spec: Spec,
-    /// Whether it is to be up.
+    /// True if it is administratively up.
     pub up: bool,
-    /// The largest network packet in bytes, where it is not the device's own. A sub-interface's is never more than that of
-    /// its device, whatever is asked for here.
+    /// The MTU in bytes; `None` for the device's own. The effective MTU of a sub-interface is at most that of its
+    /// device.
     pub mtu: Option<u16>,
-    /// The Ethernet address, where it is not the device's own.
+    /// The Ethernet address; `None` for the device's own.
     pub mac: Option<Mac>,
     /// The VRF.
     pub table: u16,
-    /// Its number (`sw_if_index`), which monitoring knows it by. A transaction gives one to who has none.
+    /// The index (`sw_if_index`), used by monitoring. A transaction sets a missing one.
     pub index: Option<u32>,
-    /// What it is for, in words for people.
+    /// A description for people.
     pub description: Option<String>,
-    /// How its receive queues are polled, and by whom.
+    /// The polling modes and workers of its receive queues.
     pub receive: Receive,
-    /// What features have attached to it.
+    /// The settings of features.
     pub attached: Attached,
-    /// Whether IPv6 is spoken on it, even without an IPv6 address that it was given.
+    /// True to enable IPv6 even without a configured IPv6 address.
     pub ip6: bool,
-    /// Whether it answers for hosts that are behind other interfaces.
+    /// True to answer for hosts behind other interfaces (proxy ARP).
     pub proxy: bool,
-    /// What hosts on its link are told of the router, if they are.
+    /// The router advertisements to hosts on its link, if any.
     pub advertisement: Option<Box<Advertisement>>,
-    /// Whether they are told nothing of it all the same. Says nothing where there is nothing to tell.
+    /// True to suppress these advertisements. Without effect if there are none.
     pub ra_suppressed: bool,
 }
 
-/// How long a description may be, in characters: as long as Linux has them (`IFALIASZ`).
+/// Longest description in characters, as in Linux (`IFALIASZ`).
 const LONGEST: usize = 255;
 
 impl Interface {
-    /// An interface with nothing set.
+    /// Returns an interface with default settings.
     pub fn new(spec: Spec) -> Interface {
         Interface {
             spec,
@@ -126,29 +126,29 @@ impl Interface {
         }
     }
 
-    /// The key of an interface that stands on its own.
+    /// Returns the key of an interface that is not a sub-interface.
     pub fn key(name: &str) -> Key {
         Key::with::<Interface>((false, name))
     }
 
-    /// The key of a sub-interface.
+    /// Returns the key of a sub-interface.
     pub fn sub_key(name: &str) -> Key {
         Key::with::<Interface>((true, name))
     }
 
-    /// The name in the key of an interface or sub-interface.
+    /// Returns the name from the key of an interface or sub-interface.
     pub fn name_in(key: &Key) -> Option<String> {
         key.get::<Interface>().map(|(_, name)| name)
     }
 
-    /// The name in the key of an interface that stands on its own.
+    /// Returns the name from the key of an interface that is not a sub-interface.
     pub fn device_in(key: &Key) -> Option<String> {
         key.get::<Interface>().filter(|(sub, _)| !sub).map(|(_, name)| name)
     }
 }
 
 impl Kind for Interface {
-    /// Whether it is a sub-interface, which needs another interface, and its name.
+    /// True for a sub-interface, and the name.
     type Key = (bool, String);
     const NAME: &'static str = "interface";
     const PHASE: u16 = 100;
@@ -168,15 +168,15 @@ impl Object<System> for Interface {
         super::unnumbered::may_be_in(name, self.table, view)?;
         if let Some(index) = self.index {
             if index >= MAX_INTERFACES {
-                return refuse(format!("an index is 0 to {}, not {index}", MAX_INTERFACES - 1));
+                return refuse(format!("invalid index {index}: expected 0 to {}", MAX_INTERFACES - 1));
             }
             if let Some(other) = index::numbered(view, index).find(|other| other != name) {
-                return refuse(format!("{other} has the index {index}, which no two interfaces share"));
+                return refuse(format!("{other} has the index {index} already"));
             }
         }
         if let Some(text) = &self.description {
             if text.is_empty() {
-                return refuse("the description says nothing: leave it out");
+                return refuse("the description is empty: leave it out");
             }
             if text.chars().count() > LONGEST || text.contains(char::is_control) {
                 return refuse(format!("a description is one line of at most {LONGEST} characters"));
@@ -200,11 +200,11 @@ impl Object<System> for Interface {
         };
         let over = view.must_have_interface(parent)?;
         if !over.spec.is_device() {
-            return refuse(format!("{parent} cannot have sub-interfaces: it is no device"));
+            return refuse(format!("{parent} cannot have sub-interfaces: it is not a device"));
         }
         for vid in [Some(tags.outer), tags.inner].into_iter().flatten() {
             if !VLANS.contains(&vid) {
-                return refuse(format!("a VLAN is 1 to 4094, not {vid}"));
+                return refuse(format!("invalid VLAN {vid}: expected 1 to 4094"));
             }
         }
         match index::tagged(view, parent, *tags).find(|other| other != name) {
@@ -213,7 +213,7 @@ impl Object<System> for Interface {
         }
     }
 
-    /// Makes it, or sets what differs from `old`, which is of the same kind.
+    /// Creates the interface, or applies the differences from `old`.
     fn apply(
         &self,
         (_, name): &Self::Key,
@@ -232,7 +232,7 @@ impl Object<System> for Interface {
                 Some(old) => {
                     let reopened =
                         if old.spec == self.spec { Ok(()) } else { system.reopen(name, &old.spec) };
-                    // Also where it has no device now: it has these when that comes.
+                    // Even if it has no device now: the settings apply once it has one.
                     old.settings(name, Some(self), system)?;
                     reopened?
                 }
@@ -326,12 +326,12 @@ impl Object<System> for Interface {
         }
     }
 
-    /// They are found where the interface is.
+    /// The facts of its addresses contain its VRF.
     fn touches((_, name): &Self::Key) -> Option<Key> {
         Some(Addresses::key(name))
     }
 
-    /// A transaction gives an index to those without.
+    /// A transaction sets a missing index.
     fn is_complete(&self) -> bool {
         self.index.is_some()
     }
@@ -343,19 +343,18 @@ impl Object<System> for Interface {
 }
 
 impl Interface {
-    /// Whether packets of IPv6 fit, if it is to be spoken. The device's own MTU, or that of the interface which this one is on, is not
-    /// known here.
+    /// Checks that the MTU is large enough for IPv6, if IPv6 is enabled (`is_to`). Only the interface's own setting is
+    /// known here, not the MTU of its device.
     pub(super) fn can_speak_ip6(&self, name: &str, is_to: bool) -> Result<(), Refused> {
         match self.mtu.filter(|mtu| is_to && *mtu < ipv6::MIN_MTU) {
-            Some(mtu) => refuse(format!(
-                "the MTU of {name}, {mtu}, is less than {}, the least of IPv6, which it speaks",
-                ipv6::MIN_MTU
-            )),
+            Some(mtu) => {
+                refuse(format!("the MTU of {name} is {mtu}, but IPv6 needs at least {}", ipv6::MIN_MTU))
+            }
             None => Ok(()),
         }
     }
 
-    /// What hosts on its link are told now.
+    /// Returns the advertisements that are sent, if any.
     fn told(&self) -> Option<&Advertisement> {
         self.advertisement.as_deref().filter(|_| !self.ra_suppressed)
     }
@@ -395,7 +394,7 @@ impl Interface {
     }
 }
 
-/// Whether there could be an interface of this name, with or without the number of a sub-interface behind it.
+/// True if an interface or sub-interface could have this name.
 pub fn can_be_name(name: &str, catalog: &Catalog) -> bool {
     let with_id = name.rsplit_once('.').filter(|(_, id)| id.parse::<u32>().is_ok());
     let device = with_id.map_or(name, |(device, _)| device);

@@ -1,9 +1,9 @@
-//! Intent: what the operator asked for, as a tree of [objects](Object) by key. The truth from which everything follows.
+//! Intent: the requested configuration, as a tree of [objects](Object) by key. The router's state is derived from it.
 //!
-//! [`model::store`] has the tree, and the one way to change it: a [`transaction`](model::store::Store::transact). A command is a
-//! transaction of one change, or of the few that belong together.
+//! [`model::store`] has the tree, and the only way to change it: a [`transaction`](model::store::Store::transact). A
+//! command is a transaction of one change, or of a few related ones.
 //!
-//! Each type of object of the router itself has a file here. Those of features are in the features' own folders.
+//! Each type of the router's own objects has a file here. Objects of features are in the features' folders.
 
 mod abilities;
 mod address;
@@ -48,39 +48,39 @@ use model::{object, store};
 
 /// An object of any type.
 pub type Value = object::Value<System>;
-/// Every object by its key.
+/// All objects by key.
 pub type Tree = store::Tree<System>;
 /// A change of one object.
 pub type Change = store::Change<System>;
 /// The tree at some moment.
 pub type Snapshot = store::Snapshot<System>;
-/// What the operator asked for.
+/// The requested configuration.
 pub type Store = store::Store<System>;
 /// The tree as it would be after a transaction.
 pub type View<'s> = store::View<'s, System>;
-/// How one tree becomes another.
+/// The steps from one tree to another.
 pub type Plan = store::Plan<System>;
-/// Steps that are being made.
+/// A plan in progress.
 pub type Making = store::Making<System>;
-/// The last transactions.
+/// The most recent changes.
 pub type Journal = store::Journal<System>;
-/// One of them.
+/// A change in the journal.
 pub type Entry = store::Entry<System>;
-/// One object of a change.
+/// A changed object.
 pub type Edit = store::Edit<System>;
-/// What is to be remembered of a change.
+/// The data to record for a change.
 pub type Note = store::Note<System>;
-/// What came of noting one.
+/// The result of recording a change.
 pub type Noted = store::Noted<System>;
-/// What a change did.
+/// The recorded details of a change.
 pub type Detail = store::Detail<System>;
-/// The way back to an earlier tree.
+/// The changes that lead back to an earlier tree.
 pub type Way = store::Way<System>;
-/// What features say of themselves.
+/// The declarations of all features.
 pub type Catalog = net::feature::Catalog<System>;
-/// What an interface is made of, whatever its type.
+/// The options of an interface, of any type.
 pub type Backed = net::feature::Backed<System>;
-/// Gives any object of a tree.
+/// Returns any object of a tree.
 type Get<'t> = store::Get<'t, System>;
 
 impl object::World for System {
@@ -116,12 +116,12 @@ impl Host for System {
     }
 }
 
-/// The addresses of a list that may not be there.
+/// Returns the addresses of an optional list.
 fn list(value: Option<&Value>) -> &[Address] {
     value.and_then(|value| value.get::<Addresses>()).map_or(&[], |addresses| &addresses.0)
 }
 
-/// What stands in the place of a secret for those who may not know it.
+/// The placeholder for a secret, shown to users who may not know it.
 pub const HIDDEN: &str = "<hidden>";
 
 #[cfg(test)]

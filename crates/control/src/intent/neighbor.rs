@@ -1,4 +1,4 @@
-//! Static neighbours.
+//! Static neighbors.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use super::{Abilities, Addresses, Key, Object, Refused, Spec, View, list, refuse
 use crate::cli::quote;
 use crate::system::System;
 
-/// A neighbour that the operator named.
+/// A static neighbor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbor {
     /// Its Ethernet address.
@@ -32,7 +32,7 @@ impl Kind for Neighbor {
 }
 
 impl Neighbor {
-    /// The key of a neighbour on an interface.
+    /// Returns the key of a neighbor on an interface.
     pub fn key(interface: &str, ip: IpAddr) -> Key {
         Key::with::<Neighbor>((interface, ip))
     }
@@ -41,7 +41,7 @@ impl Neighbor {
 impl Object<System> for Neighbor {
     fn validate(&self, (interface, ip): &Self::Key, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         if matches!(view.must_have_interface(interface)?.spec, Spec::Loopback(_)) {
-            return refuse(format!("{interface} is a loopback interface: it has no neighbours"));
+            return refuse(format!("{interface} is a loopback interface: it has no neighbors"));
         }
         check_neighbor(*ip, self.mac)?;
         let own = list(view.get(&Addresses::key(interface)));
@@ -72,15 +72,15 @@ impl Object<System> for Neighbor {
     }
 }
 
-/// No neighbour has an address of the router's, or one that is no host's on its network.
+/// Checks that a neighbor's address is neither the router's own nor the first or last one of its network.
 pub(super) fn apart(own: Address, ip: IpAddr, interface: &str) -> Result<(), Refused> {
     let network = own.network();
     if own.address == ip {
-        return refuse(format!("{ip} is the router's own address on {interface}, no neighbour's"));
+        return refuse(format!("{ip} is the router's own address on {interface}, not a neighbor's"));
     }
     if own.is_end(ip) {
         return refuse(format!(
-            "{ip} is the first or last address of {network} on {interface}, no neighbour's"
+            "{ip} is the first or last address of {network} on {interface}, not a neighbor's"
         ));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Objects as an operator may ask for them, at random.
+//! Generators of random configuration objects, for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -25,9 +25,10 @@ pub(super) fn name_of(n: u16) -> String {
     ["pg0", "pg1", "pg2", "loop0", "pg0.5", "pg0.6", "pg1.5"][usize::from(n)].into()
 }
 
-/// The number of an interface that stands on its own, and of any.
+/// Numbers of interfaces that are not sub-interfaces.
 pub(super) const DEVICES: std::ops::Range<u16> = 0..4;
 
+/// Numbers of all interfaces.
 pub(super) const ALL: std::ops::Range<u16> = 0..7;
 
 pub(super) fn mac() -> impl Strategy<Value = Mac> {
@@ -112,7 +113,7 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
     )
 }
 
-/// A client: servers would listen.
+/// Generates memif clients. Servers would listen on a socket.
 pub(super) fn memif() -> impl Strategy<Value = (Key, Value)> {
     let set = (any::<bool>(), prop::option::of("[a-z \"#]{1,8}"), prop::sample::select(vec![64u16, 1024]));
     (0u32..3, 0u32..2, 1usize..3, any::<bool>(), set).prop_map(
@@ -135,7 +136,7 @@ pub(super) fn family_of_two() -> impl Strategy<Value = Family> {
     prop::sample::select(Family::ALL.to_vec())
 }
 
-/// A host on one of few networks.
+/// Generates a host address on one of a few networks.
 pub(super) fn host() -> impl Strategy<Value = IpAddr> {
     family_of_two().prop_flat_map(host_of)
 }
@@ -143,13 +144,13 @@ pub(super) fn host() -> impl Strategy<Value = IpAddr> {
 pub(super) fn host_of(family: Family) -> impl Strategy<Value = IpAddr> {
     (0u8..4, 1u8..5).prop_map(move |(net, host)| match family {
         Family::V4 => Ipv4Addr::new(10, 0, net, host).into(),
-        // One of the networks is every link's.
+        // One of the networks is the link-local one.
         Family::V6 if net == 3 => Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, host.into()).into(),
         Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 0, net.into(), 0, 0, 0, host.into()).into(),
     })
 }
 
-/// A way for routes of a family; now and then to a next hop of the other one.
+/// Generates a path target for routes of a family; sometimes with a next hop of the other family.
 pub(super) fn via(family: Family) -> impl Strategy<Value = Via> {
     prop_oneof![
         3 => (prop_oneof![9 => Just(family), 1 => family_of_two()].prop_flat_map(host_of), prop::option::of(ALL)).prop_map(|(ip, i)| Via::NextHop(ip, i.map(name_of))),
@@ -159,7 +160,7 @@ pub(super) fn via(family: Family) -> impl Strategy<Value = Via> {
     ]
 }
 
-/// What hosts are told.
+/// Generates router advertisements.
 pub(super) fn advertisement() -> impl Strategy<Value = Box<Advertisement>> {
     let interval = prop::option::of((3u64..5, 7u64..9))
         .prop_map(|times| times.map_or(Interval::default(), |(min, max)| Interval::new(min, max).unwrap()));
@@ -176,7 +177,7 @@ pub(super) fn advertisement() -> impl Strategy<Value = Box<Advertisement>> {
     )
 }
 
-/// What hosts are told of prefixes, some of which interfaces have.
+/// Generates prefix settings, some for networks of the interfaces.
 fn advice() -> impl Strategy<Value = BTreeMap<Prefix6, PrefixAdvice>> {
     let prefix = (0u128..4, prop::sample::select(vec![48, 64]));
     let prefix =
@@ -194,7 +195,7 @@ fn advice() -> impl Strategy<Value = BTreeMap<Prefix6, PrefixAdvice>> {
     prop::collection::btree_map(prefix, advice, 0..3)
 }
 
-/// One path, or several, which may not go together.
+/// Generates a route with one or more paths, possibly an invalid combination.
 pub(super) fn route(family: Family) -> impl Strategy<Value = Route> {
     let branch = (via(family), 1u8..4).prop_map(|(via, weight)| Branch { via, weight });
     prop::collection::vec(branch, 1..4).prop_map(|branches| {
@@ -205,7 +206,7 @@ pub(super) fn route(family: Family) -> impl Strategy<Value = Route> {
     })
 }
 
-/// An object of a small world, in which many clash.
+/// Generates an object from a small set, so that many conflict.
 pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
     let address = (host(), 0usize..5).prop_map(|(host, n)| {
         let len = if host.is_ipv4() { [24, 24, 25, 30, 32] } else { [64, 64, 65, 126, 128] };
@@ -252,12 +253,12 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
     ]
 }
 
-/// Objects of all types that a file can ask for, though not all together: sub-interfaces lie within their devices,
-/// and nothing lies on what is not there.
+/// Generates trees of all object types that a file can contain. They need not be valid, but sub-interfaces have their
+/// devices, and objects have their interfaces.
 pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
     (prop::collection::vec(object(), 0..80), any::<bool>()).prop_map(|(objects, numbered)| {
         let mut tree: Tree = objects.into_iter().collect();
-        // All have an index, or none: it goes without saying.
+        // All interfaces have an index, or none.
         for (n, value) in (0..).zip(tree.values_mut()) {
             if let Some(i) = value.get_mut::<Interface>() {
                 i.index = numbered.then_some(100 - n);
@@ -288,7 +289,7 @@ pub(crate) fn tree_of_any_objects() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// Whether a tree in which there are these has all that an object needs; VRFs are not asked about.
+/// True if a tree with these roles has all that an object needs, except VRFs.
 pub(super) fn has_all(key: &Key, value: &Value, roles: &BTreeSet<Need>) -> bool {
     !value.needs_any(key, |need| !need.is(&objects::TABLE) && !roles.contains(need))
 }

@@ -1,5 +1,5 @@
-//! Random configurations of every type of object, on the router's own graph: what is shown makes the same again, the way
-//! does not matter, and what fails at any step leaves no trace.
+//! Tests with random configurations of all object types on the router's own graph. Shown commands give the same
+//! configuration again, earlier configurations have no influence, and a failure at any step leaves no trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,7 +21,7 @@ use crate::cli::Call;
 use crate::commands::Context;
 use crate::testing::registry;
 
-/// Everything there is to see of a router; what has an index that nobody asks for, by names.
+/// Returns the whole visible state of a router. Interfaces and adjacencies appear by name, not by index.
 pub(crate) fn state(s: &mut System) -> Vec<String> {
     while s.router.settle_routes() || s.router.waits_for_workers() {}
     let r = &s.router;
@@ -57,7 +57,7 @@ pub(crate) fn state(s: &mut System) -> Vec<String> {
     lines
 }
 
-/// What a router has of one family.
+/// Adds the state of one address family.
 fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
     let named = |index: u32| r.interface(index).map_or("nothing", |i| &i.name);
     let path_by_name = |path: Path| match path {
@@ -89,7 +89,7 @@ fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
                 };
                 lines.push(format!("route {t} {prefix} {source:?} {paths:?} {objects:?}"));
             }
-            // What workers look up is what the main thread says.
+            // The workers' lookup agrees with the main thread's table.
             let taken = r.routes().lookup(t, prefix.address());
             let leaf = taken.map_or(0, |(_, _, to)| to.object);
             assert_eq!(table.lookup(prefix.bits()), leaf, "{prefix} in table {t}");
@@ -97,7 +97,7 @@ fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
     }
     assert_eq!(fibs.0.iter().flatten().count(), r.routes::<A>().tables().count());
     lines.extend(
-        r.neighbors::<A>().map(|n| format!("neighbour {} {} {:?} {}", n.interface, n.ip, n.mac, n.state)),
+        r.neighbors::<A>().map(|n| format!("neighbor {} {} {:?} {}", n.interface, n.ip, n.mac, n.state)),
     );
     lines.push(format!("{:?}", r.neighbor_config::<A>()));
 }
@@ -111,15 +111,15 @@ fn tree(store: &Store) -> Tree {
     store.tree().clone()
 }
 
-/// A change of what is there then.
+/// A change of the current tree.
 #[derive(Clone, Debug)]
 enum Op {
     Set(Key, Value),
-    /// One of the objects that there are goes, with all that needs it.
+    /// Removes one of the existing objects, with all dependents.
     Remove(prop::sample::Index),
 }
 
-/// What an operator does: interfaces and VRFs, then anything, a few objects at a time.
+/// Generates an operator's transactions: first interfaces and VRFs, then a few objects of any type at a time.
 fn steps(most: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
     let set = |(key, value)| Op::Set(key, value);
     let op = prop_oneof![9 => object().prop_map(set), 1 => any::<prop::sample::Index>().prop_map(Op::Remove)];
@@ -129,7 +129,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
     (begin, then).prop_map(move |(begin, then)| tables.iter().cloned().chain(begin).chain(then).collect())
 }
 
-/// The router that comes of it. Some of the steps are refused, and then leave no trace.
+/// Returns a router after these steps. Checks that refused steps leave no trace.
 fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
     let (mut s, mut store) = (system(), Store::default());
     for step in steps {
@@ -155,9 +155,9 @@ fn walked(steps: Vec<Vec<Op>>) -> Result<(System, Store), TestCaseError> {
     Ok((s, store))
 }
 
-/// The random trees are not so thin that the tests below say nothing.
+/// The random trees have enough objects for the tests below to be meaningful.
 #[test]
-fn the_random_world_has_everything() {
+fn random_trees_have_enough_objects_of_all_types() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut seen, mut subs) = (BTreeMap::new(), 0);
     for _ in 0..60 {
@@ -188,7 +188,7 @@ fn the_random_world_has_everything() {
     );
 }
 
-/// A router that was given the tree at once.
+/// Returns a router that got the tree in one transaction.
 fn fresh(wanted: &Tree) -> Result<(System, Store), TestCaseError> {
     let (mut s, mut store) = (system(), Store::default());
     let all = store.diff(wanted);
@@ -196,14 +196,14 @@ fn fresh(wanted: &Tree) -> Result<(System, Store), TestCaseError> {
     Ok((s, store))
 }
 
-/// What is wrong with the MTU of an interface that has these addresses, or on which IPv6 is spoken without any.
+/// Returns the fault of an interface with too small an MTU for IPv6, given its addresses and its `ip6` setting.
 fn too_narrow(name: &str, interface: &Interface, list: &[Address], is_on: bool) -> Option<String> {
     let speaks = is_on || list.iter().any(|a| a.address.is_ipv6());
     let mtu = interface.mtu.filter(|mtu| *mtu < 1280 && speaks)?;
-    Some(format!("the MTU of {name}, {mtu}, is less than 1280, the least of IPv6, which it speaks"))
+    Some(format!("the MTU of {name} is {mtu}, but IPv6 needs at least 1280"))
 }
 
-/// What is wrong with the addresses of an interface, by a look at everything: all that may be said of it.
+/// Returns all possible faults of an interface's addresses, found by visiting all objects.
 fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> Vec<String> {
     let of = |name: &str| {
         let value = tree.get(&Interface::key(name)).or(tree.get(&Interface::sub_key(name)))?;
@@ -230,7 +230,7 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
                     (overlap && apart).then(|| match a.address == b.address {
                         true => format!("{other} has the address {} already", b.address),
                         false => format!(
-                            "{a} on {interface} overlaps {b} on {other}: connected networks must be apart"
+                            "{a} on {interface} overlaps {b} on {other}: connected networks must not overlap"
                         ),
                     })
                 }));
@@ -242,7 +242,7 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
                     let same_link = !a.is_link_local() || by.as_deref() == Some(interface);
                     if *ip == a.address && t == table && same_link {
                         faults.push(format!(
-                            "{ip} is the next hop of the route for {prefix}: remove that first"
+                            "{ip} is the next hop of the route for {prefix}: remove the route first"
                         ));
                     }
                 }
@@ -255,14 +255,14 @@ fn plain_faults_of_addresses(interface: &str, list: &[Address], tree: &Tree) -> 
     faults
 }
 
-/// The same for the other objects whose validation looks for others; `None`: it is none of them.
+/// Returns all possible faults of an object whose validation searches for other objects; `None` for other types.
 fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
     let host_end = |i: &Interface| {
         let tap = i.spec.get::<tap::Config>().filter(|c| c.host_namespace.is_none())?;
         Some(tap.host_name.clone())
     };
     let recorded = |i: &Interface| i.spec.get::<pcap::Config>()?.record.clone();
-    // The Linux interface that is taken, and whether by AF_XDP.
+    // The Linux interface in use, and true if by AF_XDP.
     let taken = |i: &Interface| match (i.spec.get::<af_packet::Config>(), i.spec.get::<af_xdp::Config>()) {
         (Some(c), _) => Some((c.name.clone(), false)),
         (_, Some(c)) => Some((c.name.clone(), true)),
@@ -312,7 +312,7 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                 value.get::<Interface>().map(|i| i.table)
             };
             let says = |i: String| {
-                format!("the next hop of {prefix} is the router's own address on {i}: name a neighbour's")
+                format!("the next hop of {prefix} is the router's own address on {i}: use a neighbor's")
             };
             let mut faults = Vec::new();
             for (via, _) in route.paths() {
@@ -330,28 +330,28 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
     }
 }
 
-/// What validation says only after a look at other objects.
+/// True for messages of validation that depend on other objects.
 fn is_about_others(said: &str) -> bool {
     [
         "has the address",
         "overlaps",
         "is the next hop",
-        "neighbour",
+        "neighbor",
         "with these tags",
         "host's end",
         "records to",
         "has the Linux interface",
         "router's own address",
-        "the least of IPv6",
+        "but IPv6 needs at least",
     ]
     .iter()
     .any(|part| said.contains(part))
 }
 
-/// Objects as [`object`]'s, and taps and ports of the host that may be the same thing.
+/// Generates objects as [`object`] does, and taps and ports of the host that may conflict.
 fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
     let port = (0u8..3, 0u8..6, 0u16..2).prop_map(|(n, kind, table)| {
-        // A VLAN of a port, and a Linux interface whose name is that of such a VLAN.
+        // A VLAN of a port. Below, kind 5 is a Linux interface with the name of such a VLAN.
         if kind == 4 {
             let tags = Tags { outer_service: false, outer: 5, inner: None };
             let spec = Spec::Sub { parent: format!("xdp-eth{n}"), id: 5, tags };
@@ -375,9 +375,9 @@ fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// What validation finds by indexes, of any tree and of any change to it, is what a look at everything finds.
+    /// For any tree and change, validation by indexes finds the same faults as a visit of all objects.
     #[test]
-    fn indexes_find_what_a_look_at_everything_finds(
+    fn validation_by_indexes_finds_all_faults(
         tree in prop::collection::vec(object_or_port(), 0..60),
         changes in prop::collection::vec((object_or_port(), prop::bool::weighted(0.7)), 0..40),
         gone in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
@@ -439,9 +439,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The commands of `show config`, typed at a fresh router, make the same configuration, and the same router.
+    /// The commands of `show config` give a new router the same configuration and the same state.
     #[test]
-    fn what_is_shown_makes_the_same_again(steps in steps(60)) {
+    fn dumped_commands_give_the_same_router(steps in steps(60)) {
         let (mut s, store) = walked(steps)?;
         let commands = Rc::new(registry());
         let mut again = Context::new(system());
@@ -454,9 +454,9 @@ proptest! {
         prop_assert_eq!(state(&mut again.system), state(&mut s));
     }
 
-    /// From one configuration to another by their difference, and back, is as if it had been there from the start.
+    /// Applying the difference between two configurations, and back, gives the same state as a new router has.
     #[test]
-    fn the_difference_leads_from_one_to_the_other(a in steps(60), b in steps(60)) {
+    fn difference_leads_to_the_other_configuration(a in steps(60), b in steps(60)) {
         let (mut s, mut store) = walked(a)?;
         let (mut other, wanted) = walked(b)?;
         let (first, second) = (tree(&store), tree(&wanted));
@@ -473,9 +473,9 @@ proptest! {
         }
     }
 
-    /// The same on a router whose workers run, and look at what changes.
+    /// The same with running workers.
     #[test]
-    fn it_leads_there_while_workers_run(a in steps(40), b in steps(40)) {
+    fn difference_applies_while_workers_run(a in steps(40), b in steps(40)) {
         let (mut s, mut store) = (running(), Store::default());
         for steps in [a, b] {
             let (mut other, wanted) = walked(steps)?;
@@ -486,9 +486,9 @@ proptest! {
         }
     }
 
-    /// Whichever step of a transaction fails, the router and the tree are as they were.
+    /// If any step of a transaction fails, the router and the tree are unchanged.
     #[test]
-    fn a_failure_at_any_step_leaves_no_trace(a in steps(60), b in steps(60)) {
+    fn failure_at_any_step_is_rolled_back(a in steps(60), b in steps(60)) {
         let (mut s, mut store) = walked(a)?;
         let (_, wanted) = walked(b)?;
         let (had, before) = (tree(&store), state(&mut s));

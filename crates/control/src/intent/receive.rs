@@ -1,4 +1,4 @@
-//! What is set on the receive queues of an interface.
+//! Settings of the receive queues of an interface.
 
 use graph::RxMode;
 use net::interface::Handoff;
@@ -8,27 +8,27 @@ use super::interface::{Interface, Spec};
 use super::{Refused, refuse};
 use crate::cli::quote;
 
-/// The words for how eagerly a queue is polled.
+/// The words for the polling modes of a queue.
 pub const MODES: [(RxMode, &str); 3] =
     [(RxMode::Polling, "polling"), (RxMode::Interrupt, "interrupt"), (RxMode::Adaptive, "adaptive")];
-/// The words for whether flows are shared out between the workers.
+/// The words for the distribution of flows over the workers.
 pub const HANDOFFS: [(Handoff, &str); 3] =
     [(Handoff::Auto, "auto"), (Handoff::On, "on"), (Handoff::Off, "off")];
 
-/// Receive queues of a device, at most.
+/// Most receive queues of a device.
 pub const MOST_QUEUES: u32 = 1024;
 
-/// The word for a mode.
+/// Returns the word for a polling mode.
 pub fn mode_word(mode: RxMode) -> &'static str {
     MODES.iter().find(|(m, _)| *m == mode).map_or("", |(_, word)| word)
 }
 
-/// The word for what is said of handoff.
+/// Returns the word for a handoff setting.
 pub fn handoff_word(handoff: Handoff) -> &'static str {
     HANDOFFS.iter().find(|(h, _)| *h == handoff).map_or("", |(_, word)| word)
 }
 
-/// Whether these can be the queues of this interface.
+/// Checks the queue settings of an interface.
 pub(super) fn validate(interface: &Interface) -> Result<(), Refused> {
     let receive = &interface.receive;
     if *receive == Receive::default() {
@@ -40,21 +40,21 @@ pub(super) fn validate(interface: &Interface) -> Result<(), Refused> {
         }
         Spec::Loopback(_) => return refuse("a loopback interface has no receive queues"),
         Spec::Backed(backed) if !backed.is_device() => {
-            return refuse("it has no receive queues: it is no device");
+            return refuse("it has no receive queues: it is not a device");
         }
         Spec::Backed(_) => {}
     }
     let last = MOST_QUEUES as usize - 1;
     if let Some(number) = receive.queues.keys().find(|number| **number > last) {
-        return refuse(format!("receive queues have the numbers 0 to {last}, not {number}"));
+        return refuse(format!("invalid receive queue {number}: expected 0 to {last}"));
     }
     match receive.queues.values().filter_map(|q| q.worker).find(|w| *w >= MAX_WORKERS) {
-        Some(worker) => refuse(format!("workers have the numbers 0 to {}, not {worker}", MAX_WORKERS - 1)),
+        Some(worker) => refuse(format!("invalid worker {worker}: expected 0 to {}", MAX_WORKERS - 1)),
         None => Ok(()),
     }
 }
 
-/// The commands that set them.
+/// Adds the commands for these settings.
 pub(super) fn dump(name: &str, receive: &Receive, lines: &mut Vec<String>) {
     let name = quote(name);
     if receive.mode != RxMode::Adaptive {

@@ -14,28 +14,28 @@ use super::{Abilities, Family, Get, Key, Object, Refused, View, refuse, table};
 use crate::cli::quote;
 use crate::system::System;
 
-/// The length of the prefix that all link-local addresses have (RFC 4291 section 2.4).
+/// The prefix length of the link-local addresses (RFC 4291 section 2.4).
 const LINK_LOCAL_LEN: u8 = 10;
 
-/// Where packets go, by names.
+/// The target of a path, with interfaces by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
-    /// To a neighbour, by a certain interface or by whichever connected network it is on.
+    /// A next hop, on the given interface or found by a lookup of its address.
     NextHop(IpAddr, Option<String>),
-    /// To the destination itself, on the link of this interface.
+    /// The destination itself, on the link of this interface.
     Attached(String),
-    /// Nowhere.
+    /// Drops packets.
     Drop,
-    /// Nowhere, with an ICMP error.
+    /// Drops packets with an ICMP error: unreachable.
     Unreachable,
-    /// Nowhere, with an ICMP error that says so.
+    /// Drops packets with an ICMP error: prohibited.
     Prohibit,
-    /// To wherever another VRF says.
+    /// A lookup in another VRF.
     Table(Family, u16),
 }
 
 impl fmt::Display for Via {
-    /// As the command that adds the route has it.
+    /// Writes it in the form of the command that adds the route.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Via::NextHop(ip, None) => write!(f, "via {ip}"),
@@ -50,7 +50,7 @@ impl fmt::Display for Via {
 }
 
 impl Via {
-    /// The interface that it names, if it does.
+    /// Returns its interface, if it has one.
     pub(super) fn interface(&self) -> Option<&String> {
         match self {
             Via::NextHop(_, Some(i)) | Via::Attached(i) => Some(i),
@@ -58,32 +58,32 @@ impl Via {
         }
     }
 
-    /// Whether it can share a route's flows with others.
+    /// True if it can share a route's flows with other paths.
     pub fn shares(&self) -> bool {
         matches!(self, Via::NextHop(..) | Via::Attached(_))
     }
 }
 
-/// One of the paths of a route.
+/// A path of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
-    /// Where its packets go.
+    /// The target.
     pub via: Via,
-    /// How many of the flows it has in comparison to the others, 1 to 255.
+    /// Its share of flows relative to the other paths, 1 to 255.
     pub weight: u8,
 }
 
-/// A route that the operator named.
+/// A static route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     paths: Paths,
 }
 
-/// Most of a million routes have one path of weight 1.
+/// The paths of a route. A single path of weight 1 is the common case, so it is stored without a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Paths {
     One(Via),
-    /// In order, each once.
+    /// Sorted, each once.
     Weighted(Box<[Branch]>),
 }
 
@@ -94,10 +94,10 @@ impl From<Via> for Route {
 }
 
 impl Branch {
-    /// Whether a route may have it beside these, which may be together themselves.
+    /// Checks that a route with these valid paths may have this one too.
     ///
     /// # Errors
-    /// Why not.
+    /// If not, with the reason.
     pub fn may_join(&self, others: &[Branch]) -> Result<(), BadPaths> {
         match others {
             [] => Ok(()),
@@ -110,11 +110,11 @@ impl Branch {
 }
 
 impl Route {
-    /// One with these paths, each once; `None` without any.
+    /// Returns a route with these distinct paths; `None` without any.
     pub fn new(mut paths: Vec<Branch>) -> Option<Route> {
         match &mut paths[..] {
             [] => None,
-            // What shares nothing has no weight.
+            // A path that shares no flows needs no weight.
             [Branch { via, weight }] if *weight == 1 || !via.shares() => Some(Route::from(via.clone())),
             several => {
                 several.sort_by(|a, b| a.via.cmp(&b.via));
@@ -123,7 +123,7 @@ impl Route {
         }
     }
 
-    /// Its paths with their weights.
+    /// Returns its paths with their weights.
     pub fn paths(&self) -> impl Iterator<Item = (&Via, u8)> {
         let (one, weighted) = match &self.paths {
             Paths::One(via) => (Some((via, 1)), &[][..]),
@@ -136,8 +136,8 @@ impl Route {
         self.paths().map(|(via, weight)| Branch { via: via.clone(), weight })
     }
 
-    /// The same with one more path, or with another weight of one that it has. A path that shares no flows with others takes
-    /// their place, and gives way to any.
+    /// Returns the route with one more path, or with a new weight of an existing one. A path that cannot share flows
+    /// replaces all others, and is replaced by any other.
     pub fn with(&self, branch: Branch) -> Route {
         let shared = branch.via.shares() && self.paths().all(|(via, _)| via.shares());
         let others = self.branches().filter(|b| shared && b.via != branch.via);
@@ -145,7 +145,7 @@ impl Route {
         Route::new(paths).unwrap_or_else(|| Route::from(branch.via))
     }
 
-    /// What becomes of a route, or of none, with these paths one after the other; `None` without any.
+    /// Returns a route, or a new one, after adding these paths in order; `None` without any.
     pub fn joined(there: Option<&Route>, branches: &[Branch]) -> Option<Route> {
         branches.iter().fold(there.cloned(), |route, branch| match route {
             Some(route) => Some(route.with(branch.clone())),
@@ -153,18 +153,18 @@ impl Route {
         })
     }
 
-    /// The same without this path, if it has it; `Some(None)` when nothing is left.
+    /// Returns the route without this path: `Some(None)` if no path is left; `None` if it does not have the path.
     pub fn without(&self, via: &Via) -> Option<Option<Route>> {
         let has = self.paths().any(|(other, _)| other == via);
         has.then(|| Route::new(self.branches().filter(|b| b.via != *via).collect()))
     }
 
-    /// The first of these paths that no route of `table` for `prefix` can have, whatever the others are.
+    /// Returns the index of the first path that is invalid by itself in a route of `table` for `prefix`.
     pub fn misfit(branches: &[Branch], table: u16, prefix: IpPrefix, view: &View<'_>) -> Option<usize> {
         branches.iter().position(|branch| branch.via.validate(table, prefix, view).is_err())
     }
 
-    /// The key of a route.
+    /// Returns the key of a route.
     pub fn key(table: u16, prefix: IpPrefix) -> Key {
         Key::of::<Route>(&(table, prefix))
     }
@@ -186,9 +186,9 @@ impl Object<System> for Route {
         let (table, prefix) = *key;
         table::must_have(table, view)?;
         if prefix.len() >= LINK_LOCAL_LEN && is_link_local(prefix.address()) {
-            return refuse(format!("{prefix} is on every link: its routes follow from the interfaces"));
+            return refuse(format!("{prefix} is link-local: the router adds its routes automatically"));
         }
-        // Interfaces have names here, and no numbers yet; the rest of what makes a list is looked at.
+        // Interfaces have no indices yet, so stand-ins are used to check the other rules of a path list.
         let stand_in = |(n, (via, weight)): (usize, (&Via, u8))| {
             let path = if via.shares() { Path::Attached(n as u32) } else { Path::Drop };
             Weighted { path, weight }
@@ -203,7 +203,7 @@ impl Object<System> for Route {
         let (table, prefix) = *key;
         let weighted = |(via, weight): (&Via, u8)| Ok(Weighted { path: via.path(system)?, weight });
         let paths: Result<Vec<Weighted>, Refused> = self.paths().map(weighted).collect();
-        // Two names may mean one interface only if nobody has validated them.
+        // Fails only if two names lead to the same interface, which validation prevents.
         let list = PathList::new(paths?).map_err(|e| Refused(format!("{prefix}: {e}")))?;
         Ok(system.router.add_route(table, prefix, list)?)
     }
@@ -240,7 +240,7 @@ impl Object<System> for Route {
 }
 
 impl fmt::Display for Branch {
-    /// As the command that adds the path has it.
+    /// Writes it in the form of the command that adds the path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.weight {
             1 => write!(f, "{}", self.via),
@@ -250,7 +250,7 @@ impl fmt::Display for Branch {
 }
 
 impl fmt::Display for Route {
-    /// Its paths, one behind the other.
+    /// Writes all its paths.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths: Vec<String> = self.branches().map(|branch| branch.to_string()).collect();
         f.write_str(&paths.join(" and "))
@@ -263,13 +263,13 @@ impl Via {
         match self {
             Via::NextHop(ip, _) if Family::of(*ip) != family => {
                 return refuse(format!(
-                    "{ip} cannot be the next hop of {prefix}: it is no {} address",
+                    "{ip} cannot be the next hop of {prefix}: it is not an {} address",
                     family.name()
                 ));
             }
             Via::Table(other, _) if *other != family => {
                 return refuse(format!(
-                    "{prefix} can only be looked up by {}-lookup-in-table",
+                    "{prefix} can only be looked up with {}-lookup-in-table",
                     family.word()
                 ));
             }
@@ -277,21 +277,21 @@ impl Via {
         }
         if let Some(interface) = self.own_next_hop(table, view) {
             return refuse(format!(
-                "the next hop of {prefix} is the router's own address on {interface}: name a neighbour's"
+                "the next hop of {prefix} is the router's own address on {interface}: use a neighbor's"
             ));
         }
         match self {
             Via::NextHop(ip, _) if is_no_host(*ip) => {
-                refuse(format!("{ip} cannot be the next hop of {prefix}: it is no host's address"))
+                refuse(format!("{ip} cannot be the next hop of {prefix}: it is not a host address"))
             }
             Via::NextHop(ip, None) if is_link_local(*ip) => {
-                refuse(format!("{ip} may be on any link: name the interface that it is on, too"))
+                refuse(format!("{ip} is link-local: set the interface of the next hop too"))
             }
             Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i).map(|_| ()),
             Via::Table(_, t) => {
                 table::must_have(*t, view)?;
                 match *t == table {
-                    true => refuse(format!("{prefix} would look itself up again in table {t}")),
+                    true => refuse(format!("{prefix} cannot be looked up in its own table {t}")),
                     false => Ok(()),
                 }
             }
@@ -299,7 +299,7 @@ impl Via {
         }
     }
 
-    /// The interface of this router that has the address of the next hop, if one does.
+    /// Returns the interface with the next hop as its own address, if there is one.
     fn own_next_hop(&self, table: u16, view: &View<'_>) -> Option<String> {
         let Via::NextHop(ip, by) = self else { return None };
         let mut owners = index::owners(view, hop_table(by.as_deref(), table, view), *ip);
@@ -321,18 +321,18 @@ impl Via {
     }
 }
 
-/// The VRF that the next hop of a route in `table` is in: that of the interface which the route names, if it does.
+/// Returns the VRF of a next hop: that of the route's interface if it has one, otherwise the route's own (`table`).
 fn hop_table(by: Option<&str>, table: u16, view: &View<'_>) -> u16 {
     by.and_then(|i| view.interface(i)).map_or(table, |i| i.table)
 }
 
-/// Whether no host can have this address, on whatever link.
+/// True if no host can have this address on any link.
 fn is_no_host(ip: IpAddr) -> bool {
     let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
     broadcast || ip.is_unspecified() || ip.is_multicast() || matches!(ip, IpAddr::V6(ip) if ip.is_loopback())
 }
 
-/// The prefix of a route whose next hop is this address of an interface in this VRF, if there is one.
+/// Returns the prefix of a route whose next hop is this address of an interface in this VRF, if there is one.
 pub(super) fn leading_to(address: IpAddr, interface: &str, table: u16, view: &View<'_>) -> Option<IpPrefix> {
     let leads = |by: Option<&str>, t| match is_link_local(address) {
         true => by == Some(interface),
@@ -341,7 +341,7 @@ pub(super) fn leading_to(address: IpAddr, interface: &str, table: u16, view: &Vi
     if !index::leading_to(view, address).any(|(by, t)| leads(by.as_deref(), t)) {
         return None;
     }
-    // It is refused, and may take its time to say why.
+    // The change will be refused, so a slow search for the reason is fine.
     view.range(Key::all::<Route>()).find_map(|(key, value)| {
         let (t, prefix) = key.get::<Route>()?;
         let leads =

@@ -1,4 +1,4 @@
-//! VRFs. Table 0 is always there.
+//! VRFs. Table 0 always exists.
 
 use model::key::{Kind, Need};
 use net::objects;
@@ -14,7 +14,7 @@ impl Kind for Table {
     type Key = u16;
     const NAME: &'static str = "table";
     const PHASE: u16 = 10;
-    /// Interfaces may leave it without being made anew.
+    /// Interfaces may leave it without being created again.
     const LAST: bool = true;
 
     fn title(table: &u16) -> String {
@@ -47,21 +47,21 @@ impl Object<System> for Table {
     }
 }
 
-/// Refuses a VRF that is not there.
+/// Checks that a VRF exists.
 ///
 /// # Errors
-/// As it says.
+/// If it does not.
 pub(super) fn must_have(table: u16, view: &View<'_>) -> Result<(), Refused> {
     if table == 0 || view.get(&Table::key(table)).is_some() {
         return Ok(());
     }
     refuse(format!(
-        "there is no table {table}: \"ip table add {table}\" makes it, in a YAML file \"tables: [ {table} ]\""
+        "there is no table {table}: add it with \"ip table add {table}\", in a YAML file with \"tables: [ {table} ]\""
     ))
 }
 
 impl Table {
-    /// The key of a VRF.
+    /// Returns the key of a VRF.
     pub fn key(table: u16) -> super::Key {
         super::Key::of::<Table>(&table)
     }

@@ -1,4 +1,4 @@
-//! Transactions on a real router with packet generators for devices.
+//! Tests of transactions on a real router, with packet generators as devices.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,7 +19,7 @@ pub(crate) fn system() -> System {
     testing::system(testing::FEATURES, &Sizes { buffers: 64, workers: 1 }, false)
 }
 
-/// The same, with its worker on a thread.
+/// Returns the same router with its worker running on a thread.
 pub(crate) fn running() -> System {
     testing::system(testing::FEATURES, &Sizes { buffers: 64, workers: 1 }, true)
 }
@@ -40,9 +40,9 @@ fn route(prefix: &str, via: Via) -> Change {
 }
 
 #[test]
-fn changes_are_made_in_the_order_of_their_dependencies() {
+fn changes_are_applied_in_order_of_dependencies() {
     let (mut s, mut store) = (system(), Store::default());
-    // Given backwards: the route first, the interface last.
+    // In reverse order: the route first, the interface last.
     let changes = vec![
         route("10.9.0.0/16", Via::NextHop(IpAddr::from([10, 0, 0, 2]), Some("pg0".into()))),
         Change::set(
@@ -54,7 +54,7 @@ fn changes_are_made_in_the_order_of_their_dependencies() {
     ];
     store.transact(&mut s, changes).unwrap();
     assert!(s.router.routes().lookup(0, Ipv4Addr::new(10, 9, 1, 1)).is_some());
-    // And taken away at once, whatever the order.
+    // All are removed in one transaction.
     let all: Vec<Change> = store.iter().map(|(k, _)| Change::remove(k.clone())).collect();
     store.transact(&mut s, all).unwrap();
     assert_eq!(s.router.interfaces().count(), 0);
@@ -62,7 +62,7 @@ fn changes_are_made_in_the_order_of_their_dependencies() {
 }
 
 #[test]
-fn what_validation_refuses_touches_nothing() {
+fn invalid_transaction_changes_nothing() {
     let (mut s, mut store) = (system(), Store::default());
     let hop = Via::NextHop(IpAddr::from([10, 8, 0, 2]), None);
     let first = vec![interface(0), interface(1), address(0, "10.0.0.1", 24), route("10.9.0.0/16", hop)];
@@ -85,7 +85,7 @@ fn what_validation_refuses_touches_nothing() {
         vec![route("10.1.0.0/16", Via::NextHop(Ipv4Addr::BROADCAST.into(), None))],
         vec![route("0.0.0.0/0", Via::NextHop(IpAddr::from([10, 0, 0, 1]), None))],
         vec![route("0.0.0.0/0", Via::NextHop(IpAddr::from([10, 0, 0, 1]), Some("pg0".into())))],
-        // Both are new.
+        // The own address and the route to it are both new.
         vec![
             address(1, "10.1.0.1", 24),
             route("10.2.0.0/16", Via::NextHop(IpAddr::from([10, 1, 0, 1]), None)),
@@ -94,20 +94,20 @@ fn what_validation_refuses_touches_nothing() {
         vec![Change::set(Interface::sub_key("pg9.1"), sub("pg9", 1))],
         vec![Change::set(Interface::sub_key("pg0.1"), sub("pg0", 4095))],
         vec![Change::remove(Interface::key("pg3"))],
-        // The first change alone would be fine.
+        // The first change alone would be valid.
         vec![interface(2), address(2, "10.0.0.3", 24)],
     ];
     for changes in refused {
         let shown = format!("{changes:?}");
         let Err(why) = store.transact(&mut s, changes) else { panic!("{shown}") };
-        // Nothing was begun, and so the kernel was not asked.
+        // Nothing was applied, so the kernel was not called.
         assert!(!why.0.contains("os error"), "{why}");
         assert_eq!(state(&mut s), before, "{shown}");
     }
 }
 
 #[test]
-fn an_address_that_goes_may_be_a_next_hop_and_one_of_another_vrf_too() {
+fn next_hop_may_be_a_removed_address_or_one_of_another_vrf() {
     let (mut s, mut store) = (system(), Store::default());
     let via = |prefix| route(prefix, Via::NextHop(IpAddr::from([10, 0, 0, 1]), None));
     store.transact(&mut s, vec![interface(0), address(0, "10.0.0.1", 24)]).unwrap();
@@ -125,7 +125,7 @@ fn an_address_that_goes_may_be_a_next_hop_and_one_of_another_vrf_too() {
 }
 
 #[test]
-fn what_fails_half_way_is_taken_back() {
+fn failed_transaction_is_rolled_back() {
     let (mut s, mut store) = (system(), Store::default());
     let sub = |parent: &str| {
         let tags = Tags { outer_service: false, outer: 5, inner: None };
@@ -143,7 +143,7 @@ fn what_fails_half_way_is_taken_back() {
     store.transact(&mut s, start).unwrap();
     let before = state(&mut s);
     let host = |name: &str| Spec::by(drivers::af_packet::Config::new(name));
-    // No validation knows which devices there are: this one is refused when much is done already.
+    // Validation does not know the existing devices, so this fails when other changes have been applied.
     let absent = || Change::set(Interface::key("pg2"), Interface::new(host("no-such-device")));
     let mut other = Interface::new(Spec::by(Generator));
     (other.up, other.mtu, other.mac, other.table) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])), 5);
@@ -160,10 +160,10 @@ fn what_fails_half_way_is_taken_back() {
     assert!(refused.contains("no-such-device") && !refused.contains("taken back"), "{refused}");
     assert_eq!(state(&mut s), before);
     assert!(store.get(&Interface::key("pg1")).is_none());
-    // An interface that became another kind is made again, with all that is on it.
+    // An interface that changes its type is created again, with everything on it.
     let kind = Change::set(Interface::key("pg0"), Interface::new(Spec::Loopback(9)));
     let changes = vec![Change::remove(Interface::sub_key("pg0.5")), kind, absent()];
-    assert!(store.transact(&mut s, changes).is_err(), "a route needs what is removed");
+    assert!(store.transact(&mut s, changes).is_err(), "a route needs the removed interface");
     assert_eq!(state(&mut s), before);
     let bad = Change::set(Interface::key("pg0"), Interface::new(host("x")));
     let refused = store.transact(&mut s, vec![bad]).unwrap_err().0;
@@ -171,23 +171,23 @@ fn what_fails_half_way_is_taken_back() {
     assert_eq!(state(&mut s), before);
 }
 
-/// A device refuses one setting when others are made already.
+/// A device refuses a setting after others have been applied.
 #[test]
-fn settings_of_an_interface_are_made_all_or_none() {
+fn interface_settings_are_applied_all_or_none() {
     let (mut s, mut store) = (system(), Store::default());
     store.transact(&mut s, vec![interface(0)]).unwrap();
     let before = state(&mut s);
     let old = store.interface("pg0").unwrap();
     let name = |name: &str| (false, name.to_string());
     let new = Interface { up: false, mtu: Some(1400), mac: Some(Mac::BROADCAST), ..old.clone() };
-    assert!(new.apply(&name("pg0"), Some(old), &mut s).is_err(), "no validation came before");
+    assert!(new.apply(&name("pg0"), Some(old), &mut s).is_err(), "the device accepts a broadcast address");
     assert_eq!(state(&mut s), before);
     assert!(new.apply(&name("pg1"), None, &mut s).is_err());
     assert_eq!(state(&mut s).len() - before.len(), 0);
 }
 
 #[test]
-fn the_order_of_addresses_is_kept() {
+fn address_order_is_kept() {
     let (mut s, mut store) = (system(), Store::default());
     let list = |last: &[u8]| last.iter().map(|n| Address::new(Ipv4Addr::new(10, 0, 0, *n), 24)).collect();
     let key = || Addresses::key("pg0");
@@ -197,7 +197,7 @@ fn the_order_of_addresses_is_kept() {
         let has: Vec<Address> = s.router.interface_named("pg0").unwrap().addresses.clone();
         assert_eq!(has, list(last));
     }
-    // What is refused in the middle of a list leaves the list that was.
+    // If an address in the list is refused, the old list is restored.
     let bad = Address::new(Ipv4Addr::BROADCAST, 24);
     let (old, mut new): (Vec<Address>, Vec<Address>) = (list(&[7, 1]), list(&[1, 4]));
     new.push(bad);
@@ -206,7 +206,7 @@ fn the_order_of_addresses_is_kept() {
 }
 
 #[test]
-fn the_dump_names_everything_that_was_set() {
+fn dump_has_all_settings() {
     let (mut s, mut store) = (system(), Store::default());
     let mut loopback = Interface::new(Spec::Loopback(3));
     (loopback.up, loopback.mtu, loopback.mac) = (true, Some(1300), Some(Mac([2, 0, 0, 0, 0, 1])));
@@ -237,7 +237,7 @@ fn the_dump_names_everything_that_was_set() {
     );
 }
 
-/// Names and indices are there again after what was dumped was made anew, whatever came and went before.
+/// A new router with the same tree has the same names and indices, even if interfaces were removed and added before.
 #[test]
 fn indices_are_kept() {
     let (mut s, mut store) = (system(), Store::default());
@@ -247,7 +247,7 @@ fn indices_are_kept() {
     assert!(in_order(store.tree()));
     store.transact(&mut s, vec![Change::remove(Interface::key("pg0"))]).unwrap();
     assert!(!in_order(store.tree()));
-    // The lowest that is free, though its name is the last.
+    // The new interface gets the lowest free index, although its name is the last.
     store.transact(&mut s, vec![interface(7)]).unwrap();
     let indices = |s: &System| s.router.interfaces().map(|i| (i.index, i.name.clone())).collect::<Vec<_>>();
     let as_it_is = indices(&s);
@@ -257,7 +257,7 @@ fn indices_are_kept() {
     let all = Store::default().diff(store.tree());
     Store::default().transact(&mut again, all).unwrap();
     assert_eq!(indices(&again), as_it_is);
-    // An interface that is made anew is where it was; two that change places are where they are to be.
+    // An interface that is created again keeps its index. Two interfaces can swap theirs.
     let kind = Interface::new(Spec::Loopback(9));
     store.transact(&mut s, vec![Change::set(Interface::key("pg1"), kind)]).unwrap();
     assert_eq!(indices(&s), as_it_is);

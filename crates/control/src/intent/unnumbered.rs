@@ -1,4 +1,4 @@
-//! Interfaces that use the addresses of others.
+//! Unnumbered interfaces: they use the addresses of another interface.
 
 use model::key::{Kind, Need};
 use model::object::Fact;
@@ -9,28 +9,28 @@ use super::{Abilities, Addresses, Get, Key, Object, Refused, View, refuse};
 use crate::cli::quote;
 use crate::system::System;
 
-/// That an interface uses the addresses of the one with this name.
+/// Makes an interface use the addresses of the interface with this name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unnumbered(pub String);
 
 impl Kind for Unnumbered {
-    /// The name of the interface that uses them.
+    /// The name of the borrowing interface.
     type Key = String;
     const NAME: &'static str = "unnumbered";
     const PHASE: u16 = 120;
 
     fn title(interface: &String) -> String {
-        format!("the addresses that {interface} uses")
+        format!("the borrowed addresses of {interface}")
     }
 }
 
 impl Unnumbered {
-    /// The key of what an interface uses.
+    /// Returns the key of an unnumbered interface.
     pub fn key(interface: &str) -> Key {
         Key::with::<Unnumbered>(interface)
     }
 
-    /// Whose addresses an interface uses.
+    /// Returns the interface whose addresses this one uses.
     pub(super) fn lender<'v>(interface: &str, view: &'v View<'_>) -> Option<&'v str> {
         let value = view.get(&Unnumbered::key(interface))?;
         value.get::<Unnumbered>().map(|unnumbered| unnumbered.0.as_str())
@@ -46,16 +46,19 @@ impl Object<System> for Unnumbered {
             return refuse(format!("{interface} cannot use its own addresses"));
         }
         if other.table != table {
-            return refuse(format!("{lender} is in table {}, and {interface} in table {table}", other.table));
+            return refuse(format!(
+                "{lender} is in table {}, and {interface} in table {table}: they must be in the same table",
+                other.table
+            ));
         }
         if view.get(&Addresses::key(interface)).is_some() {
             return refuse(format!("{interface} has addresses of its own: remove them first"));
         }
         if let Some(third) = Unnumbered::lender(lender, view) {
-            return refuse(format!("{lender} uses the addresses of {third} itself: name that one"));
+            return refuse(format!("{lender} uses the addresses of {third} itself: use {third} instead"));
         }
         if let Some(borrower) = index::borrowers(view, interface).next() {
-            return refuse(format!("{borrower} uses the addresses of {interface}: it needs some of its own"));
+            return refuse(format!("{borrower} uses the addresses of {interface}, which must have its own"));
         }
         Ok(())
     }
@@ -84,7 +87,7 @@ impl Object<System> for Unnumbered {
     }
 }
 
-/// Whether an interface may be in this VRF: those that use each other's addresses are in one.
+/// Checks that an interface may be in this VRF: borrowers and lenders of addresses must be in the same one.
 pub(super) fn may_be_in(interface: &str, table: u16, view: &View<'_>) -> Result<(), Refused> {
     let apart = |other: &str| view.interface(other).is_some_and(|o| o.table != table);
     let lender = Unnumbered::lender(interface, view).filter(|lender| apart(lender));
@@ -93,7 +96,7 @@ pub(super) fn may_be_in(interface: &str, table: u16, view: &View<'_>) -> Result<
         .or_else(|| index::borrowers(view, interface).find(|b| apart(b)).map(|b| (b, interface.to_string())));
     match pair {
         Some((borrower, lender)) => {
-            refuse(format!("{borrower} uses the addresses of {lender}: they must be in one table"))
+            refuse(format!("{borrower} uses the addresses of {lender}: they must be in the same table"))
         }
         None => Ok(()),
     }

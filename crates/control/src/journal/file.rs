@@ -1,7 +1,7 @@
-//! The file of the journal: a head, and a line a change.
+//! The journal file: a header, and one line per change.
 //!
-//! Lines are only appended. A file that has grown too large is replaced by one with the newest lines. Whatever is not a line as it was written
-//! is passed over, so a write that was torn costs its own record.
+//! Lines are only appended. A file that has grown too large is replaced by one with the newest lines. Damaged lines are
+//! skipped, so a torn write costs only its own record.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,16 +17,16 @@ use crate::process;
 
 /// The name of the file in its directory.
 const NAME: &str = "journal";
-/// What the names of files begin with that are to take its place.
+/// Name prefix of the temporary files that replace it.
 const UNFINISHED: &str = ".journal-";
-/// What it begins with.
+/// The header.
 const HEAD: &str = "volley journal 1\n";
-/// Entries that are read at most, and kept when the file is replaced.
+/// Most entries read, and kept when the file is replaced.
 const MOST: usize = 1000;
-/// How long the lock of an instance that is going away is waited for.
+/// How long to wait for the lock of an instance that is ending.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// When a file is replaced, and how much of it is kept, in bytes; and when it is none of ours.
+/// Sizes in bytes: above `full` a file is replaced, and `kept` of it are kept; above `foreign` it is not a journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     full: u64,
@@ -40,7 +40,7 @@ impl Default for Sizes {
     }
 }
 
-/// The file, open and locked.
+/// The open and locked file.
 #[derive(Debug)]
 pub struct Kept {
     path: PathBuf,
@@ -50,20 +50,20 @@ pub struct Kept {
     lines: usize,
 }
 
-/// What was found in it.
+/// The contents of the file at the start.
 #[derive(Default)]
 pub struct Found {
-    /// Changes, the oldest first.
+    /// The changes, oldest first.
     pub entries: Vec<Entry>,
-    /// Lines that cannot be read.
+    /// Number of unreadable lines.
     pub unread: usize,
 }
 
 impl Kept {
-    /// Opens the file in a directory, and makes both if they are not there.
+    /// Opens the file in a directory. Creates both if need be.
     ///
     /// # Errors
-    /// The system refuses, another router has the file, or it is none that this router would have written.
+    /// If the system refuses, another router has locked the file, or it is not a journal of this user.
     pub fn open(directory: &Path, sizes: Sizes) -> io::Result<(Kept, Found)> {
         process::make_directory(directory)?;
         let path = directory.join(NAME);
@@ -71,18 +71,18 @@ impl Kept {
         lock(&file)?;
         let about = file.metadata()?;
         if about.uid() != nix::unistd::geteuid().as_raw() || about.nlink() != 1 {
-            return refused("it belongs to another user, or has another name: remove it");
+            return refused("it belongs to another user, or has another name (a hard link): remove it");
         }
         if about.len() > sizes.foreign {
-            return refused("it is too large to be one: remove it");
+            return refused("it is too large for a journal: remove it");
         }
-        // The lock of the file is that of the directory, too.
+        // The lock on the file also protects the directory.
         remove_unfinished(directory)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         let rest = match bytes.strip_prefix(HEAD.as_bytes()) {
             Some(rest) => rest,
-            // The write of the head was torn.
+            // The header is incomplete after a torn write.
             None if HEAD.as_bytes().starts_with(&bytes) => {
                 file.set_len(0)?;
                 bytes = HEAD.into();
@@ -90,7 +90,7 @@ impl Kept {
                 File::open(directory)?.sync_all()?;
                 &[]
             }
-            None => return refused("it is no journal of a router: remove it"),
+            None => return refused("it is not a journal: remove it"),
         };
         let text = String::from_utf8_lossy(rest);
         let lines = text.lines().filter(|line| !line.is_empty());
@@ -100,21 +100,21 @@ impl Kept {
         entries.drain(..entries.len().saturating_sub(MOST));
         let mut kept = Kept { path, file, sizes, bytes: bytes.len() as u64, lines };
         if bytes.last() != Some(&b'\n') {
-            // What comes next has a line of its own.
+            // The next record must begin on a new line.
             kept.append("\n")?;
         }
         Ok((kept, Found { entries, unread }))
     }
 
-    /// Where it is.
+    /// Returns the path of the file in a directory.
     pub fn path_in(directory: &Path) -> PathBuf {
         directory.join(NAME)
     }
 
-    /// Writes a line, and has the disk keep it.
+    /// Appends a line, and syncs it to disk.
     ///
     /// # Errors
-    /// The system refuses: nothing was written then.
+    /// If the system refuses. Then nothing was written.
     pub fn append(&mut self, line: &str) -> io::Result<()> {
         self.is_in_place()?;
         if self.bytes > self.sizes.full || self.lines >= 2 * MOST {
@@ -126,20 +126,21 @@ impl Kept {
         Ok(())
     }
 
-    /// Makes sure that the name still leads to the file: what is written to another one nobody finds.
+    /// Checks that the path still leads to the file. Otherwise its lines would not be found again.
     fn is_in_place(&self) -> io::Result<()> {
         let ours = self.file.metadata()?;
         match self.path.symlink_metadata() {
             Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(()),
-            Ok(_) => refused("another file took its place: move it back, or restart the router"),
+            Ok(_) => refused("it was replaced by another file: move it back, or restart the router"),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                refused("it was removed or renamed: move it back, or restart the router to have a new one")
+                refused("it was removed or renamed: move it back, or restart the router to create a new one")
             }
             Err(e) => Err(e),
         }
     }
 
-    /// Makes a file with the newest lines take its place. Names are only written to: who owns the directory may have made anything of them.
+    /// Replaces the file by one with the newest lines. Never reads by name: the directory's owner may have changed what
+    /// the names lead to.
     fn replace(&mut self) -> io::Result<()> {
         let size = self.file.metadata()?.len().min(self.sizes.foreign);
         let mut old = vec![0; size as usize];
@@ -166,7 +167,7 @@ impl Kept {
     }
 }
 
-/// Removes what routers have left that were killed while they replaced a file.
+/// Removes temporary files of routers that were killed while replacing the file.
 fn remove_unfinished(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)?.take(1000) {
         let entry = entry?;
@@ -183,24 +184,24 @@ fn refused<T>(why: &str) -> io::Result<T> {
     Err(io::Error::other(why))
 }
 
-/// Waits a while for the lock: a router that was killed has it until its memory is freed.
+/// Takes the lock. Waits a while, because a killed router holds it until its memory is freed.
 fn lock(file: &File) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     while let Err(e) = file.try_lock() {
         match e {
             fs::TryLockError::WouldBlock if Instant::now() < end => sleep(Duration::from_millis(20)),
-            fs::TryLockError::WouldBlock => return refused("another router keeps its journal there"),
+            fs::TryLockError::WouldBlock => return refused("another router uses it"),
             fs::TryLockError::Error(e) => return Err(e),
         }
     }
     Ok(())
 }
 
-/// Appends to a file that is so long. If that fails, it is so long again.
+/// Appends to a file of length `at`. After a failure it cuts the file to this length again.
 fn append(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     let written = file.write_all_at(bytes, at).and_then(|()| file.sync_data());
     if written.is_err() {
-        // Should that fail, too, the next one to open the file passes over what is there.
+        // If this fails too, the next reader skips the damaged line.
         let _ = file.set_len(at);
     }
     written
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_found_again_by_its_owner_only() {
+    fn appended_lines_are_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("state/volley");
         let (mut kept, found) = open(&directory);
@@ -242,9 +243,9 @@ mod tests {
         assert_eq!(numbers(&open(&directory).1), [1, 2, 3, 4]);
     }
 
-    /// Wherever a write was torn, and whatever stands in the file instead: what was whole before is found, and what comes then as well.
+    /// Wherever a write was torn, earlier records are read, and later ones can be appended.
     #[test]
-    fn a_torn_file_costs_its_last_record() {
+    fn torn_write_costs_one_record() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         let all = entries(0..4);
@@ -254,14 +255,14 @@ mod tests {
         for end in (0..whole.len()).step_by(7) {
             fs::write(&path, &whole[..end]).unwrap();
             let (mut kept, found) = open(folder.path());
-            // A line without its line feed is whole.
+            // A line that lacks only its line feed is complete.
             let before = ends.iter().skip(1).filter(|n| **n <= end + 1).count() as u64;
             assert_eq!(numbers(&found), (1..=before).collect::<Vec<_>>(), "{end}");
             fill(&mut kept, &all[3..]);
             drop(kept);
             assert_eq!(numbers(&open(folder.path()).1), (1..=before).chain([4]).collect::<Vec<_>>());
         }
-        // Rubbish in the middle.
+        // A damaged line in the middle.
         let mut garbled = whole.clone();
         let second = ends[1]..ends[2] - 1;
         garbled[second].iter_mut().for_each(|byte| *byte = byte.wrapping_mul(7) | 0x80);
@@ -271,12 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_refused_and_stay() {
+    fn foreign_files_are_refused_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         let refused = || Kept::open(folder.path(), Sizes::default()).err().unwrap().to_string();
         fs::write(&path, "precious").unwrap();
-        assert!(refused().contains("it is no journal of a router"));
+        assert!(refused().contains("it is not a journal"));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
         fs::remove_file(&path).unwrap();
         let other = folder.path().join("other");
@@ -294,13 +295,13 @@ mod tests {
         assert!(refused().contains("too large"));
         fs::remove_file(&path).unwrap();
         let _first = open(folder.path());
-        assert!(refused().contains("another router keeps its journal there"));
+        assert!(refused().contains("another router uses it"));
         assert_eq!(fs::metadata(&other).unwrap().len(), 0);
     }
 
-    /// Who owns the directory may move the file, or make anything of its name, while the router runs.
+    /// The directory's owner may move the file, or put anything in its place, while the router runs.
     #[test]
-    fn a_file_whose_name_leads_elsewhere_is_not_written() {
+    fn moved_or_replaced_file_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let (path, other) = (folder.path().join(NAME), folder.path().join("other"));
         let sizes = Sizes { full: 100, kept: 3000, foreign: 1 << 20 };
@@ -312,16 +313,16 @@ mod tests {
         let mut refused = || kept.append(&lines[1]).unwrap_err().to_string();
         assert!(refused().starts_with("it was removed or renamed"));
         symlink("/dev/zero", &path).unwrap();
-        assert!(refused().starts_with("another file took its place"));
+        assert!(refused().starts_with("it was replaced by another file"));
         fs::remove_file(&path).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(refused().starts_with("another file took its place"));
+        assert!(refused().starts_with("it was replaced by another file"));
         assert_eq!(fs::read(&other).unwrap(), before);
-        // Back in its place it goes on; and it is replaced by what it has, for it is full.
+        // After the move back, writing continues. The file is full, so it is replaced.
         fs::rename(&other, &path).unwrap();
         kept.append(&lines[1]).unwrap();
         assert_ne!(fs::metadata(&path).unwrap().len(), before.len() as u64);
-        // What a killed router has left goes.
+        // A temporary file of a killed router is removed.
         fs::write(folder.path().join(".journal-abc"), "").unwrap();
         kept.append(&lines[2]).unwrap();
         drop(kept);
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_full_is_replaced_by_its_newest_lines() {
+    fn full_file_is_replaced_by_its_newest_lines() {
         let folder = tempfile::tempdir().unwrap();
         let (mut kept, _) =
             Kept::open(folder.path(), Sizes { full: 6000, kept: 3000, foreign: 1 << 20 }).unwrap();
@@ -345,7 +346,7 @@ mod tests {
         let numbers = numbers(&found);
         assert!(numbers.len() > 5 && numbers.last() == Some(&200), "{numbers:?}");
         assert!(numbers.is_sorted_by(|one, next| one + 1 == *next) && found.unread == 0, "{numbers:?}");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing lies about");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file is left");
         let mode = folder.path().join(NAME).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
     }

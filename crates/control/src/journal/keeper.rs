@@ -1,4 +1,4 @@
-//! Keeps the journal on disk, by a thread of its own: neither a slow disk nor a full one holds the main thread up.
+//! Writes the journal to disk on a thread of its own, so that a slow or full disk does not delay the main thread.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,39 +10,40 @@ use super::file::{Found, Kept, Sizes};
 use super::record;
 use crate::intent::{Catalog, Entry};
 
-/// Changes that wait for the disk at most. What would have to wait longer is not written.
+/// Most changes waiting for the disk. Further ones are lost to the file.
 const WAITING: usize = 256;
-/// How often it is tried again to write what could not be written.
+/// Interval between attempts to write after a failure.
 const RETRY: Duration = Duration::from_secs(5);
-/// How long the name of a user is waited for, which another thread looks for.
+/// How long to wait for a user's name, which another thread looks up.
 const NAMES: Duration = Duration::from_secs(1);
-/// How long the start waits for a file system that does not answer, and the end of the router.
+/// How long the router's start and end wait for a file system that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How it is.
+/// The state of the file.
 #[derive(Clone, Debug, Default)]
 struct Status {
     /// Why changes are not written.
     trouble: Option<String>,
-    /// Changes that are lost to the file.
+    /// Number of changes that were not written.
     lost: u64,
-    /// What is in the file came too late for the start. Numbers begin anew without it, so it is not written, either.
+    /// True if the file was read too late for the start. Then change numbers restart, so nothing is written to the
+    /// file.
     too_late: bool,
 }
 
-/// What writes changes to a file.
+/// Writes changes to the journal file.
 pub struct Keeper {
     path: PathBuf,
     status: Arc<Mutex<Status>>,
     entries: Option<SyncSender<Entry>>,
     found: Receiver<Found>,
     ended: Receiver<()>,
-    /// What was last told of its trouble.
+    /// The trouble last logged.
     told: Option<String>,
 }
 
 impl Keeper {
-    /// Keeps the journal in a directory.
+    /// Starts the thread that keeps the journal in a directory.
     pub fn begin(directory: &Path, catalog: Arc<Catalog>) -> Keeper {
         let (entries, waiting) = sync_channel(WAITING);
         let (to_start, found) = sync_channel(1);
@@ -55,20 +56,20 @@ impl Keeper {
             status: Arc::clone(&status),
             catalog,
         };
-        // A thread without the files of this process, since it may hang: what it has to say is told by the status.
+        // The thread may hang, so it does not share the process's files. It reports by the status.
         let work = move || {
             writer.run(&to_start, &waiting);
             drop(to_end);
         };
         if let Err(e) = drivers::spawn_apart("volley_journal", work) {
-            set(&status, |status| status.trouble = Some(format!("no thread can be started for it: {e}")));
+            set(&status, |status| status.trouble = Some(format!("cannot start a thread for it: {e}")));
         }
         let path = Kept::path_in(directory);
         Keeper { path, status, entries: Some(entries), found, ended, told: None }
     }
 
-    /// What earlier runs of the router have left, or `None` if it is not read yet. A file system that does not answer is not waited for
-    /// longer than until `begun` is five seconds ago; what comes then is not looked at.
+    /// Returns the changes of earlier runs, or `None` if they have not been read yet. Waits for the file system until
+    /// five seconds after `begun`. Changes read later are ignored.
     pub fn found(&self, begun: Instant) -> Option<Found> {
         match self.found.try_recv() {
             Ok(found) => Some(found),
@@ -85,7 +86,7 @@ impl Keeper {
         }
     }
 
-    /// Has a change written, as soon as the disk can.
+    /// Queues a change to be written.
     pub fn keep(&self, entry: Entry) {
         let Some(entries) = &self.entries else { return };
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = entries.try_send(entry) {
@@ -93,7 +94,7 @@ impl Keeper {
         }
     }
 
-    /// What is wrong, for the operator: the file, why it is not written, and what is lost to it.
+    /// Returns a message on the trouble, if any: the file, the reason, and the number of lost changes.
     pub fn trouble(&self) -> Option<String> {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let path = self.path.display();
@@ -102,18 +103,18 @@ impl Keeper {
             (None, lost) => Some(format!("{lost} changes are not in {path}: the disk was too slow or full")),
             (Some(why), 0) => Some(format!("changes are not kept in {path}: {why}")),
             (Some(why), lost) => {
-                Some(format!("changes are not kept in {path}: {why}; {lost} are lost to it"))
+                Some(format!("changes are not kept in {path}: {why}; {lost} changes are lost"))
             }
         }
     }
 
-    /// The trouble, if changes cannot be written now.
+    /// Returns the trouble if changes cannot be written now.
     pub fn fails(&self) -> Option<String> {
         let now = self.status.lock().unwrap_or_else(PoisonError::into_inner).trouble.is_some();
         self.trouble().filter(|_| now)
     }
 
-    /// Logs what is wrong, when that is another trouble than before.
+    /// Logs the trouble if it has changed.
     pub fn look(&mut self) {
         let trouble = self.trouble();
         if trouble != self.told {
@@ -125,7 +126,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until all is written, but not for a disk that does not answer. Logs what is lost.
+    /// Waits until all changes are written, for a limited time. Logs lost changes.
     pub fn end(&mut self) {
         self.entries = None;
         if self.ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
@@ -142,11 +143,11 @@ fn set(status: &Mutex<Status>, change: impl FnOnce(&mut Status)) {
     change(&mut status.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Writer {
     directory: PathBuf,
     kept: Option<Kept>,
-    /// Lines that are not written yet.
+    /// Lines to be written.
     pending: VecDeque<String>,
     status: Arc<Mutex<Status>>,
     catalog: Arc<Catalog>,
@@ -155,7 +156,7 @@ struct Writer {
 impl Writer {
     fn run(mut self, found: &SyncSender<Found>, entries: &Receiver<Entry>) {
         let first = self.open();
-        // Nobody waits for it any more if that took too long.
+        // The receiver may have stopped waiting.
         let _ = found.send(first.unwrap_or_default());
         loop {
             let next = match self.pending.is_empty() {
@@ -174,7 +175,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file; what is wrong is told by the status.
+    /// Opens the file. Reports an error by the status.
     fn open(&mut self) -> Option<Found> {
         match Kept::open(&self.directory, Sizes::default()) {
             Ok((kept, found)) => {
@@ -200,12 +201,12 @@ impl Writer {
         }
     }
 
-    /// Writes what waits, as far as the disk takes it.
+    /// Writes the waiting lines until one fails.
     fn write(&mut self) {
         if self.status.lock().unwrap_or_else(PoisonError::into_inner).too_late {
             self.kept = None;
         }
-        // A file that could not be read at the start is not written either, lest numbers begin anew in it.
+        // A file that was not read at the start is not written: its change numbers would restart.
         let Some(kept) = &mut self.kept else {
             let lost = std::mem::take(&mut self.pending).len() as u64;
             return set(&self.status, |status| status.lost += lost);

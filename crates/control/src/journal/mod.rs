@@ -1,5 +1,5 @@
-//! What the [journal](crate::intent::Journal) says of changes: in words for operators, and in the form of a configuration file, by which
-//! a later run of the router can take them back.
+//! The text forms of changes in the [journal](crate::intent::Journal): as commands for operators, and as configuration
+//! files, with which a later run of the router can undo them.
 
 mod file;
 mod keeper;
@@ -18,16 +18,16 @@ pub use keeper::Keeper;
 
 use crate::intent::{Catalog, Edit, Interface, Key, Note, Refused, Route, Tree, Value};
 
-/// What is to be remembered of a change; `get` gives any object as it is after it.
+/// Returns the data to record for a change; `get` returns any object after the change.
 pub fn note<'t>(origin: Origin, edits: Vec<Edit>, get: impl Fn(&Key) -> Option<&'t Value>) -> Note {
     let hosts = hosts(&edits, get);
     Note::new(origin, edits, hosts)
 }
 
-/// The interfaces under which changed objects stand in a file, and those under which these stand, as far as they did not change.
+/// Returns the unchanged interfaces that contain changed objects in a file, and the interfaces that contain these.
 fn hosts<'t>(edits: &[Edit], get: impl Fn(&Key) -> Option<&'t Value>) -> Vec<(Key, Value)> {
     let mut names = Vec::new();
-    // Of routes there may be very many, and they stand for themselves.
+    // Routes are skipped: there may be very many, and no interface contains them.
     for edit in edits.iter().filter(|edit| !edit.key.is::<Route>()) {
         for value in [&edit.old, &edit.new].into_iter().flatten() {
             interfaces(&edit.key, value, &mut names);
@@ -50,7 +50,7 @@ fn hosts<'t>(edits: &[Edit], get: impl Fn(&Key) -> Option<&'t Value>) -> Vec<(Ke
     hosts.into_iter().collect()
 }
 
-/// The interfaces that an object needs.
+/// Adds the names of the interfaces that an object needs.
 fn interfaces(key: &Key, value: &Value, names: &mut Vec<String>) {
     value.needs(key, &mut |need| {
         if need.is(&objects::INTERFACE) {
@@ -59,8 +59,8 @@ fn interfaces(key: &Key, value: &Value, names: &mut Vec<String>) {
     });
 }
 
-/// A changed object as an operator reads it: the commands that go, and those that come. `numbered`: the index of a new interface was asked
-/// for.
+/// Returns the difference of a changed object for operators: the removed and the added commands. `numbered`: include
+/// the index of a new interface, because the operator set it.
 pub fn difference(key: &Key, old: Option<&Value>, new: Option<&Value>, numbered: bool) -> String {
     let index = |value: Option<&Value>| value?.get::<Interface>()?.index;
     let (was, is) = (index(old), index(new));
@@ -76,7 +76,7 @@ pub fn difference(key: &Key, old: Option<&Value>, new: Option<&Value>, numbered:
     text
 }
 
-/// The same without secrets.
+/// Returns the difference of a changed object without secrets.
 pub fn public_difference(edit: &Edit) -> String {
     let public = |value: &Option<Value>| value.as_ref().map(Value::without_secrets);
     match (public(&edit.old), public(&edit.new)) {
@@ -85,7 +85,7 @@ pub fn public_difference(edit: &Edit) -> String {
     }
 }
 
-/// A change in the form of a configuration file.
+/// Returns a change in the form of configuration files.
 fn write(edits: &Edits<crate::system::System>, catalog: &Arc<Catalog>) -> Written {
     let text = |value: fn(&Edit) -> &Option<Value>| {
         let mut tree: Tree = edits.hosts.iter().cloned().collect();
@@ -98,16 +98,14 @@ fn write(edits: &Edits<crate::system::System>, catalog: &Arc<Catalog>) -> Writte
     Written { before, after, difference: edits.all.iter().map(public_difference).collect() }
 }
 
-/// The changed objects of a change that was written.
+/// Returns the changed objects of a written change.
 ///
 /// # Errors
-/// This version of the router does not understand it.
+/// If this version of the router cannot read it.
 pub fn read(written: &Written, catalog: &Catalog) -> Result<Vec<Edit>, Refused> {
     let part = |text: &str| {
         let part = config::read_part(text, catalog);
-        part.map_err(|fault| {
-            Refused(format!("this router does not understand what is written of it: {fault}"))
-        })
+        part.map_err(|fault| Refused(format!("this version of the router cannot read its record: {fault}")))
     };
     let (mut before, after) = (part(&written.before)?, part(&written.after)?);
     let mut edits = Vec::new();
@@ -132,14 +130,14 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        /// Of any change, all that it did is written, and nothing else.
+        /// The written form of any change has exactly its changed objects.
         #[test]
-        fn what_is_written_of_a_change_is_read_again(
+        fn written_change_is_read_again(
             before in random::tree_of_any_objects(),
             after in random::tree_of_any_objects(),
             kept in any::<u64>(),
         ) {
-            // Some objects stay as they were, with the interfaces that they need.
+            // Some objects stay unchanged, with the interfaces that they need.
             let mut after = after;
             let some = before.iter().zip(0..).filter(|(_, n)| kept >> (n % 64) & 1 != 0);
             let mut kept: Tree = some.map(|((key, value), _)| (key.clone(), value.clone())).collect();
@@ -160,7 +158,7 @@ mod tests {
             let note = note(Origin::default(), edits.clone(), |key| after.get(key));
             let mut journal = crate::intent::Journal::default();
             let Some(noted) = journal.note(note) else { return Ok(()) };
-            let Detail::Edits(detail) = noted.entry.detail else { panic!("it is remembered") };
+            let Detail::Edits(detail) = noted.entry.detail else { panic!("no details") };
             let written = write(&detail, &catalog());
             let sorted = |mut edits: Vec<Edit>| {
                 edits.sort_by(|one, other| one.key.cmp(&other.key));

@@ -1,4 +1,4 @@
-//! A change as a line of a file: a sum of the rest of the line, and JSON.
+//! The file format of a change: one line with a checksum and JSON.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::write;
 use crate::intent::{Catalog, Entry};
 
-/// A change of more objects is written without them.
+/// Most objects of a change in the file. A larger change is written without its objects.
 const MOST_OBJECTS: usize = 4096;
-/// Bytes of text that are written of the objects of a change at most; those of a larger one are not.
+/// Most text of a change's objects, in bytes. A larger change is written without its objects.
 const MOST_TEXT: usize = 256 << 10;
 
-/// What is written of a change.
+/// The JSON form of a change.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     number: u64,
@@ -33,12 +33,12 @@ struct Record {
     counts: Counts,
     #[serde(default)]
     secret: bool,
-    /// Nothing if there is too much of it.
+    /// The changed objects; `None` if there are too many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     objects: Option<Written>,
 }
 
-/// The line of an entry, with a line feed.
+/// Returns the line of an entry, with a line feed.
 pub fn line(entry: &Entry, catalog: &Arc<Catalog>) -> String {
     let objects = match &entry.detail {
         Detail::Edits(edits) if edits.all.len() <= MOST_OBJECTS => Some(write(edits, catalog)),
@@ -62,12 +62,12 @@ pub fn line(entry: &Entry, catalog: &Arc<Catalog>) -> String {
         secret: entry.secret,
         objects: objects.filter(fits),
     };
-    // Such a record always has a form.
+    // Serializing a record cannot fail.
     let json = serde_json::to_string(&record).unwrap_or_default();
     format!("{:016x} {json}\n", sum(&json))
 }
 
-/// The entry of a line; nothing if the line is not as it was written.
+/// Returns the entry of a line; `None` if the line is damaged.
 pub fn entry(line: &str) -> Option<Entry> {
     let (digits, json) = line.trim_end().split_once(' ')?;
     if u64::from_str_radix(digits, 16) != Ok(sum(json)) {
@@ -93,8 +93,8 @@ pub fn entry(line: &str) -> Option<Entry> {
     })
 }
 
-/// The sum FNV-1a of 64 bits: finds what a disk or an editor has done to a line. It is no protection from strangers, who cannot write to
-/// the file.
+/// Returns the 64-bit FNV-1a hash. It detects damage by a disk or an editor. It need not protect from attackers, who
+/// cannot write to the file.
 fn sum(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
@@ -106,7 +106,7 @@ pub mod tests {
     use crate::intent::{Edit, Journal, Note, Table};
     use crate::testing::catalog;
 
-    /// Entries of so many changes, each of a VRF that comes.
+    /// Returns an entry for each of these VRFs, which it adds.
     pub fn entries(tables: std::ops::Range<u16>) -> Vec<Entry> {
         let mut journal = Journal::default();
         let noted = tables.map(|n| {
@@ -119,7 +119,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_line_is_read_as_it_was_written_or_not_at_all() {
+    fn damaged_lines_are_not_read() {
         assert_eq!(sum(""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(sum("foobar"), 0x8594_4171_f739_67e8, "by the authors of FNV");
         let written = entries(5..6).remove(0);
@@ -128,7 +128,7 @@ pub mod tests {
         assert_eq!(line(&again, &catalog()), text);
         assert!(again.earlier && again.number == 1 && again.origin.peer.to_string() == "ann");
         assert_eq!(again.title, "table 5");
-        let Detail::Written(objects) = &again.detail else { panic!("it has them") };
+        let Detail::Written(objects) = &again.detail else { panic!("no objects") };
         assert_eq!(objects.difference, "+ ip table add 5\n");
         for end in 0..text.len() - 1 {
             assert!(entry(&text[..end]).is_none(), "{}", &text[..end]);
@@ -141,7 +141,7 @@ pub mod tests {
     }
 
     #[test]
-    fn of_too_much_only_the_counts_are_written() {
+    fn large_change_is_written_without_objects() {
         let mut journal = Journal::default();
         let edit = |n| Edit { key: Table::key(n), old: None, new: Some(Table.into()) };
         let edits = (0..=MOST_OBJECTS as u16).map(edit).collect();
