@@ -141,7 +141,7 @@ fn more_buffers_than_there_is_memory_for_are_refused_and_packets_pass_meanwhile(
         return;
     }
     let refused = router.attempt(&format!("set buffers {too_many}"));
-    let why = format!("there cannot be {too_many} buffers: ");
+    let why = format!("cannot allocate {too_many} buffers: ");
     assert!(!refused.ok() && refused.stderr.contains(&why), "{refused}");
     assert!(refused.stderr.contains("of memory needed, ") && router.log().contains(&why), "{refused}");
     assert_eq!(buffers(&router), 16_384);
@@ -149,7 +149,7 @@ fn more_buffers_than_there_is_memory_for_are_refused_and_packets_pass_meanwhile(
     let many = 200_000;
     let mut adding = router.in_background(&format!("set buffers {many}"));
     until("it has begun", LIMIT, || {
-        router.attempt(&format!("set buffers {}", many + 1)).stderr.contains("being added already")
+        router.attempt(&format!("set buffers {}", many + 1)).stderr.contains("already being added")
             || !adding.running()
     });
     drop(adding);

@@ -153,10 +153,10 @@ fn in_a_group_with_little_memory_large_changes_and_files_are_refused_and_the_rou
     fs::write(&file, "#".repeat(60 << 20)).unwrap();
     let apply = format!("config apply {}", file.display());
     for (command, why) in [
-        ("config diff rollback", "the change of the configuration is too large: "),
-        ("config rollback", "the change of the configuration is too large: "),
+        ("config diff rollback", "not enough memory for this change of the configuration: "),
+        ("config rollback", "not enough memory for this change of the configuration: "),
         (&apply, "of memory needed, "),
-        ("set workers 64", "there is no memory for 63 more workers: "),
+        ("set workers 64", "not enough memory for 63 more workers: "),
     ] {
         let done = router.attempt(command);
         assert!(!done.ok() && done.stderr.contains(why), "{command}: {done}");
@@ -194,7 +194,7 @@ fn where_a_limit_cannot_be_seen_workers_for_whom_there_is_no_memory_are_refused(
     let router = Router::launch_by(&host, &group.launcher(), "", "").wait_ready();
     let done = router.attempt("set workers 64");
     let why =
-        "there is no memory for 63 more workers: 567 MiB of memory needed: the kernel killed a trial process";
+        "not enough memory for 63 more workers: 567 MiB of memory needed: the kernel killed a trial process";
     assert!(!done.ok() && done.stderr.contains(why), "{done}");
     router.ctl("set workers 3");
     assert_eq!(

@@ -86,7 +86,7 @@ fn a_port_is_opened_anew_under_traffic() {
         let text = saved.replace("  xdp-eth0:\n", &format!("  xdp-eth0:\n    af-xdp: {{ {opened} }}\n"));
         std::fs::write(&file, text).unwrap();
         let said = router.ctl(&format!("config apply {}", file.display()));
-        assert!(said.contains("! xdp-eth0 is opened anew: its traffic stands still meanwhile\n"), "{said}");
+        assert!(said.contains("! xdp-eth0 is reopened: its traffic is interrupted\n"), "{said}");
         let (_, after) =
             said.split_once("xdp-eth0 was opened anew: its traffic stood still for ").expect(&said);
         stood += after.split(' ').next().and_then(|ms| ms.parse::<f64>().ok()).expect(&said);

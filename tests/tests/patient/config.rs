@@ -143,7 +143,7 @@ fn two_at_once_are_one_after_the_other() {
         .collect();
     let refused: Vec<_> = clients.iter().filter(|c| !c.ok()).collect();
     assert!(
-        refused.len() == 1 && refused[0].stderr.contains("somebody has changed it"),
+        refused.len() == 1 && refused[0].stderr.contains("it was changed"),
         "{}\n{}",
         clients[0],
         clients[1]
@@ -227,7 +227,7 @@ fn what_nobody_confirms_goes_back() {
     let before = router.ctl("show config");
     let said = router.ctl(&format!("config apply {path} confirm 3s"));
     assert!(said.contains("- set interface ip address host-eth0 10.0.0.1/24"), "{said}");
-    assert!(said.ends_with("goes back in 3 seconds unless confirmed: config confirm\n"), "{said}");
+    assert!(said.ends_with("rolls back in 3 seconds unless confirmed: config confirm\n"), "{said}");
     assert!(!Ping::answered(&a, "10.0.0.1"));
     assert!(router.ctl("show config history").contains("unless confirmed"));
     Ping::until_answered(&a, "10.0.0.1", SOON);
@@ -271,7 +271,7 @@ fn a_port_that_is_missing_at_the_start_is_waited_for() {
         assert!(router.ctl("show interface host-eth1").contains("up, link down, no device"));
         assert_eq!(router.ctl("show config"), config);
         let said = router.ctl(&format!("config save {}", saved.display()));
-        assert!(said.contains("! host-eth1 is without its device"), "{said}");
+        assert!(said.contains("! host-eth1 has no device"), "{said}");
         // Who types a name is told that there is no such interface.
         let refused = router.attempt("create host-interface name eth9");
         assert!(!refused.ok() && refused.stderr.contains("eth9"), "{refused}");
@@ -316,7 +316,7 @@ fn a_wrong_file_is_refused_with_every_place() {
         "{check}"
     );
     let apply = router.attempt(&format!("config apply {path}"));
-    assert!(apply.code() == Some(1) && apply.stderr.contains("nothing was changed"), "{apply}");
+    assert!(apply.code() == Some(1) && apply.stderr.contains("no changes made"), "{apply}");
 }
 
 /// What monitoring knows interfaces by is the same after "config save" and a restart, whatever came and went before.
@@ -358,7 +358,7 @@ fn what_cannot_be_changed_because_a_device_is_gone_is_as_it_was_when_that_return
     let path = file(&router, "other.yaml", &other);
     let said = router.attempt(&format!("config apply {path}"));
     assert!(said.code() == Some(1) && said.stderr.contains("eth1"), "{said}");
-    assert!(!said.stderr.contains("taken back"), "{said}");
+    assert!(!said.stderr.contains("could not be rolled back"), "{said}");
     assert_eq!(router.ctl("show config"), before);
     assert!(router.ctl("show interface").contains("host-eth1"));
 

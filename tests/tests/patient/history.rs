@@ -75,7 +75,7 @@ fn changes_and_who_made_them_are_known_after_restarts_and_kills() {
     assert_eq!(newest(&router, 2, &["generation", "changed"])[1], [json!(6), json!("rollback of change 3")]);
     assert_eq!(router.ctl("config rollback"), "- set interface mtu 1400 host-eth0\n");
     assert_eq!(router.ctl("show config"), before);
-    assert!(router.attempt("config rollback").stderr.contains("no change is in effect that is remembered"));
+    assert!(router.attempt("config rollback").stderr.contains("no change to roll back"));
     router.stop();
 
     // What is no journal keeps no router from starting, and stays as it is.

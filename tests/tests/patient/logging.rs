@@ -51,7 +51,7 @@ fn what_happens_is_in_the_event_log() {
     router.ctl("set interface mtu 1400 host-eth0");
     router.ctl("config rollback");
     let config = events(&router, "config");
-    assert!(config.iter().any(|t| t.starts_with("rolled back to what generation ")), "{config:?}");
+    assert!(config.iter().any(|t| t.starts_with("rolled back to generation ")), "{config:?}");
 }
 
 #[test]

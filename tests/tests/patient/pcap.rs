@@ -196,7 +196,7 @@ fn a_trace_may_be_of_packets_that_match_only() {
     assert_eq!(shown("exclude error-drop 4", "max 3"), 3);
     assert_eq!(shown("include arp-input 5", ""), 0);
     let text = router.ctl("show trace");
-    assert_eq!(text, "No packets in trace buffer that the filter takes\nFilter: include arp-input 5\n");
+    assert_eq!(text, "No packets in trace buffer matching the filter\nFilter: include arp-input 5\n");
     assert_eq!(shown("none", ""), 8);
     assert_eq!(router.attempt("trace filter include nonsense 5").code(), Some(1));
     let wrong = router.attempt("trace add af-packet-input 2 filter \"host\"");

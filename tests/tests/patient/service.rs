@@ -135,5 +135,5 @@ fn a_worker_that_hangs_silences_the_watchdog() {
     // The main thread is well, and one that was only delayed goes on.
     drop(stopped);
     manager.told("WATCHDOG=1", LIMIT);
-    until("the log says so", LIMIT, || manager.service.stderr().contains("all workers turn again"));
+    until("the log says so", LIMIT, || manager.service.stderr().contains("all workers run again"));
 }

@@ -1,7 +1,7 @@
-//! Packet buffers that are added while the router forwards.
+//! Adding packet buffers while the router forwards.
 //!
-//! To fetch hundreds of megabytes from the kernel takes a while, so a thread does it; the command waits for it, and nobody
-//! else. What was begun is completed, whether or not the client is still there.
+//! The kernel needs a while for hundreds of megabytes, so a thread adds the buffers. Only its command waits for it. The
+//! thread completes its work even if the client disconnects.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
@@ -13,24 +13,24 @@ use super::{Context, Output};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::startup::MOST_BUFFERS;
 
-/// How often the thread is asked whether it is done.
+/// The polling interval for the thread's result.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "set buffers <total:u32>",
-        "Have so many packet buffers in all, while packets pass, until the router stops: they can only be added.",
+        "Set the total number of packet buffers, until the router stops. Traffic continues. Buffers cannot be removed.",
         set_buffers,
     );
 }
 
-/// Whether a thread is adding buffers.
+/// The turn to add buffers, which one thread at a time can have.
 #[derive(Default)]
 pub(super) struct Growing(Weak<()>);
 
 impl Growing {
-    /// The right to add some, until it is dropped; `None` while somebody else has it.
+    /// Returns the turn, which lasts until it is dropped; `None` while another thread has it.
     fn begin(&mut self) -> Option<Arc<()>> {
         let alone = Arc::new(());
         (self.0.strong_count() == 0).then(|| self.0 = Arc::downgrade(&alone)).map(|()| alone)
@@ -40,19 +40,19 @@ impl Growing {
 fn set_buffers(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let total = a.need::<u32>("total")? as usize;
     if total > MOST_BUFFERS {
-        return Err(a.fault("total", format!("there can be {MOST_BUFFERS} buffers at most")));
+        return Err(a.fault("total", format!("the maximum is {MOST_BUFFERS} buffers")));
     }
     let Some(alone) = c.growing.begin() else {
         return Err(CliError::new(
-            "buffers are being added already: try again when they are there (show buffers)",
+            "buffers are already being added: try again when this is done (show buffers)",
         ));
     };
     let pool = c.system.router.pool().clone();
     let there = pool.total();
     let more = total.checked_sub(there).ok_or_else(|| {
         let why = format!(
-            "there are {there} buffers, and none can be taken away: to have fewer, write buffers {{ buffers-per-numa N }} into \
-             startup.conf, and start the router anew"
+            "there are {there} buffers, and none can be removed: for fewer, set buffers {{ buffers-per-numa N }} in \
+             startup.conf and restart the router"
         );
         a.fault("total", why)
     })?;
@@ -68,26 +68,24 @@ fn set_buffers(c: &mut Context, a: &Args) -> Result<Output, CliError> {
             }
             Err(e) => tracing::warn!("{}", refused(total, e)),
         }
-        // Whoever hears of it may add more at once.
+        // Before the result is sent: its receiver may add more buffers at once.
         drop(alone);
         let _ = done.send(outcome);
     };
     let begun = thread::Builder::new().name("volley_buffers".into()).spawn(work);
-    begun.map_err(|e| {
-        a.fault("total", format!("buffers cannot be added, since there is no thread to be had: {e}"))
-    })?;
+    begun.map_err(|e| a.fault("total", format!("buffers cannot be added: no thread can be started: {e}")))?;
     Ok(Output::job(Adding { args: a.clone(), total, added }))
 }
 
 fn said(total: usize) -> String {
     format!(
-        "there are {total} buffers now, until the router stops; buffers {{ buffers-per-numa {total} }} in startup.conf is for \
-         longer\n"
+        "there are {total} buffers now, until the router stops; to keep them, set buffers {{ buffers-per-numa {total} }} in \
+         startup.conf\n"
     )
 }
 
 fn refused(total: usize, e: &io::Error) -> String {
-    format!("there cannot be {total} buffers: {e}")
+    format!("cannot allocate {total} buffers: {e}")
 }
 
 /// Waits for the thread.
@@ -107,7 +105,9 @@ impl Job<Context> for Adding {
             }
             Ok(Err(e)) => failed(refused(self.total, &e)),
             Err(TryRecvError::Empty) => Step::After(LOOK),
-            Err(TryRecvError::Disconnected) => failed("the thread that adds buffers has ended".into()),
+            Err(TryRecvError::Disconnected) => {
+                failed("internal error: the thread that adds buffers died".into())
+            }
         }
     }
 }
@@ -118,7 +118,7 @@ mod tests {
     use crate::testing::Cli;
 
     #[test]
-    fn buffers_are_added_and_shown_with_where_they_lie() {
+    fn set_buffers_adds_buffers_and_show_lists_their_memory() {
         let mut cli = Cli::new();
         let before = cli.json("show buffers");
         assert_eq!((&before["at_start"]["total"], &before["added"]), (&64.into(), &serde_json::Value::Null));
@@ -126,10 +126,10 @@ mod tests {
         let said = cli.ok("set buffers 1064");
         assert_eq!(
             said,
-            "there are 1064 buffers now, until the router stops; buffers { buffers-per-numa 1064 } in startup.conf is for \
-             longer\n"
+            "there are 1064 buffers now, until the router stops; to keep them, set buffers { buffers-per-numa 1064 } in \
+             startup.conf\n"
         );
-        // As many as there are is no change.
+        // The same number changes nothing.
         assert_eq!(cli.ok("set buffers 1064"), said);
         assert_eq!(
             cli.json("set buffers 1065")["text"].as_str().map(|t| t.contains("there are 1065")),
@@ -144,19 +144,21 @@ mod tests {
         );
         let text = cli.ok("show buffers");
         assert!(text.contains("at start") && text.contains("added"), "{text}");
-        // It is nothing of the configuration.
+        // It is not part of the configuration.
         assert!(!cli.ok("show config").contains("buffers"));
     }
 
     #[test]
-    fn what_cannot_be_is_refused_and_changes_nothing() {
+    fn invalid_totals_are_refused_and_change_nothing() {
         let mut cli = Cli::new();
         for few in ["0", "63"] {
             let why = cli.refused(&format!("set buffers {few}"), few);
             assert!(why.contains("there are 64 buffers") && why.contains("buffers-per-numa"), "{why}");
         }
         for many in ["16777217", "4294967295"] {
-            assert!(cli.refused(&format!("set buffers {many}"), many).contains("16777216 buffers at most"));
+            assert!(
+                cli.refused(&format!("set buffers {many}"), many).contains("maximum is 16777216 buffers")
+            );
         }
         for nonsense in ["4294967296", "-1", "many"] {
             cli.refused(&format!("set buffers {nonsense}"), nonsense);
@@ -165,20 +167,20 @@ mod tests {
         cli.ok("set buffers 65");
     }
 
-    /// The second is told so; the first is completed, although nobody waits for it any more.
+    /// A second command is refused meanwhile. The first one is completed although its client has disconnected.
     #[test]
-    fn buffers_are_added_once_at_a_time_and_without_a_client_too() {
+    fn one_thread_at_a_time_adds_buffers_even_without_a_client() {
         let mut cli = Cli::new();
         let begun = cli.registry.run(&mut cli.context, "set buffers 40000", Call::default()).unwrap();
         let refused = cli.run("set buffers 70000").unwrap_err().to_string();
-        assert!(refused.contains("being added already"), "{refused}");
+        assert!(refused.contains("already being added"), "{refused}");
         assert!(begun.job.is_some());
         drop(begun);
         while cli.json("show buffers")["total"] != 40_000 {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let mut again = cli.registry.run(&mut cli.context, "set buffers 40001", Call::default());
-        // The thread ends a moment after they are there.
+        // The thread ends shortly after it has added the buffers.
         while again.is_err() {
             again = cli.registry.run(&mut cli.context, "set buffers 40001", Call::default());
         }

@@ -1,4 +1,4 @@
-//! The configuration as a whole: shown, applied, taken back, saved.
+//! The whole configuration: `show config yaml`, apply, confirm, save.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,20 +22,20 @@ use crate::intent::{Catalog, Edit, Interface, Key, Plan, Snapshot, in_order, mad
 use crate::journal;
 use crate::startup::Fault;
 
-/// What stands below a configuration that changed while it was shown.
+/// The last line of a configuration that changed while it was shown.
 pub(super) const CHANGED: &str =
-    "# it has changed while it was shown: this is not the configuration of any one moment\n";
+    "# the configuration changed while it was shown: this is a mixture of old and new parts\n";
 
-/// How often what is done on another thread is asked for.
+/// The polling interval for results of other threads.
 pub(super) const LOOK: Duration = Duration::from_millis(2);
 /// The longest time to wait for a confirmation, in seconds.
 const LONGEST: u64 = 24 * 3600;
-/// How often it is tried to take back what nobody has confirmed.
+/// The interval between attempts to roll back an unconfirmed configuration.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("show config yaml", "Show the configuration as a file for \"config apply\".", |c, a| {
+    r.add("show config yaml", "Show the configuration as YAML, for \"config apply\".", |c, a| {
         let writer = Writer::new(c.store.tree(), &c.system.abilities.catalog);
         let writer = if a.call().read_only { writer.hiding_secrets() } else { writer };
         let yaml = Yaml { writer, version: c.store.version(), begun: false };
@@ -43,60 +43,60 @@ pub fn register(r: &mut Registry<Context>) {
     });
     r.add(
         "config apply <file:path> [dry-run] [confirm <time:word>] [generation <expected:u64>]",
-        "Make the configuration what a YAML file says, all or nothing. With \"dry-run\" only show what would change; \
-         with \"confirm\" take it back after so many minutes (or seconds, as in \"90s\") unless \"config confirm\" is said; \
-         with \"generation\" only if nobody has changed anything since.",
+        "Replace the configuration by that of a YAML file, all or nothing. \"dry-run\" only shows what would change. \
+         \"confirm\" rolls it back after this many minutes (or seconds, as in \"90s\") without \"config confirm\". \
+         \"generation\" refuses it if the configuration was changed since.",
         apply,
     );
     r.add("config confirm", "Keep the configuration that was applied with \"confirm\".", |c, _| {
         match &c.unconfirmed {
-            Some(waiting) if waiting.expired => Err(CliError::new("it is too late: it goes back")),
+            Some(waiting) if waiting.expired => Err(CliError::new("too late: the rollback has begun")),
             Some(_) => {
                 c.forget_unconfirmed();
                 tracing::info!(event = "config", "the configuration is confirmed");
                 Ok(Output::text("confirmed"))
             }
-            None => Err(CliError::new("nothing waits for a confirmation")),
+            None => Err(CliError::new("no configuration awaits confirmation")),
         }
     });
     r.add(
         "config save [<file:path>]",
-        "Write the configuration to a file: YAML if its name ends in .yaml or .yml, otherwise commands. Without a file, to \
-         the one that the router was started with (startup-config).",
+        "Write the configuration to a file: YAML if its name ends in .yaml or .yml, otherwise commands. The default is the \
+         file that the router starts from (startup-config).",
         save,
     );
 }
 
-/// An applied configuration that waits to be confirmed.
+/// An applied configuration awaiting confirmation.
 #[derive(Debug)]
 pub struct Unconfirmed {
-    /// What it goes back to.
+    /// The generation to roll back to.
     pub(super) generation: u64,
-    /// It is what the router starts from.
+    /// True if the router starts from its file.
     pub(super) start: bool,
-    /// When it goes back, or when that is tried again.
+    /// The time of the rollback, or of the next attempt.
     deadline: Instant,
-    /// It is on its way back.
+    /// True while the rollback is pending.
     expired: bool,
-    /// It did not get there.
+    /// The failed attempts to roll back.
     pub(super) failed: Option<Failed>,
 }
 
-/// How it was on the way back.
+/// Failed attempts to roll back.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) times: u64,
-    /// What was wrong the last time.
+    /// The last error.
     pub(super) why: String,
 }
 
 impl Unconfirmed {
-    /// It goes back to this generation in this time.
+    /// Returns a configuration that rolls back to this generation after this time.
     pub(super) fn new(generation: u64, time: Duration, start: bool) -> Unconfirmed {
         Unconfirmed { generation, start, deadline: Instant::now() + time, expired: false, failed: None }
     }
 
-    /// Seconds until it goes back, or until that is tried again.
+    /// Returns the seconds until the rollback, or until the next attempt.
     pub(super) fn left(&self) -> u64 {
         self.deadline.saturating_duration_since(Instant::now()).as_secs()
     }
@@ -104,14 +104,14 @@ impl Unconfirmed {
 
 #[cfg(test)]
 impl Unconfirmed {
-    /// The time is over.
+    /// Makes the rollback due now.
     pub(super) fn expire(&mut self) {
         self.deadline = Instant::now();
     }
 }
 
 impl Context {
-    /// Takes back what nobody has confirmed in time. Called now and then.
+    /// Starts the rollback of a configuration that was not confirmed in time. Called regularly.
     pub fn look_at_confirmation(&mut self) {
         let due = |w: &&mut Unconfirmed| !w.expired && Instant::now() >= w.deadline;
         let Some(waiting) = self.unconfirmed.as_mut().filter(due) else { return };
@@ -120,20 +120,20 @@ impl Context {
         if waiting.failed.is_none() {
             tracing::warn!(
                 event = "config",
-                "nobody confirmed the configuration in time: going back to generation {generation}"
+                "the configuration was not confirmed in time: rolling back to generation {generation}"
             );
         }
-        let origin = Origin::new(FrontEnd::Router, Peer::Own, "nobody confirmed it in time");
+        let origin = Origin::new(FrontEnd::Router, Peer::Own, "not confirmed in time");
         let back = Whole::back_to(generation, false, origin).unasked();
         self.abandoned.borrow_mut().push_back(Box::new(back));
     }
 
-    /// Whether what nobody has confirmed goes back to this generation.
+    /// True if a rollback to this generation is due because the configuration was not confirmed.
     pub(super) fn goes_back_to(&self, generation: u64) -> bool {
         self.unconfirmed.as_ref().is_some_and(|w| w.expired && w.generation == generation)
     }
 
-    /// What nobody has confirmed could not be taken back: that is tried again.
+    /// Records a failed rollback of the unconfirmed configuration, and schedules the next attempt.
     pub(super) fn way_back_failed(&mut self, e: &CliError) {
         let Some(waiting) = &mut self.unconfirmed else { return };
         (waiting.expired, waiting.deadline) = (false, Instant::now() + RETRY);
@@ -142,31 +142,31 @@ impl Context {
         if waiting.failed.as_ref().is_none_or(|failed| failed.why != why) {
             tracing::error!(
                 event = "config",
-                "the configuration that nobody confirmed could not be taken back, which is tried again every {}: {why}",
+                "the unconfirmed configuration could not be rolled back: {why}; the router tries again every {}",
                 in_words(RETRY)
             );
         }
         waiting.failed = Some(Failed { times: times + 1, why });
     }
 
-    /// How often it was tried in vain to take back what nobody confirmed, and what was wrong the last time; 0 and nothing if
-    /// all is well.
+    /// Returns the number of failed attempts to roll back the unconfirmed configuration, and the last error; 0 and
+    /// an empty text if there are none.
     pub fn vain_ways_back(&self) -> (u64, &str) {
         let failed = self.unconfirmed.as_ref().and_then(|waiting| waiting.failed.as_ref());
         failed.map_or((0, ""), |failed| (failed.times, &failed.why))
     }
 
-    /// Nothing waits to be confirmed any more.
+    /// Ends the wait for a confirmation.
     pub(super) fn forget_unconfirmed(&mut self) {
         self.unconfirmed = None;
         self.journal.hold(None);
     }
 }
 
-/// The configuration as YAML, by lines.
+/// The lines of the configuration as YAML.
 struct Yaml {
     writer: Writer,
-    /// Of the store, when the first line was shown.
+    /// The store's version when the first line was shown.
     version: u64,
     begun: bool,
 }
@@ -201,7 +201,7 @@ fn header(generation: u64) -> String {
     )
 }
 
-/// A time in words.
+/// Formats a time in words.
 pub(super) fn in_words(time: Duration) -> String {
     let (n, unit) = match time.as_secs() {
         n if n > 0 && n % 60 == 0 => (n / 60, "minute"),
@@ -210,15 +210,15 @@ pub(super) fn in_words(time: Duration) -> String {
     format!("{n} {unit}{}", if n == 1 { "" } else { "s" })
 }
 
-/// The interfaces that have an index.
+/// Returns the interfaces with a configured index.
 pub(super) fn numbered(at: &Snapshot) -> BTreeSet<Key> {
     let interfaces = at.tree().range(Key::all::<Interface>());
     let numbered = interfaces.filter(|(_, v)| v.get::<Interface>().is_some_and(|i| i.index.is_some()));
     numbered.map(|(key, _)| key.clone()).collect()
 }
 
-/// Changes as an operator reads them: the commands that go, those that come, warnings, and the interfaces whose traffic stops for it.
-/// `numbered` are the interfaces whose index was asked for.
+/// Returns the changes of a plan as commands removed (-) and added (+), with warnings and the interfaces whose traffic
+/// stops. `numbered` are the interfaces with a configured index.
 pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
     let mut text = String::new();
     for Edit { key, old, new } in &plan.edits {
@@ -231,10 +231,10 @@ pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
     }
     text += &warnings::unreachable_next_hops(plan);
     for name in made_anew(plan) {
-        text += &format!("! {name} is made anew: its traffic stops\n");
+        text += &format!("! {name} is recreated: its traffic stops\n");
     }
     for name in opened_anew(plan) {
-        text += &format!("! {name} is opened anew: its traffic stands still meanwhile\n");
+        text += &format!("! {name} is reopened: its traffic is interrupted\n");
     }
     text
 }
@@ -245,40 +245,39 @@ fn apply(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let confirm = a.get::<String>("time").map(|word| {
         let (number, unit) = word.strip_suffix('s').map_or((&*word, 60), |number| (number, 1));
         let seconds = number.parse().ok().and_then(|n: u64| n.checked_mul(unit));
-        let fault = || {
-            a.fault("time", "a confirmation is waited for 1 to 1440 minutes, or 1s to 86400s, as in \"90s\"")
-        };
+        let fault = || a.fault("time", "the time to confirm must be 1 to 1440 minutes, or 1s to 86400s");
         seconds.filter(|s| (1..=LONGEST).contains(s)).map(Duration::from_secs).ok_or_else(fault)
     });
     let confirm = confirm.transpose()?;
     if dry_run && confirm.is_some() {
-        return Err(a.fault("confirm", "with dry-run nothing is applied, so nothing waits to be confirmed"));
+        return Err(a.fault("confirm", "confirm cannot be combined with dry-run: nothing is applied"));
     }
     let terms = Terms { dry_run, confirm, expected: a.get("expected"), ..Terms::default() };
     Ok(Output::job(ForClient::new(Whole::file(path, terms, c)?, c)))
 }
 
-/// Reads a file. This process can read files that its client cannot: of one that is no configuration, nothing is shown.
+/// Reads a configuration file. The router can read files that its client cannot, so errors show no content of other
+/// files.
 ///
 /// # Errors
-/// That it cannot be read, or is no configuration.
+/// If the file cannot be read, or is not a configuration.
 pub(super) fn load(path: &Path, catalog: &Catalog) -> Result<Wanted, CliError> {
     let file = path.display();
     let text = files::read(path).map_err(|e| CliError::new(format!("{file}: {e}")))?;
     let wanted = config::read(&text, &file.to_string(), catalog);
     if wanted.is_foreign() {
         return Err(CliError::new(format!(
-            "{file}: this is no configuration: it has none of the sections of one. Nothing of it is shown: volley check {file} \
-             shows what is wrong with it"
+            "{file}: not a configuration: it has no known section. Its content is not shown here: run volley check {file} for \
+             details"
         )));
     }
     Ok(wanted)
 }
 
-/// Everything that is wrong with a file.
+/// Returns an error with all faults of a file.
 pub(super) fn faulty(faults: &[Fault]) -> CliError {
     let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    CliError::new(format!("{}\nnothing was changed: mend the file first", lines.join("\n")))
+    CliError::new(format!("{}\nno changes made: fix the errors above", lines.join("\n")))
 }
 
 fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
@@ -291,27 +290,28 @@ fn save(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         }
     };
     if c.unconfirmed.is_some() {
-        // A restart would bring back what goes back by itself.
-        let message = "what was applied last waits to be confirmed, or goes back: first config confirm, or config rollback";
+        // A restart would apply a configuration that may be rolled back.
+        let message =
+            "the applied configuration is not confirmed: run config confirm or config rollback first";
         return Err(a.fault("save", message));
     }
     let form = if is_yaml(&path) { Form::Yaml(Writer::default()) } else { Form::Commands(None, false) };
     Ok(Output::job(Save { args: a.clone(), path, stage: Saving::Waiting(form) }))
 }
 
-/// What is written.
+/// The format of the file.
 enum Form {
     Yaml(Writer),
-    /// The last object that is written, and whether indices are.
+    /// The last object written, and whether indices are written.
     Commands(Option<Key>, bool),
 }
 
 enum Saving {
-    /// Until nothing is being changed that takes long.
+    /// Until other long changes have ended.
     Waiting(Form),
-    /// Nothing is changed meanwhile.
+    /// No other change is made meanwhile.
     Writing { form: Form, text: String, _turn: Turn },
-    /// To bring it to the disk may take long. Returns whether it is the file that the router starts from.
+    /// A thread writes the file, which may take long. It returns whether the router starts from this file.
     Storing(&'static str, Option<JoinHandle<io::Result<bool>>>),
 }
 
@@ -367,7 +367,7 @@ impl Job<Context> for Save {
                 let write = move || {
                     let to = path.clone();
                     for left in files::apart(move || write_whole(&to, &text))?? {
-                        tracing::info!("{} is removed: a save that did not end left it", left.display());
+                        tracing::info!("removed {}, left by an interrupted save", left.display());
                     }
                     Ok(start.is_some_and(|start| files::same(&start, &path)))
                 };
@@ -383,13 +383,13 @@ impl Job<Context> for Save {
                     None => return Step::After(LOOK),
                     Some(Ok(Ok(is_start))) => is_start,
                     Some(Ok(Err(e))) => return self.failed(e),
-                    Some(Err(_)) => return self.failed("it could not be written to its end"),
+                    Some(Err(_)) => return self.failed("internal error: the writing thread died"),
                 };
                 *out += &format!("{} written, as {form}\n", self.path.display());
                 c.start_is_stale &= !is_start;
                 for i in c.system.router.interfaces().filter(|i| i.is_absent()) {
                     *out += &format!(
-                        "! {} is without its device: a router that starts from this file waits for that\n",
+                        "! {} has no device: a router that starts from this file waits for it\n",
                         i.name
                     );
                 }
@@ -399,15 +399,15 @@ impl Job<Context> for Save {
     }
 }
 
-/// Whether a file of this name is YAML.
+/// True if a file of this name is YAML.
 pub fn is_yaml(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "yaml" || e == "yml")
 }
 
-/// How the names of files that are being written begin and end.
+/// Prefix and suffix of files being written.
 const BEGUN: (&str, &str) = (".volley-save-", ".tmp");
 
-/// Removes what saves that were killed have left in a folder: files that nobody has locked. Gives what was removed.
+/// Removes the unlocked files that killed saves have left in a folder. Returns the removed files.
 fn remove_left_behind(folder: &Path) -> Vec<PathBuf> {
     let mut gone = Vec::new();
     let begun = |name: &OsStr| name.to_str().is_some_and(|n| n.starts_with(BEGUN.0) && n.ends_with(BEGUN.1));
@@ -422,10 +422,10 @@ fn remove_left_behind(folder: &Path) -> Vec<PathBuf> {
     gone
 }
 
-/// Writes a file so that whoever reads its name finds the old text or the new one, also after a crash or on a full disk. Gives
-/// what saves that were killed had left, which is removed.
+/// Replaces a file atomically: it has the old text or the new one, even after a crash or on a full disk. Removes
+/// the files that killed saves have left, and returns them.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
-    // What a link points to is replaced, not the link.
+    // Replaces the target of a link, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let old = fs::metadata(&path).ok();
@@ -435,7 +435,7 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<Vec<PathBuf>> {
     let permissions = old.map_or(Permissions::from_mode(0o640), |old| old.permissions());
     let gone = remove_left_behind(folder);
     let mut new = tempfile::Builder::new().prefix(BEGUN.0).suffix(BEGUN.1).tempfile_in(folder)?;
-    // It is somebody's who has it locked. Should it have been taken for left behind in between, to give it its name fails.
+    // The lock protects the file from other saves. If another save has removed it before, renaming it fails.
     new.as_file().lock()?;
     new.as_file().set_permissions(permissions)?;
     new.write_all(text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! The configuration as a whole: applied, confirmed, taken back, saved.
+//! The whole configuration: apply, save, show.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::cli::{Call, Job, Step};
 use crate::intent::random_tests::state;
 use crate::testing::Cli;
 
-/// A file in a folder of its own, which goes with the folder.
+/// Creates a file in a folder of its own. Dropping the folder removes both.
 pub(super) fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -20,7 +20,7 @@ pub(super) const TWO_PORTS: &str =
     "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: { mtu: 1400 }\n";
 
 #[test]
-fn no_word_controls_a_terminal() {
+fn control_characters_are_refused() {
     let mut cli = Cli::new();
     for word in ["\x1b[31mred", "\u{9b}2J", "\u{202e}x", "\u{2066}x", "a\tb"] {
         for line in [
@@ -44,7 +44,7 @@ fn no_word_controls_a_terminal() {
             assert!(refused.contains("cannot be part of a word"), "{refused}");
         }
     }
-    // A name of a file is refused too, or shown as an escape.
+    // In an error, such a file name is escaped.
     let (_folder, path) = file("\u{202e}x.yaml", "interfaces: { nothing: {} }\n");
     assert!(cli.run(&format!("config apply {path}")).unwrap_err().render().contains("U+202E"));
 }
@@ -78,7 +78,7 @@ fn a_file_is_applied_whole_or_not_at_all() {
     assert_eq!(cli.ok(&format!("config apply {path}")), would);
     assert_eq!(cli.ok(&format!("config apply {path} dry-run")), "nothing would change\n");
     assert!(cli.ok("show config yaml").contains("  pg1:\n    mtu: 1400\n"));
-    // What is wrong with its form, and with what it means, both with the place.
+    // Errors of syntax and of meaning have their places.
     let (_folder, path) = file("b.yaml", "interfaces:\n  pg0: { mtu: x }\n  pg9: { adresses: [] }\n");
     let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
     assert!(told.contains("b.yaml:2:15: ") && told.contains("b.yaml:3:10: "), "{told}");
@@ -88,9 +88,7 @@ fn a_file_is_applied_whole_or_not_at_all() {
     );
     let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
     assert!(
-        told.contains("c.yaml:2:21: ")
-            && told.contains("c.yaml:3:21: ")
-            && told.contains("nothing was changed"),
+        told.contains("c.yaml:2:21: ") && told.contains("c.yaml:3:21: ") && told.contains("no changes made"),
         "{told}"
     );
     assert!(cli.run("config apply /no/such/file.yaml").is_err());
@@ -98,7 +96,7 @@ fn a_file_is_applied_whole_or_not_at_all() {
 }
 
 impl Cli {
-    /// The time to confirm is over, or that to the next attempt, and what follows has come to its end.
+    /// Lets the time to confirm, or to the next attempt, expire, and waits for the rollback to end.
     pub(super) fn expire(&mut self) {
         self.context.unconfirmed.as_mut().unwrap().expire();
         self.look_at_confirmation();
@@ -122,9 +120,9 @@ fn two_devices_do_not_record_to_one_file() {
     cli.ok(&format!("create pcap interface pcap2 {}", to("a.pcap")));
 }
 
-/// However large a file is that is replayed: it is read while others are served, and no step makes the device of it again.
+/// The file is read while other commands run, and only once.
 #[test]
-fn a_file_that_is_replayed_is_read_elsewhere() {
+fn a_replayed_file_is_read_by_another_thread() {
     let mut cli = Cli::new();
     let (folder, path) = file("a.yaml", "interfaces:\n  pcap0: { pcap: { rx: FILE } }\n");
     let replayed = folder.path().join("replayed.pcap");
@@ -138,7 +136,7 @@ fn a_file_that_is_replayed_is_read_elsewhere() {
     for line in [line, format!("config apply {path}")] {
         std::fs::write(&replayed, NO_PACKETS).unwrap();
         let mut job = run_until(&mut cli, &line, |_| true);
-        // When it was read, the device is made of what was read.
+        // The device uses the data that was read: the file is removed meanwhile.
         let mut gone = false;
         loop {
             match job.step(&mut cli.context, &mut String::new()) {
@@ -158,7 +156,7 @@ fn a_file_that_is_replayed_is_read_elsewhere() {
 }
 
 #[test]
-fn a_difference_says_what_indices_there_are_to_be_and_whose_traffic_stops() {
+fn a_dry_run_shows_new_indices_and_interrupted_interfaces() {
     let mut cli = Cli::new();
     cli.ok("create sub-interfaces pg1 7");
     let with = |pg1: &str, more: &str| {
@@ -178,14 +176,14 @@ fn a_difference_says_what_indices_there_are_to_be_and_whose_traffic_stops() {
     let would = cli.ok(&format!("config apply {path} dry-run"));
     assert!(
         would.contains("+ create packet-generator interface pg1 index 9\n")
-            && would.contains("! pg1 is made anew: its traffic stops\n")
-            && would.contains("! pg1.7 is made anew: its traffic stops\n")
+            && would.contains("! pg1 is recreated: its traffic stops\n")
+            && would.contains("! pg1.7 is recreated: its traffic stops\n")
             && !would.contains("! pg0"),
         "{would}"
     );
 }
 
-/// A device that replays `old.pcap`, and the way to name another file in its folder.
+/// Returns a router with a device that replays `old.pcap`, and a function for paths of other files in its folder.
 fn replaying() -> (Cli, tempfile::TempDir, String, impl Fn(&str) -> String) {
     let mut cli = Cli::new();
     let (folder, path) = file("a.yaml", "");
@@ -199,7 +197,7 @@ fn replaying() -> (Cli, tempfile::TempDir, String, impl Fn(&str) -> String) {
 }
 
 #[test]
-fn what_is_undone_is_not_made_of_what_was_read_for_the_change() {
+fn an_undone_change_does_not_use_its_prepared_device() {
     let (mut cli, _folder, path, named) = replaying();
     std::fs::remove_file(named("old.pcap")).unwrap();
     let text = format!(
@@ -210,11 +208,11 @@ fn what_is_undone_is_not_made_of_what_was_read_for_the_change() {
     cli.run(&format!("config apply {path}")).unwrap_err();
     assert!(cli.ok("show config").contains("old.pcap"));
     let device = cli.context.system.router.interface_named("pcap0").unwrap();
-    assert!(device.is_absent(), "the file that it replays is gone");
+    assert!(device.is_absent(), "its file was removed");
 }
 
 #[test]
-fn a_refused_command_leaves_what_a_change_has_prepared() {
+fn a_refused_command_keeps_prepared_devices_of_an_apply() {
     let (mut cli, _folder, path, named) = replaying();
     let text = format!("interfaces:\n  pcap1: {{ pcap: {{ rx: {} }} }}\n", named("new.pcap"));
     std::fs::write(&path, text).unwrap();
@@ -228,7 +226,7 @@ fn a_refused_command_leaves_what_a_change_has_prepared() {
 }
 
 #[test]
-fn how_long_an_interface_was_away_that_is_made_anew_is_said() {
+fn apply_reports_the_interruption_of_recreated_interfaces() {
     let mut cli = Cli::new();
     let apply = |cli: &mut Cli, pg1: &str| {
         let (_folder, path) = file("a.yaml", &format!("interfaces:\n  pg0: {{}}\n  pg1: {{ {pg1} }}\n"));
@@ -237,10 +235,10 @@ fn how_long_an_interface_was_away_that_is_made_anew_is_said() {
     let was_away = "pg1 was made anew: its traffic stood still for ";
     let said = apply(&mut cli, "index: 9");
     assert!(said.contains(was_away) && !said.contains("pg0 was"), "{said}");
-    // Of one that forwarded nothing there is nothing to say, nor of one that has gone for good.
+    // No report for an interface that was down, or that was removed for good.
     apply(&mut cli, "index: 9, state: down");
     let said = apply(&mut cli, "index: 7, state: down");
-    assert!(said.contains("! pg1 is made anew: its traffic stops\n") && !said.contains(was_away), "{said}");
+    assert!(said.contains("! pg1 is recreated: its traffic stops\n") && !said.contains(was_away), "{said}");
     apply(&mut cli, "index: 7");
     let (_folder, path) = file("a.yaml", "interfaces:\n  pg0: {}\n");
     let said = cli.ok(&format!("config apply {path}"));
@@ -248,7 +246,7 @@ fn how_long_an_interface_was_away_that_is_made_anew_is_said() {
 }
 
 #[test]
-fn only_ordinary_files_are_read_and_no_link_is_written_through() {
+fn only_ordinary_files_are_read() {
     let mut cli = Cli::new();
     for path in ["/dev/zero", "/dev/null", "/"] {
         let told = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
@@ -256,22 +254,22 @@ fn only_ordinary_files_are_read_and_no_link_is_written_through() {
     }
     let (folder, path) = file("a.yaml", "old\n");
     cli.ok(&format!("config save {path}"));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing lies about");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
 }
 
 #[test]
-fn the_loser_of_a_conflict_is_told() {
+fn an_apply_with_an_old_generation_is_refused() {
     let mut cli = Cli::new();
     let (_folder, path) = file("a.yaml", TWO_PORTS);
     let yaml = cli.ok("show config yaml");
     let generation: u64 = yaml.split_whitespace().nth(2).unwrap().parse().unwrap();
     cli.ok("set interface mtu 1200 pg0");
     let told = cli.run(&format!("config apply {path} generation {generation}")).unwrap_err().to_string();
-    assert!(told.contains("somebody has changed it"), "{told}");
+    assert!(told.contains("it was changed"), "{told}");
     cli.ok(&format!("config apply {path} generation {}", generation + 1));
 }
 
-/// A file of many routes, and of the two ports.
+/// Creates a file with two ports and `n` routes.
 fn many_routes(n: u32) -> (tempfile::TempDir, String) {
     let mut text = TWO_PORTS.to_owned() + "routes:\n";
     for n in 0..n {
@@ -280,7 +278,7 @@ fn many_routes(n: u32) -> (tempfile::TempDir, String) {
     file("many.yaml", &text)
 }
 
-/// A command that runs in slices, up to the slice before which `until` holds.
+/// Runs the slices of a command until `until` is true. Returns its job.
 fn run_until(cli: &mut Cli, line: &str, until: impl Fn(&Cli) -> bool) -> Box<dyn Job<Context>> {
     let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
     let mut job = answer.job.expect("it takes long");
@@ -291,7 +289,7 @@ fn run_until(cli: &mut Cli, line: &str, until: impl Fn(&Cli) -> bool) -> Box<dyn
     job
 }
 
-/// How many routes workers look up.
+/// Returns the number of routes in the forwarding table.
 fn routes_there(cli: &Cli) -> usize {
     cli.context.system.router.routes::<Ipv4Addr>().iter(0).count()
 }
@@ -315,12 +313,12 @@ fn nothing_is_changed_while_an_apply_runs() {
         );
         assert!(!told.contains("(0 %)"), "{told}");
     }
-    // Others look on, and see what there was.
+    // Other clients see the old configuration.
     assert_eq!(cli.ok("show config"), before);
     let (_other_folder, other) = file("other.yaml", TWO_PORTS);
     let line = format!("config apply {other} generation 4");
     let mut second = cli.registry.run(&mut cli.context, &line, Call::default()).unwrap().job.unwrap();
-    // It is read, sooner or later, and then waits.
+    // The file is read, then the second apply waits.
     for _ in 0..1000 {
         let step = second.step(&mut cli.context, &mut String::new());
         assert!(matches!(step, Step::After(_) | Step::Again), "{step:?}");
@@ -335,23 +333,23 @@ fn nothing_is_changed_while_an_apply_runs() {
     assert!(matches!(end, Step::Done), "{end:?}");
     assert!(
         said.contains("# ") && said.contains("+ ip route add 20.0.0.0/24 via 10.0.0.2\n"),
-        "it says how far it is"
+        "it reports its progress"
     );
     assert_eq!(cli.ok("show config").matches("ip route").count(), 20_000);
-    // The second one had its turn after the first one, which it did not know of.
+    // The second apply runs after the first one, and expects the earlier generation.
     let told = loop {
         match second.step(&mut cli.context, &mut String::new()) {
             Step::Failed(e) => break e.to_string(),
-            Step::Done => panic!("it knew of the first one"),
+            Step::Done => panic!("it ignored the generation"),
             _ => {}
         }
     };
-    assert!(told.contains("somebody has changed it"), "{told}");
+    assert!(told.contains("it was changed"), "{told}");
     cli.ok("set interface mtu 1200 pg0");
 }
 
 #[test]
-fn an_apply_whose_client_goes_away_is_taken_back() {
+fn an_apply_is_rolled_back_if_its_client_disconnects() {
     let mut cli = Cli::new();
     let (_folder, path) = many_routes(20_000);
     let (before, state) = (cli.ok("show config"), state(&mut cli.context.system));
@@ -361,11 +359,11 @@ fn an_apply_whose_client_goes_away_is_taken_back() {
     assert!(told.contains("is running ("), "{told}");
     assert!(cli.context.tidy().is_some());
     let told = cli.run("set interface mtu 1200 pg0").unwrap_err().to_string();
-    assert!(told.starts_with("the taking back of an apply is running ("), "{told}");
+    assert!(told.starts_with("the rollback of an apply is running ("), "{told}");
     while cli.context.tidy().is_some() {}
     assert_eq!(cli.ok("show config"), before);
     assert_eq!(crate::intent::random_tests::state(&mut cli.context.system), state);
-    // One that has not begun yet leaves nothing.
+    // An apply interrupted before its first step changes nothing.
     for stage in 0..3 {
         let answer = cli.registry.run(&mut cli.context, &format!("config apply {path}"), Call::default());
         let mut job = answer.unwrap().job.unwrap();
@@ -382,7 +380,7 @@ fn an_apply_whose_client_goes_away_is_taken_back() {
 }
 
 #[test]
-fn routes_by_the_count_and_a_whole_configuration_do_not_mix() {
+fn an_apply_waits_for_a_count_of_routes() {
     let mut cli = Cli::new();
     let (_folder, path) = file("a.yaml", TWO_PORTS);
     let answer = cli.registry.run(
@@ -406,21 +404,21 @@ fn routes_by_the_count_and_a_whole_configuration_do_not_mix() {
             Step::Failed(e) => panic!("{e}"),
             _ => false,
         };
-        assert!(routes_done || !apply_done, "it came in between");
+        assert!(routes_done || !apply_done, "the apply did not wait");
     }
     assert!(!cli.ok("show config").contains("ip route"));
     cli.ok("config rollback");
     assert_eq!(cli.ok("show config").matches("ip route").count(), 20_000);
 }
 
-/// Routes that come with the addresses of the ports.
+/// Returns the number of routes for the addresses of the ports.
 fn routes_of_ports() -> usize {
     routes_there(&Cli::new())
 }
 
-/// What is refused when it is made, and not when it is checked, is named with its place, too.
+/// Also for errors that occur only while a step is made.
 #[test]
-fn a_fault_of_an_apply_has_its_place() {
+fn errors_of_an_apply_have_their_place() {
     let mut cli = Cli::new();
     let before = cli.ok("show config");
     let text = format!("{TWO_PORTS}  host-nosuchport:\n    mtu: 1400\n");
@@ -429,14 +427,14 @@ fn a_fault_of_an_apply_has_its_place() {
     assert!(
         told.starts_with(&format!("{path}:4:3: "))
             && told.contains("nosuchport")
-            && told.contains("nothing was changed"),
+            && told.contains("no changes made"),
         "{told}"
     );
     assert_eq!(cli.ok("show config"), before);
 }
 
 #[test]
-fn without_a_name_the_configuration_is_saved_where_it_came_from() {
+fn save_without_a_name_writes_the_start_file() {
     let mut cli = Cli::new();
     let told = cli.refused("config save", "save");
     assert!(told.contains("name the file"), "{told}");
@@ -447,7 +445,7 @@ fn without_a_name_the_configuration_is_saved_where_it_came_from() {
     assert_eq!(cli.ok(&format!("config apply {path} dry-run")), "nothing would change\n");
 }
 
-/// What is written page by page is the same whatever is in it, and says so if it changes in between.
+/// The saved file equals the output of show config yaml, which reports changes made meanwhile.
 #[test]
 fn a_large_configuration_is_written_in_slices() {
     let mut cli = Cli::new();
@@ -472,11 +470,11 @@ fn a_large_configuration_is_written_in_slices() {
     job.step(&mut cli.context, &mut text);
     cli.ok("set interface mtu 1200 pg0");
     while matches!(job.step(&mut cli.context, &mut text), Step::Again) {}
-    assert!(text.ends_with("this is not the configuration of any one moment\n"));
+    assert!(text.ends_with("this is a mixture of old and new parts\n"));
 }
 
 #[test]
-fn what_is_saved_makes_the_same_again() {
+fn a_saved_configuration_restores_the_same() {
     let mut cli = Cli::new();
     cli.ok("create sub-interfaces pg0 100 dot1ad 7 inner-dot1q 8");
     cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2 pg0");
@@ -487,14 +485,14 @@ fn what_is_saved_makes_the_same_again() {
     let commands = folder.path().join("a.conf").display().to_string();
     cli.ok(&format!("config save {commands}"));
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&yaml).unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o640, "the permissions stay");
+    assert_eq!(mode & 0o777, 0o640, "the permissions are kept");
     let saved = std::fs::read_to_string(&commands).unwrap();
     assert!(saved.starts_with('#') && saved.ends_with(&config), "{saved}");
     let mut again = Cli::new();
     again.ok("delete packet-generator interface pg0");
     again.ok(&format!("config apply {yaml}"));
     assert_eq!(again.ok("show config"), config);
-    // Where a file cannot be written nothing lies about.
+    // A failed save leaves no temporary file.
     let files = || std::fs::read_dir(folder.path()).unwrap().count();
     let before = files();
     cli.refused("config save /dev/full/x.yaml", "/dev/full/x.yaml");
@@ -502,7 +500,7 @@ fn what_is_saved_makes_the_same_again() {
 }
 
 #[test]
-fn a_save_removes_what_those_that_were_killed_have_left() {
+fn a_save_removes_files_of_killed_saves() {
     let mut cli = Cli::new();
     let (folder, path) = file("a.yaml", "");
     let other = |name: &str| {
@@ -511,7 +509,7 @@ fn a_save_removes_what_those_that_were_killed_have_left() {
         path
     };
     let left = [other(".volley-save-a1B2c3.tmp"), other(".volley-save-zzzzzz.tmp")];
-    // Another process writes it.
+    // Another process is writing this file.
     let written = other(".volley-save-d4E5f6.tmp");
     let writer = std::fs::File::open(&written).unwrap();
     writer.lock().unwrap();
@@ -526,9 +524,9 @@ fn a_save_removes_what_those_that_were_killed_have_left() {
     assert!(!others[0].exists() && others[1].exists());
 }
 
-/// The router can read files that those who use its CLI cannot.
+/// The router can read files that its clients cannot.
 #[test]
-fn nothing_is_shown_of_a_file_that_is_no_configuration() {
+fn the_content_of_other_files_is_not_shown() {
     let mut cli = Cli::new();
     for text in [
         "root:$6$secret:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\n",
@@ -542,13 +540,13 @@ fn nothing_is_shown_of_a_file_that_is_no_configuration() {
         let said = cli.run(&format!("config apply {path}")).unwrap_err().render();
         assert!(said.contains(&path) && !said.contains("secret"), "{text}\n{said}");
     }
-    // What is wrong with a configuration is shown.
+    // The errors of a configuration are shown.
     let (_folder, path) = file("x", "interfaces: { pg9: {} }\nnothing: 1\n");
     let said = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
     assert!(said.contains("nothing is named \"nothing\""), "{said}");
 }
 
-/// What operators and their monitoring know interfaces by is the same after a restart.
+/// Operators and monitoring identify interfaces by name and index.
 #[test]
 fn names_and_indices_survive_a_restart() {
     for form in ["saved.yaml", "saved.conf"] {
@@ -575,7 +573,7 @@ fn names_and_indices_survive_a_restart() {
         again.ok(&format!("{} {path}", if form.ends_with("yaml") { "config apply" } else { "exec" }));
         assert_eq!(again.ok("show interface description"), shown);
         assert_eq!(again.ok("show config"), config);
-        // A file that says nothing of indices leaves them as they are.
+        // A file without indices does not change them.
         let (_folder, path) = file("a.yaml", "interfaces: { pg0: { sub-interfaces: { 9: {} } } }\n");
         let index = |cli: &mut Cli| {
             let json = cli.ok("show interface description pg0.9 --json");
@@ -587,12 +585,12 @@ fn names_and_indices_survive_a_restart() {
     }
 }
 
-/// Else what such a command makes had another index after a restart.
+/// Otherwise the interface could get another index after a restart.
 #[test]
-fn whatever_makes_an_interface_can_say_its_index() {
+fn all_commands_that_create_interfaces_take_an_index() {
     let registry = crate::testing::registry();
     let all = registry.declarations();
-    // A range says no index: "show config" has a line for each of its interfaces.
+    // A range has no index: "show config" has a line for each of its interfaces.
     let others = ["create memif socket", "create sub-interfaces <interface:interface> <ids:range>"];
     let is_other = |syntax: &str| others.iter().any(|other| syntax.starts_with(other));
     let makes = |syntax: &str| syntax.starts_with("create ") && !is_other(syntax);
@@ -604,7 +602,7 @@ fn whatever_makes_an_interface_can_say_its_index() {
 }
 
 #[test]
-fn who_may_only_read_sees_no_secret() {
+fn read_only_clients_see_no_secrets() {
     let mut cli = Cli::new();
     let yaml = "interfaces:\n  memif0/3:\n    state: down\n    memif: { role: slave, secret: hunter2 }\n";
     let (_folder, path) = file("a.yaml", yaml);

@@ -1,8 +1,9 @@
-//! `filter "EXPRESSION"` in commands: packets by an expression of tcpdump's, pcap-filter(7).
+//! `filter "EXPRESSION"` in commands: selects packets by an expression of tcpdump, see pcap-filter(7).
 //!
-//! libpcap compiles expressions. It may ask name servers for what it takes for a host's name, and wait for them; so it
-//! works on a thread of its own, and the command goes on when there is a program, or fails. A long expression takes seconds of a core
-//! and tens of megabytes, also when nobody waits for it any more; so few are compiled at once.
+//! libpcap compiles the expressions. It may ask name servers about host names and wait for them, so it runs on a
+//! thread of its own. The command continues when the thread has a program, or fails. A long expression takes a core
+//! for seconds and tens of megabytes, even after its command has given up. Therefore few expressions are compiled
+//! at once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
@@ -16,20 +17,20 @@ use super::later::later;
 use super::{Context, Output};
 use crate::cli::{Args, CliError};
 
-/// Bytes of an expression at most. libpcap goes as deep into its stack as an expression is long.
+/// Maximum length of an expression in bytes. libpcap's recursion is as deep as an expression is long.
 const LONGEST: usize = 4096;
-/// How long a compilation may take.
+/// Time limit of a compilation.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Expressions that are compiled at once.
+/// Maximum number of expressions compiled at once.
 const AT_ONCE: u64 = 4;
-/// An expression of more bytes is compiled only if there is memory for it.
+/// Length in bytes above which an expression is compiled only if enough memory is free.
 const LONG: usize = 256;
-/// Bytes of memory that one may take: measured 40 MB, 4,061 bytes of `portrange`.
+/// Bytes of memory for one expression. 4,061 bytes of `portrange` took 40 MB.
 const MEMORY: u64 = 64 << 20;
 
 static COMPILING: AtomicU64 = AtomicU64::new(0);
 
-/// One of the expressions that are compiled.
+/// The right to compile one of [`AT_ONCE`] expressions.
 struct Place;
 
 impl Place {
@@ -37,7 +38,7 @@ impl Place {
         let take = |n| (n < AT_ONCE).then_some(n + 1);
         let others = COMPILING
             .try_update(Ordering::AcqRel, Ordering::Acquire, take)
-            .map_err(|_| format!("{AT_ONCE} other filters are being compiled: try again in some seconds"))?;
+            .map_err(|_| format!("{AT_ONCE} other filters are being compiled: try again in a few seconds"))?;
         let place = Place;
         if expression.len() > LONG {
             Room::now().must_have((others + 1) * MEMORY).map_err(|e| e.to_string())?;
@@ -63,39 +64,38 @@ pub fn with_filter(
     let (done, compiled) = mpsc::channel();
     let work = move || {
         let _place = place;
-        // Nobody waits any more for one that took too long.
+        // Fails if the command has given up.
         let _ = done.send(compile(&expression));
     };
     thread::Builder::new().name("volley_filter".into()).spawn(work).map_err(|e| {
-        a.fault(
-            "filter",
-            format!("the expression cannot be compiled, since there is no thread to be had: {e}"),
-        )
+        a.fault("filter", format!("the filter cannot be compiled: no thread can be started: {e}"))
     })?;
     let begun = Instant::now();
     let look = move |a: &Args| {
         let refused = |why: String| Some(Err(a.fault("filter", why)));
         match compiled.try_recv() {
             Ok(Ok(filter)) => Some(Ok(filter)),
-            Ok(Err(why)) => refused(format!("no filter as tcpdump has them: {why}")),
+            Ok(Err(why)) => refused(format!("not a valid tcpdump filter: {why}")),
             Err(TryRecvError::Empty) if begun.elapsed() < PATIENCE => None,
             Err(TryRecvError::Empty) => refused(format!(
-                "the filter was not compiled within {} s: a name server may not answer; give addresses instead of names",
+                "the filter was not compiled within {} s: a name server may not answer; use addresses instead of names",
                 PATIENCE.as_secs()
             )),
-            Err(TryRecvError::Disconnected) => refused("the filter could not be compiled".into()),
+            Err(TryRecvError::Disconnected) => {
+                refused("internal error: the thread that compiles the filter died".into())
+            }
         }
     };
     Ok(later(a, look, |c, a, filter| then(c, a, Some(filter))))
 }
 
-/// Compiles an expression for packets that begin with an Ethernet header.
+/// Compiles an expression for packets with an Ethernet header.
 ///
 /// # Errors
-/// What libpcap says of it.
+/// Returns libpcap's message if the expression is invalid.
 fn compile(expression: &str) -> Result<Program, String> {
     if expression.len() > LONGEST {
-        return Err(format!("it has {} bytes; {LONGEST} is the most", expression.len()));
+        return Err(format!("it has {} bytes, the maximum is {LONGEST}", expression.len()));
     }
     let said = |e: pcap::Error| match e {
         pcap::Error::PcapError(text) => text,
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// Expressions over all that a filter may look at.
+    /// Expressions over everything that a filter can test.
     const EXPRESSIONS: [&str; 25] = [
         "",
         "ip",
@@ -161,9 +161,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// libpcap has a machine of its own, which is the oracle.
+        /// The oracle is libpcap's own interpreter.
         #[test]
-        fn the_machine_does_what_libpcaps_does(
+        fn filters_match_the_same_packets_as_libpcap(
             packet in packet(),
             expression in prop::sample::select(EXPRESSIONS.to_vec()),
             at in 0usize..140,
@@ -178,9 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn few_are_compiled_at_once() {
+    fn at_most_four_filters_are_compiled_at_once() {
         let mut places: Vec<Place> = std::iter::from_fn(|| Place::take("ip").ok()).collect();
-        // Other tests may have some.
+        // Other tests may have some of the places.
         assert!(!places.is_empty() && places.len() as u64 <= AT_ONCE);
         let Err(why) = Place::take("ip") else { panic!("a fifth one") };
         assert!(why.contains("4 other filters are being compiled"), "{why}");
@@ -190,22 +190,22 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compiled_is_told_in_libpcaps_words() {
+    fn invalid_filters_are_refused_with_the_message_of_libpcap() {
         for (expression, why) in [
             ("tcp prot 80", "syntax error"),
             ("host 10.0.0.256", "invalid IPv4 address"),
             ("port http and icmp[", "syntax error"),
             ("inbound", "beside a packet"),
             ("a\0b", "internal null"),
-            // A program that may go round in circles, as the kernel refuses it too.
+            // A program with a possible loop, which the kernel refuses too.
             ("ip6 protochain 6", "leads out of the program"),
         ] {
             let error = compile(expression).unwrap_err();
             assert!(error.contains(why), "{expression}: {error}");
         }
         let long = vec!["port 1"; 1000].join(" or ");
-        assert!(compile(&long).unwrap_err().contains("4096 is the most"));
-        // As deep as it can be, and as many instructions as it can have.
+        assert!(compile(&long).unwrap_err().contains("the maximum is 4096"));
+        // Maximum depth, and maximum number of instructions.
         assert!(compile(&"not ".repeat(1000)).is_err());
         for deep in [
             "(".repeat(2000) + "ip" + &")".repeat(2000),

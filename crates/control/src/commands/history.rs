@@ -1,4 +1,4 @@
-//! The changes of the past: shown, and taken back.
+//! Past changes of the configuration: history and rollback.
 
 use std::time::SystemTime;
 
@@ -13,42 +13,43 @@ use crate::intent::{Edit, Entry, HIDDEN, Journal, Note, Noted};
 use crate::journal::{self, Found, Keeper};
 use model::origin::Origin;
 
-/// Objects that are let go of by another thread: fewer are not worth one.
+/// Number of objects above which another thread frees them.
 const MUCH: usize = 1000;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show config history [<n:u32>]",
-        "Show the changes of the configuration, the newest first, or the last n. \"Back\" is the number to give to \"config rollback\".",
+        "Show the changes of the configuration, the newest first, or the last n. \"Back\" is the number for \"config rollback\".",
         history,
     );
     r.add(
         "show config change <number:u64>",
-        "Show a change, by its number in \"show config history\": who made it, and what it added (+) and removed (-).",
+        "Show a change, by its number in \"show config history\": its author, and what it added (+) and removed (-).",
         change,
     );
     r.add(
         "config rollback [<n:u32>]",
-        "Take back the last change that is in effect, or the last n. Said again it takes back the one before: it never goes forward. \
-         \"config diff rollback\" shows before what it would do.",
+        "Roll back the last change in effect, or the last n. Used again, it rolls back the change before: it never goes \
+         forward. \"config diff rollback\" shows a preview.",
         |c, a| rollback(c, a, false),
     );
     r.add(
         "config diff rollback [<n:u32>]",
-        "Show what \"config rollback\" would change, and change nothing.",
+        "Show what \"config rollback\" would change, without changing anything.",
         |c, a| rollback(c, a, true),
     );
 }
 
 impl Context {
-    /// Tells the journal of a change of these objects that was made.
+    /// Adds a change of these objects to the journal, after it was made.
     pub(super) fn note(&mut self, origin: Origin, edits: Vec<Edit>) {
         let note = journal::note(origin, edits, |key| self.store.get(key));
         self.remember(|journal| journal.note(note));
     }
 
-    /// Tells the journal something. While the router starts it is told nothing, unless somebody is to go back there.
+    /// Adds an entry to the journal. Does nothing during the start, unless a configuration awaiting confirmation
+    /// needs the entries for its rollback.
     pub(super) fn remember(&mut self, tell: impl FnOnce(&mut Journal) -> Option<Noted>) {
         if self.starting && !self.journal.is_held() {
             return;
@@ -57,7 +58,7 @@ impl Context {
         if let Some(keeper) = &self.keeper {
             keeper.keep(noted.entry.clone());
         }
-        // What one command changed is soon let go of.
+        // The changes of single commands are freed quickly.
         if noted
             .forgotten
             .iter()
@@ -67,12 +68,12 @@ impl Context {
         }
     }
 
-    /// Goes on with what earlier runs of the router have left, and has what comes kept by the same keeper.
+    /// Continues the journal of earlier runs of the router. The keeper writes further entries.
     pub(crate) fn go_on_with(&mut self, keeper: Keeper, found: Found) {
         if found.unread > 0 {
             tracing::warn!(
                 event = "config",
-                "{} changes cannot be read in the journal: they are passed over",
+                "{} changes in the journal cannot be read and are skipped",
                 found.unread
             );
         }
@@ -80,24 +81,25 @@ impl Context {
         self.keeper = Some(keeper);
     }
 
-    /// The configuration of the start is made from here on.
+    /// Begins to apply the start configuration.
     pub fn begin_start(&mut self, origin: Origin) {
         self.starting = true;
         self.origin = origin;
     }
 
-    /// The configuration of the start is made: for the journal that is one entry, which no rollback takes back.
-    /// `known` is the newest earlier change that is in effect.
+    /// Ends the start: the journal gets one entry for it, which cannot be rolled back. `known` is the newest earlier
+    /// change in effect.
     pub(crate) fn end_start(&mut self, origin: Origin, known: u64) {
         self.starting = false;
         let note = Note::start(origin, self.store.tree().len() as u64);
         self.remember(|journal| Some(journal.note_start(known, note)));
     }
 
-    /// Looks, on a thread of its own, for the newest change of an earlier run that is in effect: nobody may have saved the last ones.
+    /// Searches for the newest change of an earlier run that is in effect, on a thread of its own. Later changes
+    /// were not saved.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// If the thread cannot be started.
     pub(crate) fn find_last_in_effect(&self) -> Result<Thread<u64>, CliError> {
         let (stack, now) = (self.journal.stack(), self.store.snapshot());
         let catalog = self.system.abilities.catalog.clone();
@@ -108,7 +110,7 @@ impl Context {
 fn rollback(c: &mut Context, a: &Args, dry_run: bool) -> Result<Output, CliError> {
     let n = match (a.get::<u32>("n"), &c.unconfirmed) {
         (Some(n), _) => n as usize,
-        // What waits to be confirmed is what an operator means who says no number.
+        // Without a number, roll back the change awaiting confirmation.
         (None, Some(waiting)) => {
             c.journal.changes().take_while(|entry| entry.number > waiting.generation).count()
         }
@@ -117,18 +119,18 @@ fn rollback(c: &mut Context, a: &Args, dry_run: bool) -> Result<Output, CliError
     let last = n.checked_sub(1).and_then(|n| c.journal.changes().nth(n)).map(|entry| entry.number);
     let Some(last) = last else {
         let message = match c.journal.can_be_taken_back() {
-            0 => "no change is in effect that is remembered".into(),
-            there => format!("the last 1 to {there} changes can be taken back (show config history)"),
+            0 => "no change to roll back (show config history)".into(),
+            there => format!("the last 1 to {there} changes can be rolled back (show config history)"),
         };
         return Err(a.fault("n", message));
     };
     Ok(Output::job(ForClient::new(Whole::back_to(last - 1, dry_run, c.origin.clone()), c)))
 }
 
-/// An entry of the journal, as it is shown.
+/// An entry of the journal, as shown.
 #[derive(Serialize)]
 struct Past {
-    /// What takes it back, and all that was changed since; nothing if it is not in effect.
+    /// The number for `config rollback` that rolls back this change and all later ones; none if it is not in effect.
     back: Option<usize>,
     generation: u64,
     kind: &'static str,
@@ -143,7 +145,7 @@ struct Past {
     modified: u64,
     removed: u64,
     changed: String,
-    /// The rollback that took it back, or the start since which it is not in effect, because nobody had saved it.
+    /// The rollback of this change, or the start since which it is not in effect because it was not saved.
     taken_back_by: Option<u64>,
     #[serde(skip)]
     lost: bool,
@@ -190,19 +192,19 @@ impl Past {
     fn what(&self) -> String {
         match self.taken_back_by {
             Some(by) if self.lost => format!("{} (not in effect since start {by})", self.changed),
-            Some(by) => format!("{} (taken back by {by})", self.changed),
+            Some(by) => format!("{} (rolled back by {by})", self.changed),
             None => self.changed.clone(),
         }
     }
 }
 
-/// The changes that are remembered.
+/// The entries of the journal.
 struct History {
-    /// The number of the last one that was shown.
+    /// The number of the last entry shown.
     last: Option<u64>,
-    /// How many more are asked for.
+    /// Maximum number of further entries.
     left: usize,
-    /// The newest one of an earlier run that was shown.
+    /// The newest entry of an earlier run that was shown.
     earlier: Option<u64>,
     table: Table,
 }
@@ -241,7 +243,8 @@ impl Rows<Context> for History {
     fn end(&mut self, c: &Context, out: &mut String) {
         if let Some(number) = self.earlier {
             *out += &format!(
-                "changes up to {number} were made before the router started: a rollback takes them back if their objects are still the same\n"
+                "changes up to {number} were made before the router started: they can be rolled back if their objects are still \
+                 the same\n"
             );
         }
         if let Some(trouble) = c.keeper.as_ref().and_then(Keeper::trouble) {
@@ -250,10 +253,9 @@ impl Rows<Context> for History {
         let Some(waiting) = &c.unconfirmed else { return };
         let (generation, left) = (waiting.generation, waiting.left());
         *out += &match &waiting.failed {
-            None => format!("goes back to generation {generation} in {left} s unless confirmed\n"),
+            None => format!("rolls back to generation {generation} in {left} s unless confirmed\n"),
             Some(failed) => format!(
-                "should have gone back to generation {generation} unless confirmed; attempt {} failed, the next one is in \
-                 {left} s: {}\n",
+                "overdue rollback to generation {generation}: attempt {} failed, the next one is in {left} s: {}\n",
                 failed.times, failed.why
             ),
         };
@@ -268,10 +270,10 @@ fn history(_: &mut Context, a: &Args) -> Result<Output, CliError> {
 
 /// The lines of one change.
 struct Shown {
-    /// Lines that stand before.
+    /// The lines before the details.
     head: Vec<String>,
     detail: Detail<crate::system::System>,
-    /// The object, or the byte of what is written, that comes next.
+    /// The next object, or the next byte of a written change.
     next: usize,
 }
 
@@ -309,7 +311,7 @@ impl Rows<Context> for Shown {
 fn change(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let number: u64 = a.need("number")?;
     let Some(entry) = c.journal.entry(number) else {
-        return Err(a.fault("number", "no change with this number is remembered (show config history)"));
+        return Err(a.fault("number", "the journal has no change with this number (show config history)"));
     };
     let past = Past::of(&c.journal, entry, None);
     let mut head = vec![

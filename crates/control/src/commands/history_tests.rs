@@ -1,4 +1,4 @@
-//! Changes, rollbacks and restarts, with the file of the journal.
+//! Changes, rollbacks and restarts, with the journal's file.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::journal::Keeper;
 use crate::testing::{Cli, FEATURES, catalog, registry, system};
 
 impl Cli {
-    /// A router that starts from a file of YAML, with its journal in a directory.
+    /// Starts a router from a YAML file, with its journal in a directory.
     fn started(state: &Path, yaml: &str) -> Cli {
         let system = system(FEATURES, &Sizes { buffers: 64, workers: 1 }, false);
         let mut cli = Cli { registry: Rc::new(registry()), context: Context::new(system) };
@@ -37,7 +37,7 @@ impl Cli {
         cli
     }
 
-    /// The same after a restart from what was saved.
+    /// Restarts the router from a saved configuration.
     fn restarted(mut self, state: &Path, saved: &str) -> Cli {
         self.context.shut_down();
         Cli::started(state, saved)
@@ -47,7 +47,7 @@ impl Cli {
         self.ok("show config yaml")
     }
 
-    /// What is configured, but for the first line, which has the generation.
+    /// Returns the configuration without the first line, which has the generation.
     fn configured(&mut self) -> String {
         self.saved().split_once('\n').unwrap().1.to_string()
     }
@@ -59,7 +59,7 @@ const TWO: &str = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: {}
 enum Happens {
     /// A command, which may be refused.
     Said(String),
-    /// One less than that.
+    /// A rollback of this number plus one.
     Back(usize),
     Restart,
 }
@@ -87,10 +87,10 @@ fn happens() -> impl Strategy<Value = Happens> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// However commands, rollbacks and restarts follow each other, a rollback of n leaves what there was before the last n changes that
-    /// are in effect: the plain model is a stack of what there was.
+    /// Commands, rollbacks and restarts in any order: a rollback of n restores the configuration before the last n
+    /// changes in effect. The model is a stack of configurations.
     #[test]
-    fn rollbacks_leave_what_there_was(all in prop::collection::vec(happens(), 1..60)) {
+    fn a_rollback_restores_the_earlier_configuration(all in prop::collection::vec(happens(), 1..60)) {
         let folder = tempfile::tempdir().unwrap();
         let mut cli = Cli::started(folder.path(), TWO);
         let mut below: Vec<String> = Vec::new();
@@ -129,11 +129,11 @@ proptest! {
 }
 
 #[test]
-fn the_journal_outlives_the_router() {
+fn the_journal_survives_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let mut cli = Cli::started(folder.path(), TWO);
     assert_eq!(cli.json("show config history")[0]["kind"], "start");
-    assert!(cli.run("config rollback").unwrap_err().to_string().contains("no change is in effect"));
+    assert!(cli.run("config rollback").unwrap_err().to_string().contains("no change to roll back"));
     for (user, name, line) in
         [(0, "root", "set interface mtu 1400 pg1"), (1000, "ann", "ip route add 20.0.0.0/24 via 10.0.0.2")]
     {
@@ -158,12 +158,12 @@ fn the_journal_outlives_the_router() {
     assert!(cli.ok("show config change 3").ends_with("+ ip route add 20.0.0.0/24 via 10.0.0.2\n"));
     let shown = cli.ok("show config history 2");
     assert!(shown.contains("changes up to 4 were made before the router started"), "{shown}");
-    // Nobody had saved the last change: it is not in effect, and rollbacks go on with the one before.
+    // The last change was not saved: it is not in effect, and rollbacks continue with the one before.
     assert!(shown.contains("(not in effect since start 5)"), "{shown}");
     assert_eq!((of(1, "back"), of(1, "taken_back_by")), (serde_json::Value::Null, 5.into()));
     cli = cli.restarted(folder.path(), &saved);
     assert_eq!(cli.json("show config history")[2]["taken_back_by"], 5);
-    // Where something else was started with, nothing is taken back.
+    // After a start with another configuration, nothing is rolled back.
     let mut cli = cli.restarted(folder.path(), &saved.replace("mtu: 1400", "mtu: 1500"));
     let now = cli.ok("show config");
     let told = cli.run("config rollback 2").unwrap_err().to_string();
@@ -181,7 +181,7 @@ fn the_journal_outlives_the_router() {
     assert_eq!(cli.ok("config rollback"), "- set interface mtu 1400 pg1\n");
 }
 
-/// Also of a command that is carried out by a job, between whose slices others say something.
+/// Also for a job, with other commands between its slices.
 #[test]
 fn each_change_has_its_own_user() {
     let mut cli = Cli::new();
@@ -197,7 +197,7 @@ fn each_change_has_its_own_user() {
     ];
     for (user, line) in (1..).zip(&lines) {
         let mut job = registry.run(&mut cli.context, line, call(user)).unwrap().job;
-        // Somebody else comes in between.
+        // A command of another user in between.
         registry.run(&mut cli.context, "ip table add 0", call(99)).unwrap();
         while let Some(running) = &mut job {
             match running.step(&mut cli.context, &mut String::new()) {
@@ -212,9 +212,9 @@ fn each_change_has_its_own_user() {
     assert_eq!(cli.json("show config history 1")[0]["front_end"], "file");
 }
 
-/// Of a file of routes whose client goes away, what was added stays, and can be taken back.
+/// If the client disconnects, the added routes stay and can be rolled back.
 #[test]
-fn routes_of_a_load_that_is_cut_off_are_a_change() {
+fn an_interrupted_load_is_one_change() {
     let mut cli = Cli::new();
     let before = cli.ok("show config");
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn routes_of_a_load_that_is_cut_off_are_a_change() {
 }
 
 #[test]
-fn secrets_are_written_and_not_shown() {
+fn secrets_are_stored_but_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let mut cli = Cli::started(folder.path(), TWO);
     cli.ok("create interface memif id 3 slave secret classified");
@@ -249,13 +249,13 @@ fn secrets_are_written_and_not_shown() {
         let shown = cli.ok(line);
         assert!(!shown.contains("classified") && shown.contains("<hidden>"), "{line}: {shown}");
     }
-    // It comes back as it was.
+    // The rollback restores the secret.
     cli.ok("config rollback");
     assert!(cli.ok("show config").contains("secret classified"));
 }
 
 #[test]
-fn a_router_runs_without_the_file_and_says_so() {
+fn a_router_runs_without_a_journal_and_reports_it() {
     let folder = tempfile::tempdir().unwrap();
     let no_directory = folder.path().join("file");
     std::fs::write(&no_directory, "precious").unwrap();

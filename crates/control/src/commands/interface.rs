@@ -1,4 +1,4 @@
-//! Making and setting interfaces.
+//! Commands that create, configure and remove interfaces.
 
 use graph::ArcError;
 use net::ethernet::Tags;
@@ -14,7 +14,7 @@ use super::{Context, Done, Output, table};
 use crate::cli::{Args, CliError, Registry};
 use crate::intent::{Addresses, Backed, Change, Family, FeatureOn, Interface, Key, Spec, Unnumbered, VLANS};
 
-/// Objects that are looked at, or go, at once: a millisecond's worth.
+/// Number of dependents up to which a removal is done at once: it takes about a millisecond.
 const MANY: usize = 1000;
 
 /// Declares the commands.
@@ -24,7 +24,7 @@ pub fn register(r: &mut Registry<Context>) {
     of_the_network_layer(r);
 }
 
-/// Those that make and remove interfaces.
+/// Declares the commands that create and remove interfaces.
 fn made(r: &mut Registry<Context>) {
     for words in ["create loopback interface", "loopback create-interface"] {
         r.add(
@@ -42,12 +42,12 @@ fn made(r: &mut Registry<Context>) {
     r.add(
         "create sub-interfaces <interface:interface> <id:u32> [{dot1q <vlan:u16> | dot1ad <service:u16>}] \
          [inner-dot1q <inner:u16>] [exact-match] [index <index:u32>]",
-        "Make an interface for packets with these VLAN tags; without tags given, its number is the VLAN.",
+        "Make a sub-interface for packets with these VLAN tags. Without tags, its number is the VLAN.",
         create_sub,
     );
     r.add(
         "create sub-interfaces <interface:interface> <ids:range>",
-        "Make an interface for each VLAN of a range, such as 20-22: all of them, or none.",
+        "Make a sub-interface for each VLAN of a range, such as 20-22: all of them, or none.",
         create_range,
     );
     r.add("delete sub-interface <interface:interface>", "Remove a sub-interface.", |c, a| {
@@ -55,7 +55,7 @@ fn made(r: &mut Registry<Context>) {
     });
 }
 
-/// Those that set what every interface has.
+/// Declares the commands for settings of every interface.
 fn set(r: &mut Registry<Context>) {
     r.add(
         "set interface state <interface:interface> {up | down}",
@@ -65,11 +65,7 @@ fn set(r: &mut Registry<Context>) {
             change(c, a, "interface", |i| i.up = up)
         },
     );
-    r.add(
-        "set interface mtu [packet] <mtu:u16> <interface:interface>",
-        "Set the largest packet, bytes.",
-        mtu,
-    );
+    r.add("set interface mtu [packet] <mtu:u16> <interface:interface>", "Set the MTU in bytes.", mtu);
     r.add(
         "set interface mac address <interface:interface> <mac:mac>",
         "Set the Ethernet address.",
@@ -80,7 +76,7 @@ fn set(r: &mut Registry<Context>) {
     );
     r.add(
         "set interface description/tag <interface:interface> <description:word>",
-        "Say what an interface is for, in a line for people; several words in double quotes.",
+        "Set the description of an interface: a line of text. Put several words in double quotes.",
         |c, a| {
             let text: String = a.need("description")?;
             change(c, a, "description", |i| i.description = Some(text))
@@ -88,7 +84,7 @@ fn set(r: &mut Registry<Context>) {
     );
     r.add(
         "set interface description/tag del <interface:interface>",
-        "Forget what was said of an interface.",
+        "Remove the description of an interface.",
         |c, a| change(c, a, "interface", |i| i.description = None),
     );
     r.add(
@@ -98,9 +94,9 @@ fn set(r: &mut Registry<Context>) {
     );
 }
 
-/// Those of VRFs and addresses.
+/// Declares the commands for VRFs and addresses.
 fn of_the_network_layer(r: &mut Registry<Context>) {
-    // A VRF is one of both families.
+    // A VRF has both families.
     for family in Family::ALL {
         r.add(
             &format!("set interface {} table <interface:interface> <table:u16>", family.noun()),
@@ -113,17 +109,17 @@ fn of_the_network_layer(r: &mut Registry<Context>) {
     }
     r.add(
         "enable ip6 interface <interface:interface>",
-        "Speak IPv6 on an interface, with its link-local address, even if it is given no other.",
+        "Enable IPv6 on an interface, with its link-local address, even if it has no other.",
         |c, a| change(c, a, "interface", |i| i.ip6 = true),
     );
     r.add(
         "disable ip6 interface <interface:interface>",
-        "Speak no IPv6 on an interface, unless it has an IPv6 address.",
+        "Disable IPv6 on an interface. It stays enabled while the interface has an IPv6 address.",
         disable_ip6,
     );
     r.add(
         "set interface unnumbered <interface:interface> use <lender:interface>",
-        "Let an interface without addresses use those of another one.",
+        "Let an interface without addresses use those of another interface.",
         |c, a| {
             let key = Unnumbered::key(&a.need::<String>("interface")?);
             let value = Unnumbered(a.need("lender")?);
@@ -132,22 +128,22 @@ fn of_the_network_layer(r: &mut Registry<Context>) {
     );
     r.add(
         "set interface unnumbered del <interface:interface>",
-        "Let an interface use no other one's addresses.",
+        "Stop using the addresses of another interface.",
         |c, a| c.unset(Unnumbered::key(&a.need::<String>("interface")?)),
     );
     r.add(
         "set interface ip address [del] <interface:interface> <address:address>",
-        "Give an interface an address, or take it away.",
+        "Add an address to an interface, or remove it.",
         change_address,
     );
     r.add(
         "set interface ip address del <interface:interface> all",
-        "Take all addresses from an interface.",
+        "Remove all addresses of an interface.",
         |c, a| c.unset(Addresses::key(&a.need::<String>("interface")?)),
     );
     r.add(
         "set interface proxy-arp <interface:interface> [{enable | disable}]",
-        "Answer on an interface for hosts that are reached by others: ARP, and Neighbor Discovery if IPv6 is spoken there.",
+        "Answer ARP on an interface for hosts behind other interfaces, and Neighbor Discovery if IPv6 is enabled there.",
         |c, a| {
             let on = !a.has("disable");
             change(c, a, "interface", |i| i.proxy = on)
@@ -160,7 +156,7 @@ fn done(c: &mut Context, changes: Vec<Change>) -> Done {
     Ok(Output::none())
 }
 
-/// Makes an interface and says its name, and what there is to know of its device; a refusal is about the argument or word `about`.
+/// Creates an interface. Reports its name, and the warning of its device. Errors refer to the argument or word `about`.
 pub(super) fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut interface: Interface) -> Done {
     interface.index = a.get::<u32>("index");
     let Some(name) = Interface::name_in(&key) else { return Err(CliError::new("not an interface")) };
@@ -178,7 +174,7 @@ fn create_loopback(c: &mut Context, a: &Args) -> Done {
     let instance = match a.get::<u16>("instance") {
         Some(instance) => instance,
         None => u16::try_from(free_number(c, "loop"))
-            .map_err(|_| a.fault("loopback", "there are as many loopback interfaces as there can be"))?,
+            .map_err(|_| a.fault("loopback", "all numbers of loopback interfaces are in use"))?,
     };
     let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Loopback(instance)) };
     create(c, a, "instance", Interface::key(&format!("loop{instance}")), interface)
@@ -199,7 +195,7 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     };
     let (name, about) = (name.to_string(), about.to_string());
     let then = move |c: &mut Context, a: &Args, prepared: Prepared| {
-        // What is being applied may have prepared something for this name.
+        // A running apply may have prepared an interface of this name.
         c.changes.must_be_free().map_err(|e| a.about(&about, e))?;
         c.system.prepared.insert(name.clone(), (backed, prepared));
         let made = create(c, a, &about, Interface::key(&name), interface);
@@ -216,11 +212,11 @@ fn create_sub(c: &mut Context, a: &Args) -> Done {
         Some(vlan) => vlan,
         None if inner.is_some() => {
             return Err(
-                a.fault("inner", "an inner tag needs an outer one: dot1q VLAN or dot1ad VLAN before it")
+                a.fault("inner", "an inner tag needs an outer one: put dot1q VLAN or dot1ad VLAN before it")
             );
         }
         None => u16::try_from(id)
-            .map_err(|_| a.fault("id", "without tags given, the number is the VLAN: 1 to 4094"))?,
+            .map_err(|_| a.fault("id", "without tags, the number is the VLAN and must be 1 to 4094"))?,
     };
     let tags = Tags { outer_service: service.is_some(), outer, inner };
     let given = ["service", "vlan", "id"].into_iter().find(|n| a.get::<u32>(n).is_some());
@@ -236,12 +232,12 @@ fn create_sub(c: &mut Context, a: &Args) -> Done {
     create(c, a, about, Interface::sub_key(&name), Interface::new(Spec::Sub { parent, id, tags }))
 }
 
-/// Makes the sub-interfaces of a range of VLANs in one transaction.
+/// Creates the sub-interfaces of a range of VLANs in one transaction.
 fn create_range(c: &mut Context, a: &Args) -> Done {
     let (parent, (first, last)) = (a.need::<String>("interface")?, a.need::<(u32, u32)>("ids")?);
     let vlan = |id: u32| u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan));
     let (Some(first), Some(last)) = (vlan(first), vlan(last)) else {
-        return Err(a.fault("ids", format!("a range is one of VLANs: {} to {}", VLANS.start(), VLANS.end())));
+        return Err(a.fault("ids", format!("VLANs must be {} to {}", VLANS.start(), VLANS.end())));
     };
     let (mut changes, mut names) = (Vec::new(), String::new());
     for vlan in first..=last {
@@ -260,7 +256,7 @@ fn create_range(c: &mut Context, a: &Args) -> Done {
     Ok(Output::text(names))
 }
 
-/// Changes what is set on an interface; a refusal is about the argument `about`.
+/// Changes the settings of an interface. Errors refer to the argument `about`.
 pub(super) fn change(c: &mut Context, a: &Args, about: &str, f: impl FnOnce(&mut Interface)) -> Done {
     let name = a.need::<String>("interface")?;
     let (key, old) = find(c, &name)?;
@@ -274,7 +270,7 @@ fn disable_ip6(c: &mut Context, a: &Args) -> Done {
     let name = a.need::<String>("interface")?;
     match c.system.router.interface_named(&name) {
         Some(i) if i.speaks_ip6() => {
-            Ok(Output::text(format!("{name} speaks IPv6 as long as it has an IPv6 address")))
+            Ok(Output::text(format!("IPv6 stays enabled on {name} while it has an IPv6 address")))
         }
         _ => Ok(Output::none()),
     }
@@ -285,7 +281,7 @@ fn mtu(c: &mut Context, a: &Args) -> Done {
     change(c, a, "mtu", |i| i.mtu = Some(wanted))?;
     let has = c.system.router.interface_named(&name).map_or(wanted, |i| i.mtu);
     if has < wanted {
-        return Ok(Output::text(format!("{name} has an MTU of {has} until that of its device is larger")));
+        return Ok(Output::text(format!("{name} has an MTU of {has} until its device has a larger one")));
     }
     Ok(Output::none())
 }
@@ -299,7 +295,7 @@ pub(super) fn find(c: &Context, name: &str) -> Result<(Key, Interface), CliError
     Err(CliError::new(format!("there is no interface {name}")))
 }
 
-/// Gives an interface an address, behind those that it has, or takes one away.
+/// Adds an address after the existing ones of an interface, or removes it.
 fn change_address(c: &mut Context, a: &Args) -> Done {
     let (interface, address) = (a.need::<String>("interface")?, a.need::<Address>("address")?);
     let key = Addresses::key(&interface);
@@ -323,19 +319,19 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
         return Err(a.fault(about, e.to_string()));
     }
     let interface = a.need::<String>("interface")?;
-    // Neither on nor off: a setting says which.
+    // A setting enables this feature: it can be neither enabled nor disabled here.
     if let Some(way) = c.system.abilities.catalog.way(&feature, &interface) {
         return Err(a.fault("feature", way));
     }
     let key = FeatureOn::key(&interface, &arc, &feature);
     let (was_on, on) = (c.store.get(&key).is_some(), !a.has("disable"));
-    // What is on stays on, and what is off, off.
+    // No change if the feature already has this state.
     let changes = (was_on != on).then(|| Change { key, value: on.then(|| FeatureOn.into()) });
     done(c, changes.into_iter().collect()).map_err(|e| a.about("feature", e))
 }
 
-/// Removes an interface with all that depends on it: sub-interfaces, features, addresses, neighbours, routes by its name.
-/// One of another kind than the command says, which `is_kind` tells, stays: its name was a slip.
+/// Removes an interface with all dependents: sub-interfaces, features, addresses, neighbors, routes by its name. An
+/// interface of another kind, tested by `is_kind`, stays: the name was a mistake.
 pub(super) fn delete(
     c: &mut Context,
     a: &Args,
@@ -345,9 +341,10 @@ pub(super) fn delete(
 ) -> Done {
     let (key, interface) = find(c, name).map_err(|e| a.about(place, e))?;
     if !is_kind(&interface.spec) {
-        return Err(
-            a.fault(place, format!("{name} is of another kind: show config has the command that made it"))
-        );
+        return Err(a.fault(
+            place,
+            format!("{name} is of another kind: see the command that made it in show config"),
+        ));
     }
     let tree = c.store.snapshot();
     if tree.has_many_dependents(&key, MANY) {

@@ -1,8 +1,8 @@
-//! IPv6 as it is typed and shown.
+//! IPv6 commands.
 
 use crate::testing::Cli;
 
-/// A router with IPv6 on pg0, and time enough gone by for its addresses to be used.
+/// Returns a router with IPv6 on pg0, after duplicate address detection.
 fn cli() -> Cli {
     let mut cli = Cli::new();
     cli.ok("set interface mac address pg0 02:00:00:00:00:01");
@@ -11,7 +11,7 @@ fn cli() -> Cli {
     cli
 }
 
-/// Lets duplicate address detection come to its end, from so many seconds on.
+/// Runs duplicate address detection, `from` seconds from now.
 fn settle(cli: &mut Cli, from: u64) {
     let now = cli.context.now();
     for second in from..from + 5 {
@@ -25,7 +25,7 @@ fn config(cli: &mut Cli, part: &str) -> Vec<String> {
 }
 
 #[test]
-fn addresses_of_both_families_are_one_list() {
+fn addresses_of_both_families_form_one_list() {
     let mut cli = cli();
     cli.ok("set interface ip address pg0 10.0.0.7/24");
     assert_eq!(
@@ -47,7 +47,7 @@ fn addresses_of_both_families_are_one_list() {
         let told = cli.refused(line, place);
         assert!(told.contains(why), "{line}: {told}");
     }
-    // Link-local networks are the same on all links, and so may be the addresses.
+    // Link-local networks exist on every link, so several interfaces may have the same address.
     for interface in ["pg0", "pg1"] {
         cli.ok(&format!("set interface ip address {interface} fe80::1/64"));
     }
@@ -56,7 +56,7 @@ fn addresses_of_both_families_are_one_list() {
 }
 
 #[test]
-fn routes_of_both_families_are_typed_the_same_way() {
+fn routes_of_both_families_have_the_same_syntax() {
     let mut cli = cli();
     cli.ok("ip6 table add 7");
     let all = [
@@ -89,7 +89,7 @@ fn routes_of_both_families_are_typed_the_same_way() {
         let told = cli.refused(line, place);
         assert!(told.contains(why), "{line}: {told}");
     }
-    // The router's own link-local address on one link is another one's on the next.
+    // On another link, the router's own link-local address may be a neighbor's.
     cli.ok("set interface ip address pg1 fe80::9/64");
     cli.ok("ip route add 2001:db8:6::/48 via fe80::9 pg0");
     cli.refused("ip route add 2001:db8:6::/48 via fe80::9 pg1", "fe80::9");
@@ -98,7 +98,7 @@ fn routes_of_both_families_are_typed_the_same_way() {
 }
 
 #[test]
-fn a_count_of_ipv6_routes() {
+fn a_count_adds_and_removes_ipv6_routes() {
     let mut cli = cli();
     cli.ok("ip route add 2001:db8:8000::/48 via 2001:db8::2 count 300");
     let all = config(&mut cli, "ip route add");
@@ -107,11 +107,11 @@ fn a_count_of_ipv6_routes() {
     cli.ok("ip route del 2001:db8:8000::/48 count 300");
     assert_eq!(config(&mut cli, "ip route add"), [""; 0]);
     let told = cli.refused("ip route add ffff:ffff::/32 via drop count 2", "2");
-    assert!(told.contains("a count from ffff:ffff::/32 on is 1 to 1"), "{told}");
+    assert!(told.contains("the count from ffff:ffff::/32 on must be 1 to 1"), "{told}");
 }
 
 #[test]
-fn what_ipv6_routes_there_are_is_shown() {
+fn ipv6_routes_are_shown() {
     let mut cli = cli();
     cli.ok("set ip neighbor pg0 fe80::2 02:00:00:00:00:02");
     cli.ok("ip route add 2001:db8:1::/48 via fe80::2 pg0");
@@ -122,7 +122,7 @@ fn what_ipv6_routes_there_are_is_shown() {
         "\n2001:db8::1/128\n  [interface] dpo-receive\n",
         "\n2001:db8::/64\n  [interface] ip6-glean: pg0\n",
         "\nfe80::/10\n  [special] ip6-link-local",
-        // Of the link-local ones, whose they are.
+        // Link-local prefixes have their interface.
         "\nfe80::ff:fe00:1/128 on pg0\n  [interface] dpo-receive\n",
         "\nfe80::/64 on pg0\n  [interface] ip6-glean: pg0\n",
         "\nfe80::2/128 on pg0\n",
@@ -134,7 +134,7 @@ fn what_ipv6_routes_there_are_is_shown() {
     let all = cli.json("show ip6 fib");
     let of = |prefix: &str| all.as_array().unwrap().iter().find(|r| r["prefix"] == prefix).unwrap();
     assert_eq!((&of("fe80::2/128")["link"], of("2001:db8::1/128").get("link")), (&"pg0".into(), None));
-    // As many as there are in the table.
+    // The same number as in the summary.
     assert_eq!(all.as_array().unwrap().len(), cli.json("show ip6 fib summary")["routes"]);
     assert!(cli.ok("show ip6 fib 2001:db8:1::7").contains("\n2001:db8:1::/48\n"));
     assert!(cli.ok("show ip6 fib table 0 2001:db8:1::/48").contains("\n2001:db8:1::/48\n"));
@@ -151,7 +151,7 @@ fn what_ipv6_routes_there_are_is_shown() {
     cli.refused("show ip fib 2001:db8::1", "2001:db8::1");
     assert!(cli.ok("show ip6 table 0").starts_with("[0] table_id:0 ipv6-VRF:0\n"));
     assert!(cli.ok("show adjacency").contains("fe80::2"));
-    // Packets to a link-local address go by what the routes of their link say: those are shown, of each link.
+    // For a link-local address, the route of each link is shown.
     cli.ok("enable ip6 interface pg1");
     settle(&mut cli, 10);
     let mut of_links = |address: &str| -> Vec<(String, String)> {
@@ -177,7 +177,7 @@ fn what_ipv6_routes_there_are_is_shown() {
 }
 
 #[test]
-fn ipv6_neighbours_are_named_and_shown() {
+fn ipv6_neighbors_are_set_and_shown() {
     let mut cli = cli();
     cli.ok("set ip neighbor pg0 2001:db8::2 02:00:00:00:00:02");
     cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:03");
@@ -200,10 +200,10 @@ fn ipv6_neighbours_are_named_and_shown() {
 
 #[test]
 fn ipv6_is_enabled_without_an_address() {
-    assert_eq!(Cli::new().ok("show ip6 interface"), "no interface speaks IPv6\n");
+    assert_eq!(Cli::new().ok("show ip6 interface"), "IPv6 is not enabled on any interface\n");
     let mut cli = cli();
     let told = cli.refused("show ip6 interface pg1", "pg1");
-    assert!(told.contains("speaks no IPv6"), "{told}");
+    assert!(told.contains("IPv6 is not enabled"), "{told}");
     cli.ok("enable ip6 interface pg1");
     cli.ok("set interface mac address pg1 02:00:00:00:00:02");
     assert_eq!(config(&mut cli, "ip6"), ["enable ip6 interface pg1"]);
@@ -218,5 +218,5 @@ fn ipv6_is_enabled_without_an_address() {
     cli.ok("disable ip6 interface pg1");
     assert!(cli.ok("show ip6 interface").lines().all(|line| !line.contains("pg1")));
     let told = cli.ok("disable ip6 interface pg0");
-    assert_eq!(told, "pg0 speaks IPv6 as long as it has an IPv6 address\n");
+    assert_eq!(told, "IPv6 stays enabled on pg0 while it has an IPv6 address\n");
 }

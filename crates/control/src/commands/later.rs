@@ -1,4 +1,4 @@
-//! Commands that wait for another thread, and then go on.
+//! Commands that wait for the result of another thread.
 
 use std::fs::File;
 use std::io;
@@ -10,15 +10,15 @@ use super::{Context, Output};
 use crate::cli::{Args, CliError, Job, Step};
 use crate::files;
 
-/// How often it is asked whether the thread is done.
+/// The polling interval for the thread's result.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a command does with what it waited for.
+/// The rest of a command, which uses the result.
 type Then<T> = Box<dyn FnOnce(&mut Context, &Args, T) -> Result<Output, CliError>>;
-/// Looks for what a thread has found; `None` if it is still at it.
+/// Returns the thread's result; `None` while the thread works.
 type Look<T> = Box<dyn FnMut(&Args) -> Option<Result<T, CliError>>>;
 
-/// A command that waits, and then what it does itself.
+/// A command that waits for a result, then runs `then` and the job of its output.
 struct Later<T> {
     args: Args,
     look: Look<T>,
@@ -26,7 +26,7 @@ struct Later<T> {
     rest: Option<Box<dyn Job<Context>>>,
 }
 
-/// Goes on with a command when `look` has found something.
+/// Returns the output of a command that continues with `then` when `look` returns a result.
 pub fn later<T: 'static>(
     a: &Args,
     look: impl FnMut(&Args) -> Option<Result<T, CliError>> + 'static,
@@ -43,14 +43,14 @@ impl<T> Job<Context> for Later<T> {
         }
         let Some(found) = (self.look)(&self.args) else { return Step::After(LOOK) };
         let Some(then) = self.then.take() else { return Step::Done };
-        // Others may have said commands meanwhile.
+        // Other commands may have run meanwhile.
         c.origin = self.args.origin();
         match found.and_then(|found| then(c, &self.args, found)) {
             Err(error) => Step::Failed(error),
             Ok(output) => {
                 let answer = output.render(self.args.json());
                 out.push_str(&answer.text);
-                // Beside data nothing else is said.
+                // JSON output has no notices.
                 out.push_str(&c.notice.take().filter(|_| !self.args.json()).unwrap_or_default());
                 self.rest = answer.job;
                 if self.rest.is_some() { Step::Again } else { Step::Done }

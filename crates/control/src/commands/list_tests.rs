@@ -1,11 +1,11 @@
-//! Long lists, shown in slices between which things change.
+//! Long lists, shown in slices, with changes in between.
 
 use net::ip::Prefix4;
 
 use crate::cli::{Call, Step};
 use crate::testing::Cli;
 
-/// What is shown by a command that shows a long list, with something done between each two slices.
+/// Runs a command with a long output, and calls `between` after each slice. Returns the output.
 fn in_slices(cli: &mut Cli, line: &str, mut between: impl FnMut(&mut Cli, &str)) -> String {
     let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
     let (mut text, mut job) = (answer.text, answer.job.expect("it is shown in slices"));
@@ -39,9 +39,10 @@ fn long_lists_are_shown_in_slices() {
 }
 
 #[test]
-fn routes_may_come_and_go_while_they_are_shown() {
+fn routes_may_be_added_and_removed_while_they_are_shown() {
     let mut cli = Cli::new();
-    // Those of 20.0.0.0/8 stay; those of 21.0.0.0/8 go, and those of 22.0.0.0/8 come, as soon as some of 20 are shown.
+    // Routes in 20.0.0.0/8 stay. When the first of them are shown, those in 21.0.0.0/8 are removed, and routes in
+    // 22.0.0.0/8 are added.
     cli.ok("ip route add 20.0.0.0/24 via drop count 20000");
     cli.ok("ip route add 21.0.0.0/24 via drop count 1000");
     let mut changed = false;
@@ -61,7 +62,7 @@ fn routes_may_come_and_go_while_they_are_shown() {
 }
 
 #[test]
-fn a_configuration_that_changes_while_it_is_shown_says_so() {
+fn show_config_reports_a_change_meanwhile() {
     let mut cli = Cli::new();
     cli.ok("ip route add 20.0.0.0/24 via drop count 20000");
     let mut left = 1;
@@ -71,13 +72,13 @@ fn a_configuration_that_changes_while_it_is_shown_says_so() {
         }
     });
     assert!(text.ends_with(
-        "\n# it has changed while it was shown: this is not the configuration of any one moment\n"
+        "\n# the configuration changed while it was shown: this is a mixture of old and new parts\n"
     ));
     assert!(!cli.ok("show config").contains('#'));
 }
 
 #[test]
-fn a_table_that_goes_while_it_is_shown_ends_the_list() {
+fn a_vrf_removed_while_it_is_shown_ends_the_list() {
     let mut cli = Cli::new();
     cli.ok("ip table add 7");
     cli.ok("ip route add 20.0.0.0/24 table 7 via drop count 20000");
@@ -117,7 +118,7 @@ fn one_interface_or_adjacency_is_shown_alone() {
 }
 
 #[test]
-fn devices_and_changes_are_lists_that_may_be_long() {
+fn devices_and_history_are_shown_in_slices() {
     let mut cli = Cli::new();
     for _ in 0..500 {
         cli.ok("create loopback interface");
@@ -129,7 +130,7 @@ fn devices_and_changes_are_lists_that_may_be_long() {
         let text = in_slices(&mut cli, line, |_, _| {});
         assert_eq!(text.matches("loop499").count(), 1, "{line}");
     }
-    // The newest first; those that come while it is shown change nothing of what was.
+    // The newest first.
     let back: Vec<u64> = cli
         .json("show config history")
         .as_array()

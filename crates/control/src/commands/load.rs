@@ -1,7 +1,7 @@
-//! `ip route load`: routes from a file, a line each.
+//! `ip route load`: adds the routes of a file, one per line.
 //!
-//! A thread reads the file and makes routes of its lines, some hundred at a time; the main thread adds them in slices, between
-//! packets and other commands.
+//! A thread reads the file and parses its lines in batches. The main thread adds the routes in slices, between other
+//! commands.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{Display, Write};
@@ -26,24 +26,24 @@ use crate::config::NOWHERE;
 use crate::files;
 use crate::intent::{Branch, Change, Edit, Family, Key, Note, Route, Value, Via};
 
-/// Lines in one batch, and batches that wait for the main thread at most.
+/// Lines in one batch, and maximum number of batches that wait for the main thread.
 const BATCH: usize = 256;
 const BATCHES: usize = 64;
-/// Bytes of a line at most.
+/// Maximum length of a line in bytes.
 const LONGEST: u64 = 8192;
-/// Faults that are told with their lines.
+/// Maximum number of faults reported with their lines.
 const TOLD: usize = 10;
-/// What may follow a next hop, beside an interface and ways to go nowhere.
+/// Keywords that may follow a next hop, apart from those in [`NOWHERE`].
 const FURTHER: [&str; 3] = ["table", "weight", "via"];
-/// How often it is asked whether there are more lines.
+/// The polling interval for further lines.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "ip route load <file:path> [table <table:u16>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>]}...] [{strict | --strict}]",
-        "Add the routes of a file. A line is what follows \"ip route add\"; with \"via\" here, only its prefix counts. Lines that \
-         cannot be added are told and passed over; with \"strict\" the first one ends it, and nothing is added.",
+        "Add the routes of a file. A line has the arguments of \"ip route add\"; with \"via\" in the command, only its prefix \
+         counts. Invalid lines are reported and skipped. With \"strict\" the first one cancels the load, and nothing is added.",
         load,
     );
 }
@@ -55,29 +55,29 @@ struct Line {
     said: Result<Said, Fault>,
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 struct Fault {
     why: String,
-    /// Whether the line begins as a prefix does.
+    /// True if the line looks like it begins with a prefix.
     prefix: bool,
 }
 
-/// A route as a line says it.
+/// The route of a line.
 struct Said {
     table: Option<u16>,
     prefix: IpPrefix,
     branches: Vec<Branch>,
 }
 
-/// What the thread sends.
+/// A batch from the thread.
 struct Batch {
     lines: Vec<Line>,
-    /// Bytes of the file that were read by then, and all that it has.
+    /// Bytes read so far, and the size of the file.
     read: (u64, u64),
 }
 
-/// Makes a route of a line; `via` is where it goes if the line need not say so, and empty if it has to. `None` where there is
-/// nothing but a comment.
+/// Parses a line. `via` has the paths of all routes; if it is empty, each line must have its own. `None` for an
+/// empty line or a comment.
 fn parse(line: &str, via: &[Branch]) -> Option<Result<Said, Fault>> {
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace().peekable();
@@ -117,7 +117,7 @@ fn route_of<'l>(prefix: &str, words: impl Iterator<Item = &'l str>, via: &[Branc
                     },
                 }
             }
-            word => nowhere(word).ok_or_else(|| format!("\"{word}\" was not expected"))?,
+            word => nowhere(word).ok_or_else(|| format!("unexpected \"{word}\""))?,
         };
         let weight = match via.shares() && words.next_if_eq(&"weight").is_some() {
             true => number(words.next().ok_or_else(|| missing("weight"))?, 1..=u8::MAX)?,
@@ -128,17 +128,17 @@ fn route_of<'l>(prefix: &str, words: impl Iterator<Item = &'l str>, via: &[Branc
         branches.push(branch);
     }
     if branches.is_empty() {
-        return Err("it says nowhere to go: via NEXT-HOP, drop, unreachable …".into());
+        return Err("the route needs a next hop (via …, drop, unreachable)".into());
     }
     Ok(Said { table, prefix, branches })
 }
 
-/// What is said of a line that ends too early.
+/// Returns the error for a line that ends after this word.
 fn missing(word: &str) -> String {
-    format!("something is missing behind \"{word}\"")
+    format!("the arguments of \"{word}\" are incomplete")
 }
 
-/// A way to go nowhere, by its name.
+/// Returns the path without a target, such as `drop`, with this name.
 fn nowhere(word: &str) -> Option<Via> {
     NOWHERE.into_iter().find(|(name, _)| *name == word).map(|(_, via)| via)
 }
@@ -148,7 +148,7 @@ fn number<T: FromStr + PartialOrd + Display>(word: &str, range: RangeInclusive<T
     number.ok_or_else(|| format!("\"{word}\" is not a number from {} to {}", range.start(), range.end()))
 }
 
-/// Reads the file to its end, or as long as somebody wants its routes.
+/// Reads the file to its end, or until the receiver is dropped.
 fn read(path: &Path, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
     let (size, mut file) = match files::open(path) {
         Ok(file) => (file.size, BufReader::new(file)),
@@ -170,7 +170,7 @@ fn read(path: &Path, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
             }
             let said = match std::str::from_utf8(&line) {
                 _ if end.is_some() => None,
-                Err(_) => Some(Err(Fault { why: "it is no text".into(), prefix: true })),
+                Err(_) => Some(Err(Fault { why: "the line is not UTF-8 text".into(), prefix: true })),
                 Ok(line) => parse(line, via),
             };
             lines.extend(said.map(|said| Line { number, said }));
@@ -218,33 +218,33 @@ fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     Ok(Output::job(ForClient::new(load, c)))
 }
 
-/// Routes on their way from a file.
+/// A running load.
 struct Load {
     args: Args,
     file: String,
-    /// The VRF of lines that say none.
+    /// The VRF of lines without one.
     table: u16,
     strict: bool,
     batches: Receiver<io::Result<Batch>>,
     lines: VecDeque<Line>,
-    /// Bytes that were read, and all that the file has; none before it is opened.
+    /// Bytes read so far, and the size of the file; zeros before it is opened.
     read: (u64, u64),
-    /// There are no more batches.
+    /// True if there are no more batches.
     ended: bool,
-    /// A line was a route. This process can read files that its client cannot: of one that is none of routes, nothing is
+    /// True if a line was a route. The router can read files that its client cannot, so before that no content is
     /// shown.
     familiar: bool,
     added: u64,
     faults: u64,
-    /// What was there before those that were added; `None` once that are more than anybody needs.
+    /// The changes made so far; `None` once they are too many for the journal.
     before: Option<BTreeMap<Key, Edit>>,
-    /// Who asked for it.
+    /// The user and the command.
     origin: Origin,
-    /// Why those that were added are being taken back.
+    /// Why the added routes are being rolled back.
     failed: Option<CliError>,
     /// Why the file could not be read to its end.
     broken: Option<io::Error>,
-    /// No change of all comes in between.
+    /// Keeps changes of the whole configuration waiting.
     _beside: Rc<()>,
 }
 
@@ -271,13 +271,13 @@ impl Load {
         Ok(())
     }
 
-    /// What to do about a line that cannot be added.
+    /// Handles a line that cannot be added: reports it, or cancels a strict load.
     fn fault(&mut self, number: u64, why: &dyn Display, out: &mut String) {
         let place = format!("{}:{number}", self.file);
         self.faults += 1;
         if self.strict {
             let taken_back = if self.added > 0 {
-                format!(" (after {}, which are taken back)", self.added)
+                format!(" (after {}, which were rolled back)", self.added)
             } else {
                 String::new()
             };
@@ -287,12 +287,12 @@ impl Load {
         }
     }
 
-    /// One line, or one step back. Returns whether there is nothing more to do now.
+    /// Adds the route of one line, or rolls one back. Returns true if there is nothing more to do now.
     fn one(&mut self, c: &mut Context, out: &mut String) -> bool {
         if self.failed.is_some() {
             let Some((key, edit)) = self.before.as_mut().and_then(BTreeMap::pop_last) else { return true };
             if let Err(e) = c.change(vec![Change { key, value: edit.old }]) {
-                tracing::error!("a route of {} cannot be taken back: {e}", self.file);
+                tracing::error!("a route of {} cannot be rolled back: {e}", self.file);
             }
             return false;
         }
@@ -305,14 +305,16 @@ impl Load {
                 }
             }
             Err(Fault { why, prefix }) if self.familiar && prefix => self.fault(number, &why, out),
-            Err(_) => {
-                self.fault(number, &"this is no route, and does not look like one or stands before any", out)
-            }
+            Err(_) => self.fault(
+                number,
+                &"not a route: the line does not begin with a prefix, or no route precedes it",
+                out,
+            ),
         }
         false
     }
 
-    /// The next lines, if they are there.
+    /// Takes the next batch of lines, if there is one.
     fn fetch(&mut self) {
         match self.batches.try_recv() {
             Ok(Ok(batch)) => {
@@ -349,15 +351,15 @@ impl Load {
         let passed_over = match self.faults {
             0 => String::new(),
             n if n as usize > TOLD => {
-                format!(", {n} lines passed over ({} of them not shown)", n as usize - TOLD)
+                format!(", {n} lines skipped ({} of them not shown)", n as usize - TOLD)
             }
-            n => format!(", {n} lines passed over"),
+            n => format!(", {n} lines skipped"),
         };
         let _ = writeln!(out, "{} routes added{passed_over}", self.added);
         *out += &c.goes_back_too().unwrap_or_default();
         match self.broken.take() {
             Some(e) => {
-                Step::Failed(CliError::new(format!("{}: {e}; what was before that is added", self.file)))
+                Step::Failed(CliError::new(format!("{}: {e}; the routes before it were added", self.file)))
             }
             None => Step::Done,
         }
@@ -387,7 +389,7 @@ impl Job<Context> for Load {
                 }
             }
         }
-        // A line for every tenth of the way.
+        // A line for every tenth of the file.
         let (read, size) = self.read;
         let tenth = |read: u64| read * 10 / size.max(1);
         if size > 1 << 20 && self.failed.is_none() && tenth(read) > tenth(begun) {
@@ -402,16 +404,16 @@ impl Unfinished for Load {
         if !self.strict {
             tracing::info!(
                 event = "config",
-                "{}: cut off after {} routes, which stay",
+                "{}: interrupted after {} routes, which are kept",
                 self.file,
                 self.added
             );
-            // They are told to the journal.
+            // The rest of the job adds them to the journal.
             self.lines.clear();
             self.ended = true;
             return self.failed.is_none();
         }
-        self.failed.get_or_insert_with(|| CliError::new("cut off"));
+        self.failed.get_or_insert_with(|| CliError::new("the client disconnected"));
         self.before.as_ref().is_some_and(|before| !before.is_empty())
     }
 }
@@ -457,14 +459,14 @@ mod tests {
             "20.0.1.0/24 table 7 via drop",
         ];
         assert_eq!(routes(&mut cli), all);
-        // What show config says is such a file.
+        // The output of show config can be loaded.
         let config = cli.ok("show config");
         let lines: Vec<&str> = config.lines().filter(|l| l.starts_with("ip route add")).collect();
         assert_eq!(load(&mut cli, &lines.join("\n"), "strict").unwrap(), "9 routes added\n");
         assert_eq!(routes(&mut cli), all);
         cli.ok("config rollback");
         assert_eq!(routes(&mut cli), [""; 0]);
-        // A list of prefixes with something behind them.
+        // A list of prefixes with other data after them.
         assert_eq!(
             load(&mut cli, "20.0.0.0/24\t65001\n20.0.1.0/24\t65002\n", "via 10.0.0.2").unwrap(),
             "2 routes added\n"
@@ -476,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_added_are_told_with_their_place() {
+    fn invalid_lines_are_reported_with_file_and_number() {
         let mut cli = Cli::new();
         let good = |n: u32| format!("20.{}.{}.0/24 via 10.0.0.2", n >> 8, n & 255);
         let mut lines: Vec<String> = (0..2000).map(good).collect();
@@ -489,42 +491,42 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("/routes:1500: ") && said.contains("pg77"), "{said}");
-        assert!(said.ends_with("1998 routes added, 2 lines passed over\n"), "{said}");
+        assert!(said.ends_with("1998 routes added, 2 lines skipped\n"), "{said}");
         assert_eq!(routes(&mut cli).len(), 1998);
         cli.ok("config rollback");
         assert_eq!(routes(&mut cli).len(), 0);
-        // Strictly, nothing of it stays.
+        // With "strict", no route stays.
         cli.ok("ip route add 20.0.0.0/24 via 10.0.0.9");
         for word in ["strict", "--strict"] {
             let said = load(&mut cli, &text, word).unwrap_err();
             assert!(
-                said.contains("/routes:1000: ") && said.contains("after 999, which are taken back"),
+                said.contains("/routes:1000: ") && said.contains("after 999, which were rolled back"),
                 "{said}"
             );
             assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.9"]);
         }
         let faulty = "x\n".repeat(25);
         let said = load(&mut cli, &faulty, "").unwrap();
-        assert!(said.ends_with("0 routes added, 25 lines passed over (15 of them not shown)\n"), "{said}");
+        assert!(said.ends_with("0 routes added, 25 lines skipped (15 of them not shown)\n"), "{said}");
     }
 
     #[test]
-    fn what_a_line_lacks_or_has_too_much_is_said() {
+    fn the_fault_of_a_line_is_named() {
         let mut cli = Cli::new();
         for (line, why) in [
-            ("20.0.0.0/24", "says nowhere to go"),
+            ("20.0.0.0/24", "the route needs a next hop"),
             ("20.0.0.0/33 via 10.0.0.2", "is not an IPv4 prefix"),
-            ("20.0.0.0/24 via", "something is missing behind \"via\""),
+            ("20.0.0.0/24 via", "the arguments of \"via\" are incomplete"),
             ("20.0.0.0/24 via 10.0.0.2 weight 0", "not a number from 1 to 255"),
-            ("20.0.0.0/24 via 10.0.0.2 pg0 pg1", "\"pg1\" was not expected"),
+            ("20.0.0.0/24 via 10.0.0.2 pg0 pg1", "unexpected \"pg1\""),
             ("20.0.0.0/24 via drop via drop", "via drop: the same path is given twice"),
             ("20.0.0.0/24 via 10.0.0.2 drop", "via drop: only next hops and interfaces can share"),
-            ("20.0.0.0/24 via drop weight 2", "\"weight\" was not expected"),
-            ("20.0.0.0/24 via 10.0.0.2 weight", "something is missing behind \"weight\""),
+            ("20.0.0.0/24 via drop weight 2", "unexpected \"weight\""),
+            ("20.0.0.0/24 via 10.0.0.2 weight", "the arguments of \"weight\" are incomplete"),
             ("20.0.0.0/24 via 10.0.0.2 weight 2 via 10.0.0.2", "via 10.0.0.2: the same path is given twice"),
             ("20.0.0.0/24 via 10.0.0.2 table 70000", "not a number from 0 to 65535"),
             ("20.0.0.0/24 table 3 via 10.0.0.2", "no table 3"),
-            ("20.0.0.0/24 via ip4-lookup-in-table", "something is missing"),
+            ("20.0.0.0/24 via ip4-lookup-in-table", "the arguments of \"via\" are incomplete"),
             ("2001:db8::1/64 via drop", "did you mean 2001:db8::/64?"),
             ("2001:db8::/64 via 10.0.0.2", "it is not an IPv6 address"),
         ] {
@@ -535,21 +537,21 @@ mod tests {
         let long = format!("20.0.0.0/24 via 10.0.0.2\n{}\n", "x".repeat(9000));
         assert!(load(&mut cli, &long, "strict").unwrap_err().contains("line 2 is longer than 8192 bytes"));
         assert_eq!(routes(&mut cli), [""; 0]);
-        assert!(load(&mut cli, &long, "").unwrap_err().contains("what was before that is added"));
+        assert!(load(&mut cli, &long, "").unwrap_err().contains("the routes before it were added"));
         assert_eq!(routes(&mut cli), ["20.0.0.0/24 via 10.0.0.2"]);
     }
 
     #[test]
-    fn nothing_is_shown_of_a_file_that_is_none_of_routes() {
+    fn the_content_of_other_files_is_not_shown() {
         let mut cli = Cli::new();
         let secret = "root:$6$secret::0:99999:7:::\n10.0.0.1 : PSK secret\n10.0.0.1 secret\n";
         for options in ["", "strict"] {
             let said = load(&mut cli, secret, options).unwrap_or_else(|e| e);
-            assert!(said.contains("/routes:1: this is no route") && !said.contains("secret"), "{said}");
+            assert!(said.contains("/routes:1: not a route") && !said.contains("secret"), "{said}");
         }
-        // Words behind routes that do not begin like one, neither.
+        // Nor of a line after a route that does not begin with a prefix.
         let said = load(&mut cli, &format!("20.0.0.0/24 via drop\n{secret}"), "").unwrap();
-        assert!(said.contains("/routes:2: this is no route") && !said.contains("$6$"), "{said}");
-        assert!(said.contains("/routes:3: \":\" was not expected"), "{said}");
+        assert!(said.contains("/routes:2: not a route") && !said.contains("$6$"), "{said}");
+        assert!(said.contains("/routes:3: unexpected \":\""), "{said}");
     }
 }

@@ -1,4 +1,4 @@
-//! What was said, and what happened: the log and the event log.
+//! The log and the event log.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,59 +8,60 @@ use super::{Context, Output};
 use crate::cli::{Args, CliError, PAGE, Registry, Rows, Table};
 use crate::logging::{Happened, Level, Line, MOST_MESSAGES, Wanted};
 
-/// Events that are shown unless more are asked for, as VPP does.
+/// Default number of events in `show event-logger`, as in VPP.
 const EVENTS: usize = 250;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("show logging [<n:u32>]", "Show the messages that are remembered, or the last n.", |c, a| {
+    r.add("show logging [<n:u32>]", "Show the stored log messages, or the last n.", |c, a| {
         let n = a.get::<u32>("n").map_or(usize::MAX, |n| n as usize);
         Ok(Output::rows(Lines { next: c.log.last_lines(n) }, a.json()))
     });
-    r.add("show logging configuration", "Show which messages are wanted, by class.", |c, _| {
+    r.add("show logging configuration", "Show the log levels and rate limits, by class.", |c, _| {
         Ok(configuration(c))
     });
     r.add(
         "set logging class <class:log-class> [level <level:log-level>] [syslog-level <syslog:log-level>] \
          [rate-limit <n:u32>]",
-        "Say which messages of a class are remembered, which are written to the log's file, the journal or standard error, \
-         and how many a second each place in the program has. It lasts until the router ends.",
+        "Set which messages of a class are stored (level), and which are written to the log file, the journal or standard \
+         error (syslog-level). The rate limit is the number of messages a second from each place in the program. All this \
+         lasts until the router stops.",
         set_class,
     );
-    r.add("set logging size <n:u32>", "Remember so many messages.", |c, a| {
+    r.add("set logging size <n:u32>", "Set the number of stored log messages.", |c, a| {
         let n = a.need::<u32>("n")? as usize;
         if !(1..=MOST_MESSAGES).contains(&n) {
-            return Err(a.fault("n", format!("1 to {MOST_MESSAGES} messages can be remembered")));
+            return Err(a.fault("n", format!("the number of stored messages must be 1 to {MOST_MESSAGES}")));
         }
         c.log.set_lines(n);
         Ok(Output::none())
     });
     r.add(
         "set logging unthrottle-time <seconds:u32>",
-        "Say how long a place in the program that had too much to say is silent.",
+        "Set how long a place in the program is silent after it exceeded its rate limit.",
         |c, a| {
             let seconds = a.need("seconds")?;
             if !(1..=3600).contains(&seconds) {
-                return Err(a.fault("seconds", "a silence is 1 to 3600 seconds"));
+                return Err(a.fault("seconds", "the time must be 1 to 3600 seconds"));
             }
             c.log.set_unthrottle_time(seconds);
             Ok(Output::none())
         },
     );
-    r.add("clear logging", "Forget the messages that are remembered.", |c, _| {
+    r.add("clear logging", "Delete the stored log messages.", |c, _| {
         c.log.clear_lines();
         Ok(Output::none())
     });
     r.add(
         "show event-logger [{all | <n:u32>}]",
-        "Show what happened in the router: the last 250 events, the last n, or all that are remembered.",
+        "Show the last 250 events of the router, the last n, or all stored events.",
         |c, a| {
             let n = if a.has("all") { usize::MAX } else { a.get::<u32>("n").map_or(EVENTS, |n| n as usize) };
             Ok(Output::rows(Events { next: c.log.last_events(n), begun: false }, a.json()))
         },
     );
     for words in ["clear event-logger", "event-logger clear"] {
-        r.add(words, "Forget the events that are remembered.", |c, _| {
+        r.add(words, "Delete the stored events.", |c, _| {
             c.log.clear_events();
             Ok(Output::none())
         });
@@ -72,12 +73,10 @@ fn set_class(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let level = |name| a.get::<String>(name).and_then(|word| Level::parse(&word));
     let (level, syslog_level, rate_limit) = (level("level"), level("syslog"), a.get::<u32>("n"));
     if level.is_none() && syslog_level.is_none() && rate_limit.is_none() {
-        return Err(
-            a.fault("class", "nothing is said of it: level, syslog-level, rate-limit, or several of them")
-        );
+        return Err(a.fault("class", "nothing to set: add level, syslog-level or rate-limit"));
     }
     if rate_limit == Some(0) {
-        return Err(a.fault("n", "at least one message a second is said; level disabled says that none is"));
+        return Err(a.fault("n", "the minimum is one message a second; for none, set level disabled"));
     }
     c.log.set_class(&class, |wanted| {
         *wanted = Wanted {
@@ -119,8 +118,8 @@ fn configuration(c: &Context) -> Output {
         classes: c.log.classes().map(|(class, wanted)| ClassConfiguration { class, wanted }).collect(),
     };
     let mut text = format!(
-        "Buffer Size:           {} entries, {} in use, {} older ones are gone\n\
-         Unwritten:             {} messages that the log's file or reader did not take in time\n\
+        "Buffer Size:           {} entries, {} in use, {} older ones lost\n\
+         Unwritten:             {} messages, because the log file or its reader was too slow\n\
          Unthrottle Time:       {} s\n\
          Defaults:\n  Log Level:           {}\n  Syslog Log Level:    {}\n  Rate Limit:          {} msgs/sec\n\n",
         v.size,
@@ -141,12 +140,12 @@ fn configuration(c: &Context) -> Output {
     Output::show(&v, text)
 }
 
-/// Seconds of universal time since 1970.
+/// Returns the seconds since 1970 in UTC.
 fn unix_seconds(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// A time of the clock, in universal time.
+/// Formats a time in UTC.
 fn utc(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
@@ -160,7 +159,7 @@ struct Message {
     text: String,
 }
 
-/// The messages from a number on.
+/// The messages from number `next` on.
 struct Lines {
     next: u64,
 }
@@ -192,7 +191,7 @@ struct Event {
     text: String,
 }
 
-/// The events from a number on.
+/// The events from number `next` on.
 struct Events {
     next: u64,
     begun: bool,
@@ -228,13 +227,13 @@ impl Rows<Context> for Events {
     }
 }
 
-/// A time that has gone by, as long as it is of interest: tenths of seconds, or seconds, minutes, hours and days.
+/// Formats an age: in tenths of seconds below a minute, otherwise in days, hours, minutes and seconds.
 fn age(seconds: f64) -> String {
     if seconds < 60.0 {
         return format!("{seconds:.1}s");
     }
     let whole = seconds as u64;
-    // Days and hours do not go with seconds.
+    // From one hour on, seconds are omitted.
     let whole = if whole < 3600 { whole } else { whole - whole % 60 };
     humantime::format_duration(Duration::from_secs(whole)).to_string().replace(' ', "")
 }

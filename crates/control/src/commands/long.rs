@@ -1,4 +1,4 @@
-//! Changes that take long: they are made in slices, and nothing else is changed in between.
+//! Long changes: they run in slices, and no other change is made in between.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -8,43 +8,43 @@ use std::time::Duration;
 use super::Context;
 use crate::cli::{CliError, Job, Step};
 
-/// How long a slice lasts: what others wait for.
+/// Duration of a slice, which other commands wait for.
 pub(super) const SLICE: Duration = Duration::from_millis(1);
 
-/// Jobs that go on without a client, for they must not stop halfway.
+/// Jobs without clients that must still run to their end.
 pub type Abandoned = Rc<RefCell<VecDeque<Box<dyn Job<Context>>>>>;
 
-/// The right to change the configuration, as long as it is kept.
+/// The right to change the configuration, until it is dropped.
 pub(super) struct Turn(Rc<Running>);
 
-/// What runs, and how far it is.
+/// The name and the progress of the running change.
 pub(super) struct Running {
     what: Cell<&'static str>,
     percent: Cell<usize>,
 }
 
 impl Turn {
-    /// So many of so many steps are made.
+    /// Sets the progress: steps made, and all steps.
     pub fn tell(&self, (done, of): (usize, usize)) {
         self.0.percent.set(100 * done / of.max(1));
     }
 
-    /// From here on this is done.
+    /// Changes the name of the running change.
     pub fn goes_on_as(&self, what: &'static str) {
         self.0.what.set(what);
     }
 }
 
-/// What is shared by all long changes.
+/// The state shared by all long changes.
 #[derive(Default)]
 pub(super) struct Changes {
     turn: Weak<Running>,
-    /// Changes that run beside others, object by object, have one of these.
+    /// Held by changes that run object by object, beside others.
     beside: Rc<()>,
 }
 
 impl Changes {
-    /// The turn, unless another one has it, or changes are under way that it would come in between.
+    /// Returns the turn; `None` if another change has it, or runs object by object.
     pub fn turn(&mut self, what: &'static str) -> Option<Turn> {
         if self.turn.strong_count() > 0 || Rc::strong_count(&self.beside) > 1 {
             return None;
@@ -54,15 +54,15 @@ impl Changes {
         Some(Turn(running))
     }
 
-    /// Until what is given is dropped, nobody has the turn.
+    /// Returns a token for a change that runs object by object. Nobody gets the turn until it is dropped.
     pub fn beside(&self) -> Rc<()> {
         Rc::clone(&self.beside)
     }
 
-    /// Refuses a change while another one runs.
+    /// Refuses a change while another one has the turn.
     ///
     /// # Errors
-    /// What runs, and how far it is.
+    /// Returns the name and the progress of the other change.
     pub fn must_be_free(&self) -> Result<(), CliError> {
         let Some(running) = self.turn.upgrade() else { return Ok(()) };
         let (what, percent) = (running.what.get(), running.percent.get());
@@ -70,13 +70,13 @@ impl Changes {
     }
 }
 
-/// A job that has to come to an end of some kind.
+/// A job that must not stop halfway.
 pub(super) trait Unfinished: Job<Context> {
-    /// The client is gone. Returns whether there is something left to do.
+    /// Called when the client has disconnected. Returns true if the job must continue without it.
     fn cut_off(&mut self) -> bool;
 }
 
-/// A job for a client. When the client goes away, what is left of it goes on without.
+/// A job for a client. If the client disconnects, the rest of the job runs without it.
 pub(super) struct ForClient<J: Unfinished + 'static> {
     job: Option<J>,
     abandoned: Abandoned,
@@ -90,7 +90,7 @@ impl<J: Unfinished> ForClient<J> {
 
 impl<J: Unfinished> Job<Context> for ForClient<J> {
     fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
-        // What others left half-done comes first.
+        // Abandoned jobs come first.
         if c.tidy() == Some(Duration::ZERO) {
             return Step::Again;
         }
@@ -114,8 +114,8 @@ impl<J: Unfinished> Drop for ForClient<J> {
 }
 
 impl Context {
-    /// Goes on, for a slice of about a millisecond, with what was left half-done. Returns in what time there is more to do,
-    /// if there is.
+    /// Runs a slice of about a millisecond of the first abandoned job. Returns the time until the next slice; `None` if
+    /// there are no more jobs.
     pub fn tidy(&mut self) -> Option<Duration> {
         let mut job = self.abandoned.borrow_mut().pop_front()?;
         match job.step(self, &mut String::new()) {
@@ -131,12 +131,12 @@ impl Context {
         }
     }
 
-    /// Whether something that was cut off is yet to be brought to an end.
+    /// True if there are abandoned jobs.
     pub(super) fn has_abandoned(&self) -> bool {
         !self.abandoned.borrow().is_empty()
     }
 
-    /// Takes back what was cut off, as far as it need not be waited for: before anything else is changed.
+    /// Finishes abandoned jobs before another change, except those that wait.
     pub(super) fn finish_abandoned(&mut self) {
         while self.tidy() == Some(Duration::ZERO) {}
     }

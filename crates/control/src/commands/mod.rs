@@ -1,4 +1,4 @@
-//! The operator's commands, in VPP's grammar. One file an area; each declares its commands and their functions.
+//! The operator's commands, in VPP's grammar. Each file declares the commands of one area, and implements them.
 
 mod buffers;
 pub mod config;
@@ -50,7 +50,7 @@ use trouble::Trouble;
 /// The answer to a command.
 pub type Output = crate::cli::Output<Context>;
 
-/// What comes of a command.
+/// The result of a command.
 pub(crate) type Done = Result<Output, CliError>;
 
 /// A feature of this program.
@@ -58,56 +58,56 @@ pub type Feature = dyn net::feature::Feature<Context>;
 
 pub use long::Abandoned;
 
-/// What commands work on.
+/// The state that commands read and change.
 pub struct Context {
-    /// The configuration that it started with, if any.
+    /// The file of the configuration that the router starts from, if any.
     pub startup_config: Option<PathBuf>,
     /// The router and its devices.
     pub system: System,
-    /// Who said the command that is carried out now. A job keeps its own.
+    /// The origin of the running command. A job keeps its own.
     pub origin: Origin,
-    /// What the operator asked for.
+    /// The operator's configuration.
     pub store: Store,
-    /// What was changed.
+    /// Past changes of the configuration.
     pub journal: Journal,
-    /// What keeps the journal on disk.
+    /// Writes the journal to disk.
     pub(crate) keeper: Option<Keeper>,
-    /// The configuration of the start is being made, which is one entry of the journal.
+    /// True while the start configuration is applied, which is one entry of the journal.
     starting: bool,
-    /// Long changes.
+    /// The turns of long changes.
     changes: long::Changes,
-    /// Whether buffers are being added.
+    /// The turn to add buffers.
     growing: buffers::Growing,
-    /// What was applied and waits to be confirmed.
+    /// The applied configuration awaiting confirmation.
     unconfirmed: Option<config::Unconfirmed>,
-    /// What goes through the interfaces a second.
+    /// Packet and bit rates of the interfaces.
     pub rates: Rates,
-    /// What may go wrong, and how it is.
+    /// Hanging workers and shortages.
     pub trouble: Trouble,
-    /// Pings under way.
+    /// Running pings.
     pub pings: Vec<ping::Pinging>,
-    /// What is to be told to whoever said the last command.
+    /// A message to the client of the last command.
     notice: Option<String>,
-    /// The file that the router starts from is not what it is to be: nobody confirmed it.
+    /// True if the configuration in the start file was rolled back, and the file was not replaced since.
     start_is_stale: bool,
-    /// Which traced packets are shown.
+    /// The filter of "show trace".
     trace_filter: Option<Rc<trace::Filter>>,
-    /// What is left to do of jobs whose clients are gone.
+    /// The rest of jobs whose clients disconnected.
     pub abandoned: Abandoned,
-    /// The start configuration as a text.
+    /// The text of startup.conf, or of the arguments in its place.
     pub startup: String,
     /// When this instance started.
     pub started: Instant,
-    /// What was said, and what happened.
+    /// The log and the event log.
     pub log: Arc<Log>,
-    /// Time, as the data plane has it.
+    /// The clock, the same as in the data plane.
     pub clock: Clock,
     /// The core of the main thread, if it is pinned.
     pub main_core: Option<usize>,
 }
 
 impl Context {
-    /// A router without configuration.
+    /// Returns the state of a router without configuration.
     pub fn new(system: System) -> Context {
         let clock = Clock::new();
         Context {
@@ -136,24 +136,24 @@ impl Context {
         }
     }
 
-    /// Nanoseconds of the monotonic clock.
+    /// Returns the time in nanoseconds of the monotonic clock.
     pub fn now(&self) -> u64 {
         self.clock.now_ns()
     }
 
-    /// The file that the router starts from, if it is what nobody confirmed.
+    /// Returns the start file if its configuration was rolled back unconfirmed.
     pub fn stale_start(&self) -> Option<&Path> {
         self.startup_config.as_deref().filter(|_| self.start_is_stale)
     }
 
-    /// Whether a change is taken back by itself unless it is confirmed.
+    /// True if an applied configuration awaits confirmation.
     pub fn awaits_confirmation(&self) -> bool {
         self.unconfirmed.is_some()
     }
 
     /// Gives every device back to the kernel.
     pub fn shut_down(&mut self) {
-        // All at once: to wait for the workers takes as long for many as for one.
+        // All at once: waiting for the workers takes as long for many interfaces as for one.
         let all: Vec<u32> = self.system.router.interfaces().map(|i| i.index).collect();
         self.system.router.cease_advertising(&all);
         let all: Vec<u32> =
@@ -166,14 +166,14 @@ impl Context {
         if let Some(keeper) = &mut self.keeper {
             keeper.end();
         }
-        // The process ends: to let go of this piece by piece would take as long as it is large.
+        // The process ends. Freeing these piece by piece would only take time.
         std::mem::forget((std::mem::take(&mut self.store), std::mem::take(&mut self.journal)));
     }
 
-    /// Changes what the operator asked for, all or nothing.
+    /// Changes the configuration, all or nothing.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// If the change is refused.
     pub fn transact(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.changes.must_be_free()?;
         let origin = self.origin.clone();
@@ -186,24 +186,26 @@ impl Context {
         Ok(())
     }
 
-    /// What whoever has changed something has to know while something else waits to be confirmed.
+    /// Returns a warning for the author of a change: it is rolled back too if the configuration awaiting confirmation
+    /// is. `None` if there is none.
     fn goes_back_too(&self) -> Option<String> {
         let left = self.unconfirmed.as_ref()?.left();
         Some(format!(
-            "! what was applied before waits to be confirmed: unless it is (config confirm), this goes back with it in {left} s\n"
+            "! the applied configuration awaits confirmation: without config confirm, this change is rolled back with it in \
+             {left} s\n"
         ))
     }
 
-    /// A change by a job, which looks after itself, and tells the journal when it is done.
+    /// Changes the configuration for a job, which adds its own entry to the journal when it is done.
     fn change(&mut self, changes: Vec<Change>) -> Result<(), CliError> {
         self.changes.must_be_free()?;
         self.store.transact(&mut self.system, changes).map_err(|e| CliError::new(e.to_string()))
     }
 
-    /// Takes back what the operator asked for under a key, if there was anything.
+    /// Removes the object with this key, if there is one.
     ///
     /// # Errors
-    /// Why it was refused.
+    /// If the removal is refused.
     fn unset(&mut self, key: Key) -> Result<Output, CliError> {
         let had = self.store.get(&key).is_some();
         self.transact(had.then(|| Change::remove(key)).into_iter().collect())?;
@@ -307,7 +309,7 @@ impl Values for Context {
     }
 }
 
-/// The names that no router adds to.
+/// Returns the names of a kind that are the same in every router.
 fn constant(kind: &str) -> Vec<String> {
     match kind {
         "log-class" => classes().iter().map(|class| class.name.to_string()).collect(),
@@ -316,7 +318,8 @@ fn constant(kind: &str) -> Vec<String> {
     }
 }
 
-/// The names that a router may have, for commands that are looked at without one: any that an interface can have, or an object.
+/// The names for commands that are checked without a running router. It accepts every possible name of an interface or
+/// object.
 pub struct Names {
     nodes: Vec<String>,
     punt_reasons: Vec<String>,
@@ -324,7 +327,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Those of a router like this one, whose features say this of themselves.
+    /// Returns the names of a router with the same nodes and punt reasons, and the objects of this catalog.
     pub fn of(router: &Router, catalog: Arc<Catalog>) -> Names {
         let graph = router.graph();
         Names {
@@ -353,7 +356,7 @@ impl Values for Names {
     }
 }
 
-/// The commands of every router, but those of its features.
+/// Returns the commands of every router, without those of features.
 pub(crate) fn own() -> Registry<Context> {
     let mut r = Registry::new();
     crate::cli::exec(&mut r);
@@ -376,10 +379,10 @@ pub(crate) fn own() -> Registry<Context> {
     r
 }
 
-/// The longest interval that a command takes, in seconds.
+/// The longest interval of a command, in seconds.
 const LONGEST_INTERVAL: f64 = 3600.0;
 
-/// An argument as an interval in seconds, such as 0.2, of at least `least`; a second if it is not given.
+/// Returns an argument as an interval: seconds such as 0.2, at least `least`. The default is one second.
 fn interval(args: &Args, name: &str, least: f64) -> Result<Duration, CliError> {
     let Some(word) = args.get::<String>(name) else { return Ok(Duration::from_secs(1)) };
     let seconds = word.parse::<f64>().ok().filter(|s| (least..=LONGEST_INTERVAL).contains(s));
@@ -387,7 +390,7 @@ fn interval(args: &Args, name: &str, least: f64) -> Result<Duration, CliError> {
     seconds.map(Duration::from_secs_f64).ok_or_else(fault)
 }
 
-/// The VRF that an argument names; 0 if it is not given.
+/// Returns the VRF given by an argument; the default is 0.
 fn table(args: &Args, name: &str) -> u16 {
     args.get(name).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! `monitor`: what goes through an interface, as it goes on.
+//! `monitor`: shows the rates of an interface continuously.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ const SHORTEST: f64 = 0.1;
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "monitor interface <interface:interface> [interval <seconds:word>] [count <n:u32>] [{bps | pps}]",
-        "Show what goes through an interface a second, once an interval (in seconds, as 0.5), until there were so many lines \
-         or it is interrupted; with --json each line is an object.",
+        "Show the rates of an interface once per interval (in seconds, such as 0.5), until the last of n lines or an \
+         interrupt. With --json each line is an object.",
         start,
     );
 }
@@ -28,7 +28,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     };
     let left = a.get::<u32>("n");
     if left == Some(0) {
-        return Err(a.fault("n", "at least one line is shown"));
+        return Err(a.fault("n", "the number of lines must be at least 1"));
     }
     let last = Sample::take(&c.system.router, i, c.now());
     let shown = Shown { packets: !a.has("bps"), bits: !a.has("pps"), json: a.json() };
@@ -45,7 +45,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     }))
 }
 
-/// What a line has.
+/// The contents of a line.
 struct Shown {
     packets: bool,
     bits: bool,
@@ -57,11 +57,11 @@ struct Monitor {
     serial: u64,
     name: String,
     interval: Duration,
-    /// Lines to come; `None`: no end of them.
+    /// Number of further lines; `None` if unlimited.
     left: Option<u32>,
     shown: Shown,
     last: Sample,
-    /// Whether the first interval has begun.
+    /// True if the first interval has begun.
     begun: bool,
 }
 
@@ -69,7 +69,7 @@ impl Job<Context> for Monitor {
     fn step(&mut self, c: &mut Context, out: &mut String) -> Step {
         let now = c.now();
         let router = &c.system.router;
-        // Another one may have its index, or its name.
+        // Another interface may have its index or name by now.
         let Some(i) = router.interface(self.index).ok().filter(|i| i.serial == self.serial) else {
             return Step::Failed(CliError::new(format!("{} was removed", self.name)));
         };
@@ -100,7 +100,7 @@ impl Shown {
     }
 }
 
-/// A number with a letter for its decimal multiple, as 1.25M.
+/// Formats a number with a letter for its decimal multiple, such as 1.25M.
 fn scaled(n: u64) -> String {
     let (n, unit) = match n {
         0..1_000 => return n.to_string(),
@@ -117,7 +117,7 @@ mod tests {
     use crate::testing::Cli;
 
     #[test]
-    fn lines_are_those_of_vpp() {
+    fn lines_have_the_format_of_vpp() {
         let rate = Rate {
             window_seconds: 1.0,
             rx_packets_per_second: 999.4,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_its_interface_goes() {
+    fn monitor_ends_when_its_interface_is_removed() {
         let mut cli = Cli::new();
         let index = cli.context.system.index("pg0").unwrap();
         let mut lane = cli.context.system.router.tables().counters.rx.lane(7).unwrap();
@@ -147,7 +147,7 @@ mod tests {
             out.starts_with("rx: ") && !out.contains("rx: 0pps") && out.ends_with("tx: 0pps 0bps\n"),
             "{out}"
         );
-        // One of the same name, and the same index, is another interface.
+        // A new interface of the same name and index is another one.
         cli.ok("delete packet-generator interface pg0");
         cli.ok("create packet-generator interface pg0");
         assert_eq!(cli.context.system.index("pg0").unwrap(), index);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_cannot_do_is_marked() {
+    fn invalid_arguments_are_marked() {
         let mut cli = Cli::new();
         for (line, place) in [
             ("monitor interface pg0 interval 0.01", "0.01"),

@@ -15,8 +15,8 @@ use crate::intent::Find;
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "ip6 nd <interface:interface> [no] {ra-suppress | ra-managed-config-flag | ra-other-config-flag | ra-dns <server:ip>}",
-        "Say what hosts on the link are told of the router. They are told nothing until something is said, or \"no ra-suppress\"; nor \
-         after \"ra-suppress\", which keeps what was said.",
+        "Set the router advertisements on an interface. The first setting, or \"no ra-suppress\", starts them. \"ra-suppress\" \
+         stops them and keeps the settings.",
         set,
     );
     r.add(
@@ -32,7 +32,7 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         "ip6 nd <interface:interface> ra-lifetime <lifetime:u16>",
-        "Set how long hosts may take the router for their default router, in seconds; 0: not at all.",
+        "Set how long hosts may use the router as a default router, in seconds; 0: not at all.",
         |c, a| {
             let lifetime = a.need("lifetime")?;
             advertise(c, a, |says| says.lifetime = lifetime)
@@ -41,21 +41,20 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "ip6 nd <interface:interface> prefix <prefix:prefix6> [{<valid:u32> <preferred:u32> | infinite | default}] \
          [off-link] [no-onlink] [no-autoconfig] [no-advertise]",
-        "Say what hosts are told of a prefix: how long it is valid, and addresses made of it are preferred, in seconds; not that it is \
-         on the link (off-link or no-onlink), not to make addresses of it, or nothing. Networks of the interface are told of anyway, \
-         with the default.",
+        "Set the advertisement of a prefix: its valid and preferred lifetimes in seconds; not on-link (off-link or no-onlink), no \
+         address autoconfiguration, or no advertisement at all. Connected prefixes are advertised with defaults anyway.",
         prefix,
     );
-    // VPP passes over what else is said.
+    // As in VPP, the options are ignored.
     r.add(
         "ip6 nd <interface:interface> no prefix <prefix:prefix6> [{<valid:u32> <preferred:u32> | infinite | default}] \
          [off-link] [no-onlink] [no-autoconfig] [no-advertise]",
-        "Say no more of a prefix than that it is a network of the interface, if it is.",
+        "Remove this prefix's advertisement settings. Connected prefixes are still advertised with defaults.",
         no_prefix,
     );
     r.add(
         "ip6 nd <interface:interface> ra-preference {low | medium | high}",
-        "Set whether hosts should prefer the router to others (RFC 4191).",
+        "Set the preference of the router among default routers (RFC 4191).",
         |c, a| {
             let preference = match (a.has("low"), a.has("high")) {
                 (true, _) => Preference::Low,
@@ -67,7 +66,7 @@ pub fn register(r: &mut Registry<Context>) {
     );
 }
 
-/// Changes what hosts are told; they are told something from then on, unless that is suppressed.
+/// Changes the router advertisements. The first change starts them, unless they are suppressed.
 fn advertise(c: &mut Context, a: &Args, f: impl FnOnce(&mut Advertisement)) -> Result<Output, CliError> {
     change(c, a, "interface", |i| f(i.advertisement.get_or_insert_default()))
 }
@@ -76,7 +75,7 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let on = !a.has("no");
     if a.has("ra-suppress") {
         return match on {
-            // Also where nothing was said yet: what is said then is kept, and not sent.
+            // Also before other settings: later settings are kept, but nothing is sent.
             true => change(c, a, "interface", |i| {
                 i.advertisement.get_or_insert_default();
                 i.ra_suppressed = true;
@@ -90,7 +89,7 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let server = match a.get::<IpAddr>("server") {
         Some(IpAddr::V6(server)) => Some(server),
         Some(IpAddr::V4(_)) => {
-            return Err(a.fault("server", "hosts are told of servers by IPv6 addresses here"));
+            return Err(a.fault("server", "a DNS server in router advertisements needs an IPv6 address"));
         }
         None => None,
     };
@@ -109,10 +108,10 @@ fn set(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     })
 }
 
-/// The prefix that a command is about.
+/// Returns the prefix of a command.
 fn named(a: &Args) -> Result<Prefix6, CliError> {
     let prefix = super::route::exact(a, "prefix")?.of::<Ipv6Addr>();
-    prefix.ok_or_else(|| a.fault("prefix", "hosts are told of IPv6 prefixes"))
+    prefix.ok_or_else(|| a.fault("prefix", "only IPv6 prefixes can be advertised"))
 }
 
 fn prefix(c: &mut Context, a: &Args) -> Result<Output, CliError> {
@@ -137,7 +136,7 @@ fn no_prefix(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let (prefix, name) = (named(a)?, a.need::<String>("interface")?);
     let says = c.store.interface(&name).and_then(|i| i.advertisement.as_ref());
     if !says.is_some_and(|says| says.prefixes.contains_key(&prefix)) {
-        return Err(a.fault("prefix", format!("nothing was said of {prefix} on {name}")));
+        return Err(a.fault("prefix", format!("{name} has no settings for {prefix}")));
     }
     advertise(c, a, |says| _ = says.prefixes.remove(&prefix))
 }
@@ -147,7 +146,7 @@ mod tests {
     use crate::testing::Cli;
 
     #[test]
-    fn what_hosts_are_told_of_prefixes_is_configured_and_kept() {
+    fn advertised_prefixes_are_configured_and_kept() {
         let mut cli = Cli::new();
         cli.ok("set interface ip address pg0 2001:db8::1/64");
         // As typed, and as shown.
@@ -208,13 +207,13 @@ mod tests {
             ("prefix 2001:db8::/129", "2001:db8::/129", "does not fit"),
             ("prefix 10.0.0.0/8", "10.0.0.0/8", "does not fit"),
             ("prefix 2001:db8::/64 4294967296 1", "4294967296", "does not fit"),
-            ("no prefix 2001:db8:9::/64", "2001:db8:9::/64", "nothing was said of it"),
+            ("no prefix 2001:db8:9::/64", "2001:db8:9::/64", "pg0 has no settings for"),
         ] {
             let told = cli.refused(&format!("ip6 nd pg0 {line}"), place);
-            assert!(told.contains(why.trim_end_matches(" it")), "{line}: {told}");
+            assert!(told.contains(why), "{line}: {told}");
         }
         cli.refused("ip6 nd pg1 no prefix 2001:db8::/64", "2001:db8::/64");
-        assert!(!cli.ok("show config").contains("ip6 nd pg1"), "a word too much switches nothing on");
+        assert!(!cli.ok("show config").contains("ip6 nd pg1"), "a refused command enables nothing");
     }
 
     #[test]
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_suppressed_is_kept() {
+    fn suppressed_advertisements_keep_their_settings() {
         let mut cli = Cli::new();
         cli.ok("set interface ip address pg0 2001:db8::1/64");
         for line in
@@ -260,7 +259,7 @@ mod tests {
         assert!(cli.ok("show config yaml").contains("router-advertisement:\n      suppress: true\n"));
         let shown = cli.ok("show ip6 interface pg0");
         assert!(shown.contains("  advertises nothing: router advertisements are suppressed\n"), "{shown}");
-        // What is said meanwhile is kept, too.
+        // Settings made meanwhile are kept, too.
         cli.ok("ip6 nd pg0 ra-lifetime 90");
         assert_eq!(told(&cli), None);
         cli.ok("ip6 nd pg0 no ra-suppress");
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_configured_and_not_active_is_shown_with_the_reason() {
+    fn show_gives_the_reason_for_missing_advertisements() {
         let mut cli = Cli::new();
         cli.ok("ip6 nd pg0 prefix 2001:db8::/64");
         let why = |cli: &mut Cli| {
@@ -283,10 +282,13 @@ mod tests {
         };
         let said = why(&mut cli).unwrap_or_default();
         assert!(
-            said.contains("it speaks no IPv6: give it an IPv6 address, or say enable ip6 interface pg0"),
+            said.contains("IPv6 is not enabled: add an IPv6 address, or run enable ip6 interface pg0"),
             "{said}"
         );
-        assert!(cli.ok("show ip6 interface").contains("advertises nothing"), "also in the list of all");
+        assert!(
+            cli.ok("show ip6 interface").contains("advertises nothing"),
+            "also in the list of all interfaces"
+        );
         cli.ok("enable ip6 interface pg0");
         cli.ok("set interface state pg0 down");
         assert_eq!(why(&mut cli).as_deref(), Some("the interface is down"));
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_used_by_others_and_answered_for() {
+    fn unnumbered_proxy_arp_and_urpf_are_configured() {
         let mut cli = Cli::new();
         cli.ok("create loopback interface");
         cli.ok("set interface ip address loop0 192.0.2.1/32");
@@ -323,7 +325,7 @@ mod tests {
         let told = cli.refused("set interface unnumbered loop1 use pg1", "loop1");
         assert!(told.contains("pg1 uses the addresses of loop0 itself"), "{told}");
         cli.ok("ip table add 7");
-        assert!(cli.run("set interface ip table pg1 7").is_err(), "they are in one table");
+        assert!(cli.run("set interface ip table pg1 7").is_err(), "both must be in one table");
         cli.ok("set interface unnumbered del pg1");
         cli.ok("set interface ip address pg1 10.7.0.1/24");
     }

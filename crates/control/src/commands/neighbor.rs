@@ -1,4 +1,4 @@
-//! Neighbours.
+//! Neighbors.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,12 +13,12 @@ pub fn register(r: &mut Registry<Context>) {
     for words in ["set ip neighbor", "set ip arp", "ip neighbor"] {
         r.add(
             &format!("{words} [static] <interface:interface> <ip:ip> <mac:mac> [static]"),
-            "Name a neighbour's Ethernet address. It stays until it is deleted, with \"static\" or without.",
+            "Add a static neighbor. It stays until it is deleted, with \"static\" or without.",
             set,
         );
         r.add(
             &format!("{words} del <interface:interface> <ip:ip> [<mac:mac>]"),
-            "Forget a neighbour that was named.",
+            "Remove a static neighbor.",
             remove,
         );
     }
@@ -26,11 +26,11 @@ pub fn register(r: &mut Registry<Context>) {
     family::<Ipv6Addr>(r);
 }
 
-/// Declares the commands that each family has of its own.
+/// Declares the commands of a family.
 fn family<A: OfFamily>(r: &mut Registry<Context>) {
     let noun = A::FAMILY.noun();
     for words in [format!("clear {noun} neighbors"), format!("{noun} neighbor flush")] {
-        r.add(&format!("{words} [<interface:interface>]"), "Forget learned neighbours.", flush::<A>);
+        r.add(&format!("{words} [<interface:interface>]"), "Remove learned neighbors.", flush::<A>);
     }
 }
 

@@ -10,19 +10,19 @@ use serde_json::json;
 use super::{Context, Output, interval, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 
-/// How long the last reply is waited for.
+/// Nanoseconds to wait for the last reply.
 const PATIENCE: u64 = 1_000_000_000;
-/// Pings at once of clients that may only read: fewer than the router has room for, so that others find some.
+/// Maximum number of pings at once by read-only clients. The router has room for more, for other clients.
 const READERS: usize = 16;
-/// How often replies are looked for while waiting.
+/// The polling interval for replies.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A ping under way.
+/// A running ping.
 pub struct Pinging {
     id: u16,
-    /// Its job's.
+    /// Expires when its job is dropped.
     token: Weak<()>,
-    /// It is of a client that may only read.
+    /// True if its client is read-only.
     reader: bool,
 }
 
@@ -31,7 +31,8 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "ping <destination:ip> [<interface:interface>] [source {<source:ip> | <interface:interface>}] [table-id <table:u16>] [size <size:u32>] [repeat <n:u32>] \
          [interval <seconds:word>]",
-        "Send echo requests, and show the replies. A link-local address needs the interface whose link it is on, with \"source\" or without. The interval is in seconds, as 0.2.",
+        "Send echo requests, and show the replies. A link-local address needs the interface of its link, with \"source\" or \
+         without. The interval is in seconds, such as 0.2.",
         start,
     );
 }
@@ -45,14 +46,14 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     if !(1..=u32::from(u16::MAX)).contains(&count) {
         return Err(a.fault("n", format!("a ping has 1 to {} requests", u16::MAX)));
     }
-    // Whoever asked for a ping may have gone without a word: its job was dropped, and its token with it.
+    // Stop the pings of disconnected clients: their jobs were dropped, and their tokens with them.
     let (gone, alive): (Vec<Pinging>, _) =
         std::mem::take(&mut c.pings).into_iter().partition(|ping| ping.token.strong_count() == 0);
     c.pings = alive;
     gone.into_iter().for_each(|ping| c.system.router.ping_stop(ping.id));
     if a.call().read_only && c.pings.iter().filter(|ping| ping.reader).count() >= READERS {
         return Err(CliError::new(format!(
-            "clients of sockets for reading have {READERS} active pings, the maximum: stop one, or wait"
+            "read-only clients have {READERS} active pings, the maximum: stop one, or wait"
         )));
     }
     let table = table(a, "table");
@@ -81,7 +82,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 struct Ping {
     id: u16,
     destination: IpAddr,
-    /// Says that the job is still there.
+    /// Marks the job as alive.
     _token: Rc<()>,
     count: u32,
     interval: u64,
@@ -89,7 +90,7 @@ struct Ping {
     received: u32,
     /// When the next request is due.
     next: u64,
-    /// The milliseconds of each reply, by its number, if the answer is one object at the end.
+    /// Sequence number and round-trip time in milliseconds of each reply, for the JSON object at the end.
     rtt: Option<Vec<(u16, f64)>>,
 }
 
@@ -144,7 +145,7 @@ impl Job<Context> for Ping {
             }
         };
         if self.received == 0 {
-            // As ping(8) does, so that scripts can ask whether somebody is there.
+            // As ping(8) does, so that scripts can test reachability.
             return Step::Failed(CliError::new(format!("no answer from {}", self.destination)));
         }
         Step::Done

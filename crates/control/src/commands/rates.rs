@@ -1,7 +1,8 @@
-//! What goes through each interface a second. Once a second the main thread looks at the counters, some interfaces at a
-//! time; workers have no part in it. A rate is what was counted between the first look that is remembered and now.
+//! Rates of interfaces. Once a second the main thread samples their counters, some interfaces at a time, without the
+//! workers. A rate is the difference between the oldest stored sample and now.
 //!
-//! What has just been made has a rate, too: when the last round of looks began it was not there, and had counted nothing.
+//! A new interface has a rate, too: it did not exist when the last complete round of samples began, so its counters
+//! were 0 then.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,14 +16,14 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::Context;
 
-/// How often counters are looked at.
+/// The interval between samples.
 const EVERY: Duration = Duration::from_secs(1);
-/// Looks that are remembered of each interface. A rate is of 4 to 5 seconds.
+/// Stored samples of each interface. A rate covers 4 to 5 seconds.
 const LOOKS: usize = 5;
-/// Interfaces that are looked at before others get their turn.
+/// Number of interfaces sampled before other tasks get their turn.
 const PAGE: usize = 64;
 
-/// What an interface had counted at a time.
+/// The counters of an interface at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Nanoseconds of the monotonic clock.
@@ -31,16 +32,16 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// What an interface has counted now.
+    /// Returns the current counters of an interface.
     pub fn take(router: &Router, i: &InterfaceInfo, now: u64) -> Sample {
         Sample { at: now, totals: router.interface_totals(i) }
     }
 }
 
-/// What goes through an interface.
+/// The rates of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rate {
-    /// The time over which this is the mean.
+    /// The averaging time.
     pub window_seconds: f64,
     /// Packets received a second.
     pub rx_packets_per_second: f64,
@@ -50,12 +51,12 @@ pub struct Rate {
     pub tx_packets_per_second: f64,
     /// Bits sent a second, with link headers.
     pub tx_bits_per_second: f64,
-    /// Packets a second that came in by it and were dropped.
+    /// Packets received on it and dropped, a second.
     pub drops_per_second: f64,
 }
 
 impl Rate {
-    /// The rate between two looks at the same interface; `None` if no time lies between them.
+    /// Returns the rate between two samples of the same interface; `None` if no time lies between them.
     pub fn between(before: &Sample, after: &Sample) -> Option<Rate> {
         let window_seconds = after.at.checked_sub(before.at).filter(|ns| *ns > 0)? as f64 / 1e9;
         let since = after.totals.since(&before.totals);
@@ -70,7 +71,7 @@ impl Rate {
         })
     }
 
-    /// As whole numbers: packets and bits received, packets and bits sent, drops; each a second.
+    /// Returns whole numbers a second: packets and bits received, packets and bits sent, drops.
     pub fn whole(&self) -> [u64; 5] {
         [
             self.rx_packets_per_second,
@@ -83,42 +84,43 @@ impl Rate {
     }
 }
 
-/// What was seen of an interface.
+/// The samples of an interface.
 struct Track {
     serial: u64,
-    /// The newest last; [`LOOKS`] at most.
+    /// At most [`LOOKS`], the newest last.
     samples: VecDeque<Sample>,
 }
 
-/// The last looks at all interfaces.
+/// The samples of all interfaces.
 pub struct Rates {
-    /// By index.
+    /// By interface index.
     tracks: BTreeMap<u32, Track>,
-    /// When the last round of looks that is complete began. What was not seen since was not there then.
+    /// When the last complete round of samples began. An interface without samples since did not exist then.
     complete: u64,
-    /// When the round began that is under way.
+    /// When the current round began.
     begun: u64,
 }
 
 impl Rates {
-    /// Before there are interfaces; `now` in nanoseconds of the monotonic clock.
+    /// Returns the state without interfaces. `now` is in nanoseconds of the monotonic clock.
     pub fn new(now: u64) -> Rates {
         Rates { tracks: BTreeMap::new(), complete: now, begun: now }
     }
 
-    /// What goes through an interface; `None` if it was made at this very time.
+    /// Returns the rates of an interface; `None` if it was created right now.
     pub fn of(&self, router: &Router, i: &InterfaceInfo, now: u64) -> Option<Rate> {
         let track = self.tracks.get(&i.index).filter(|track| track.serial == i.serial);
         let first = track.and_then(|track| track.samples.front().copied());
         Rate::between(&first.unwrap_or(self.unseen()), &Sample::take(router, i, now))
     }
 
-    /// What an interface had counted that was not there.
+    /// Returns the first sample of an interface that did not exist in the last complete round.
     fn unseen(&self) -> Sample {
         Sample { at: self.complete, totals: InterfaceTotals::default() }
     }
 
-    /// Looks at the next interfaces from this index on; 0 begins a round. Gives the index to go on from, if there may be more.
+    /// Samples the next interfaces from this index on; 0 begins a round. Returns the index to continue from; `None`
+    /// at the end of the round.
     fn look(&mut self, router: &Router, now: u64, first: u32) -> Option<u32> {
         if first == 0 {
             self.begun = now;
@@ -145,7 +147,7 @@ impl Rates {
     }
 }
 
-/// Looks at all interfaces once a second, for ever. Nobody may hold a borrow of the context while waiting.
+/// Samples all interfaces once a second, forever. No task may hold a borrow of the context while waiting.
 pub async fn sample(context: Rc<RefCell<Context>>) {
     let mut looks = interval(EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -178,9 +180,9 @@ mod tests {
         }
     }
 
-    /// Of more interfaces than a page has, each has its own rate, of the last seconds up to now.
+    /// More interfaces than a page: each has its own rate.
     #[test]
-    fn rates_are_those_of_the_last_seconds() {
+    fn rates_cover_the_last_five_seconds() {
         let mut router = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap().router;
         let mut rates = Rates::new(9 * SECOND);
         all(&mut rates, &router, 10 * SECOND);
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(rate(&rates, &router, indexes[0], 10 * SECOND), None, "no time has passed");
         for second in 11..=14 {
             indexes.iter().for_each(|i| rx.add(*i, [1000, 64_000]));
-            // Also before anybody has looked at it, and of one that was looked at once.
+            // Even without a sample, and with only one.
             let window = (second - 10) as f64;
             for i in &indexes {
                 assert_eq!(
@@ -211,7 +213,7 @@ mod tests {
         // Half a second without packets is half a second more.
         let later = rate(&rates, &router, indexes[0], 14 * SECOND + SECOND / 2);
         assert_eq!(later, Some((4.5, [889, 455_111, 0, 0, 0])));
-        // Ten seconds later nothing is left of it but what came since.
+        // Ten seconds later, only new packets count.
         tx.add(indexes[1], [50, 5000]);
         for second in 20..=24 {
             all(&mut rates, &router, second * SECOND);
@@ -219,7 +221,7 @@ mod tests {
         }
         assert_eq!(rate(&rates, &router, indexes[0], 25 * SECOND), Some((5.0, [0; 5])));
         assert_eq!(rate(&rates, &router, indexes[2], 25 * SECOND), Some((5.0, [0, 0, 10, 4800, 0])));
-        // Who takes over an index starts anew.
+        // A new interface with the same index starts at 0.
         router.remove_interface(indexes[2]).unwrap();
         let again = router.add_loopback("other", Mac([2, 0, 0, 0, 1, 0])).unwrap();
         assert_eq!((again, rate(&rates, &router, again, 25 * SECOND)), (indexes[2], Some((1.0, [0; 5]))));
@@ -231,9 +233,9 @@ mod tests {
         assert_eq!(rates.tracks.len(), indexes.len() - 1);
     }
 
-    /// One that is made in the midst of a round, where the round has been already, was not there when it began.
+    /// An interface created during a round, at an index that the round has passed.
     #[test]
-    fn what_is_made_during_a_round_has_a_rate() {
+    fn an_interface_created_during_a_round_has_a_rate() {
         let mut router = Router::build(|_, _, _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap().router;
         let mut rates = Rates::new(0);
         let first = router.add_loopback("loop0", Mac([2, 0, 0, 0, 0, 0])).unwrap();

@@ -1,4 +1,4 @@
-//! What goes with an interface, at once or as a job.
+//! Removal of an interface with its dependents, at once or as a job.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use crate::cli::{Call, Step};
 use crate::testing::Cli;
 
 #[test]
-fn an_interface_goes_with_very_many_routes_in_slices_or_not_at_all() {
+fn an_interface_with_many_routes_is_removed_in_slices_or_not_at_all() {
     let mut cli = Cli::new();
     cli.ok("create sub-interfaces pg1 5");
     cli.ok("set interface ip address pg1.5 10.5.0.1/24");
@@ -14,7 +14,7 @@ fn an_interface_goes_with_very_many_routes_in_slices_or_not_at_all() {
     cli.ok("ip route add 30.0.0.0/24 via 10.0.0.2 count 3000");
     let before = cli.ok("show config");
     let delete = "delete packet-generator interface pg1";
-    // It is a change like others: while it runs there is no other one, and a client that goes away takes it with it.
+    // While the job runs, other changes are refused. If its client disconnects, the removal is rolled back.
     let mut job = cli.registry.run(&mut cli.context, delete, Call::default()).unwrap().job.unwrap();
     let routes = |cli: &Cli| cli.context.system.router.routes::<Ipv4Addr>().count(0);
     let all = routes(&cli);
@@ -34,7 +34,7 @@ fn an_interface_goes_with_very_many_routes_in_slices_or_not_at_all() {
     assert_eq!(after.matches("ip route add 30.").count(), 3000);
     cli.ok("config rollback");
     assert!(cli.ok("show config") == before && routes(&cli) == all);
-    // Where no route names the interface, it goes at once, however many there are.
+    // Without routes by its name, an interface is removed at once, whatever the number of routes.
     let answer = cli.registry.run(&mut cli.context, "delete packet-generator interface pg0", Call::default());
     assert!(answer.unwrap().job.is_none());
     assert!(!cli.ok("show config").contains("pg0"));

@@ -1,10 +1,10 @@
-//! What is taken back: by hand, because nobody confirmed it, and when that fails.
+//! Rollbacks: by command, without confirmation, and failed ones.
 
 use super::config_tests::*;
 use crate::testing::Cli;
 
 #[test]
-fn changes_are_taken_back() {
+fn changes_are_rolled_back() {
     let mut cli = Cli::new();
     let before = cli.ok("show config");
     cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2");
@@ -17,7 +17,7 @@ fn changes_are_taken_back() {
     );
     let without_mtu = cli.ok("config rollback");
     assert_eq!(without_mtu, "- set interface mtu 1300 pg0\n");
-    // The next one goes further back, not forward again. What it would do is shown.
+    // The next rollback goes further back, not forward again. A preview shows its changes.
     let would = cli.ok("config diff rollback 2");
     assert!(
         would.contains("- ip route add 10.9.0.0/16") && would.contains("+ create packet-generator"),
@@ -33,7 +33,7 @@ fn changes_are_taken_back() {
     assert_eq!((&history[0]["kind"], &history[0]["back"]), (&"rollback".into(), &serde_json::Value::Null));
     assert_eq!(history[2]["taken_back_by"], 9);
     assert_eq!(history[2]["command"], "set interface mtu 1300 pg0");
-    // Many routes by one command are one change; of too many only that there was one is known.
+    // Many routes by one command are one change. Too many routes cannot be rolled back.
     let before = cli.ok("show config");
     cli.ok("ip route add 10.9.0.0/16 via drop count 3");
     let back = cli.ok("config rollback");
@@ -48,26 +48,26 @@ fn changes_are_taken_back() {
 }
 
 #[test]
-fn what_is_not_confirmed_goes_back() {
+fn an_unconfirmed_configuration_is_rolled_back() {
     let mut cli = Cli::new();
     let before = cli.ok("show config");
     let (_folder, path) = file("a.yaml", TWO_PORTS);
     assert!(cli.run("config confirm").is_err());
     let said = cli.ok(&format!("config apply {path} confirm 1"));
-    assert!(said.contains("goes back in 1 minute unless confirmed"), "{said}");
+    assert!(said.contains("rolls back in 1 minute unless confirmed"), "{said}");
     cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2");
     assert!(
-        cli.run(&format!("config apply {path}")).unwrap_err().to_string().contains("waits to be confirmed")
+        cli.run(&format!("config apply {path}")).unwrap_err().to_string().contains("awaits confirmation")
     );
-    // What goes back by itself is not saved: a restart would bring it back.
+    // An unconfirmed configuration is not saved: a restart would apply it.
     let saved = std::path::Path::new(&path).with_file_name("saved.yaml");
     let told = cli.run(&format!("config save {}", saved.display())).unwrap_err().to_string();
-    assert!(told.contains("config confirm, or config rollback") && !saved.exists(), "{told}");
+    assert!(told.contains("config confirm or config rollback") && !saved.exists(), "{told}");
     cli.look_at_confirmation();
-    assert_ne!(cli.ok("show config"), before, "there is time");
+    assert_ne!(cli.ok("show config"), before, "the time has not expired");
     cli.expire();
     assert_eq!(cli.ok("show config"), before);
-    // Confirmed, it stays; and without a number what waits is what goes back.
+    // A confirmed configuration stays. A rollback without a number rolls back the unconfirmed one.
     cli.ok(&format!("config apply {path} confirm 1"));
     cli.ok("config confirm");
     cli.look_at_confirmation();
@@ -79,7 +79,7 @@ fn what_is_not_confirmed_goes_back() {
     assert_eq!(cli.ok("show config"), before);
     assert!(cli.run("config confirm").is_err());
     cli.refused(&format!("config apply {path} confirm 0"), "0");
-    // To take back a change that was made since leaves it to be confirmed.
+    // After the rollback of a later change it still awaits confirmation.
     cli.ok(&format!("config apply {path} confirm 1"));
     cli.ok("create loopback interface");
     cli.ok("config rollback 1");
@@ -96,7 +96,7 @@ fn a_time_to_confirm_has_a_unit_and_bounds() {
     {
         let said = cli.ok(&format!("config apply {path} confirm {time}"));
         assert!(
-            said.ends_with(&format!("goes back in {words} unless confirmed: config confirm\n")),
+            said.ends_with(&format!("rolls back in {words} unless confirmed: config confirm\n")),
             "{said}"
         );
         cli.ok("config rollback");
@@ -108,9 +108,9 @@ fn a_time_to_confirm_has_a_unit_and_bounds() {
     assert!(told.contains("nothing is applied"), "{told}");
 }
 
-/// A device whose file is gone stands for every device that cannot be opened.
+/// A pcap device without its file stands for every missing device.
 #[test]
-fn the_way_back_does_not_end_at_a_device_that_is_gone() {
+fn a_missing_device_does_not_stop_a_rollback() {
     let mut cli = Cli::new();
     let (folder, path) = file("a.yaml", TWO_PORTS);
     let replayed = folder.path().join("replayed.pcap");
@@ -125,13 +125,13 @@ fn the_way_back_does_not_end_at_a_device_that_is_gone() {
     assert_eq!(cli.ok("show config"), before);
     assert_eq!(absent(&mut cli), true);
     assert!(cli.ok("show interface pcap0").contains("down, no device"));
-    assert_eq!(cli.context.degraded(), ["pcap0 is without its device"]);
-    // An operator who goes back hears of it; what goes forward is refused as ever, and so is a copy of it.
+    assert_eq!(cli.context.degraded(), ["pcap0 has no device"]);
+    // A rollback by an operator warns of it. A new device of the missing file is refused.
     cli.ok(&format!("config apply {path}"));
-    assert!(cli.ok("config rollback").ends_with("! pcap0 is without its device: it waits for that\n"));
+    assert!(cli.ok("config rollback").ends_with("! pcap0 has no device: the interface waits for it\n"));
     assert!(cli.run(&format!("create pcap interface pcap1 rx {}", replayed.display())).is_err());
     let saved = folder.path().join("saved.yaml");
-    assert!(cli.ok(&format!("config save {}", saved.display())).contains("! pcap0 is without its device"));
+    assert!(cli.ok(&format!("config save {}", saved.display())).contains("! pcap0 has no device"));
     std::fs::write(&replayed, NO_PACKETS).unwrap();
     cli.context.system.reopen_devices();
     assert_eq!(absent(&mut cli), false);
@@ -139,9 +139,9 @@ fn the_way_back_does_not_end_at_a_device_that_is_gone() {
     assert!(cli.context.degraded().is_empty());
 }
 
-/// Also one whose change is made by a job, after the command itself.
+/// Also if a job makes the change, after the command itself.
 #[test]
-fn who_changes_something_meanwhile_is_told_that_it_goes_back_and_nobody_else() {
+fn a_change_by_a_job_gets_the_confirmation_warning_too() {
     let mut cli = Cli::new();
     let (folder, path) = file("a.yaml", TWO_PORTS);
     let replayed = folder.path().join("replayed.pcap");
@@ -151,12 +151,12 @@ fn who_changes_something_meanwhile_is_told_that_it_goes_back_and_nobody_else() {
         ["create loopback interface".into(), format!("create pcap interface pcap0 rx {}", replayed.display())]
     {
         let said = cli.ok(&line);
-        assert!(said.contains("this goes back with it in"), "{line}: {said}");
-        assert!(!cli.ok("show version").contains("goes back"), "{line}");
+        assert!(said.contains("this change is rolled back with it in"), "{line}: {said}");
+        assert!(!cli.ok("show version").contains("rolled back"), "{line}");
     }
 }
 
-/// A router whose configuration should have gone back, which an interface that nobody knows of keeps from it.
+/// Returns a router with a failed rollback of its unconfirmed configuration, blocked by an unknown interface.
 fn stuck() -> (Cli, tempfile::TempDir, String) {
     let mut cli = Cli::new();
     let before = cli.ok("show config");
@@ -168,25 +168,25 @@ fn stuck() -> (Cli, tempfile::TempDir, String) {
     (cli, folder, before)
 }
 
-/// What is in the way of [`stuck`] goes.
+/// Removes the interface that blocks the rollback of [`stuck`].
 fn unstick(cli: &mut Cli) {
     let index = cli.context.system.index("pg1").unwrap();
     cli.context.system.router.remove_interface(index).unwrap();
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_tried_again_until_it_can() {
+fn a_failed_rollback_is_repeated_until_it_succeeds() {
     let (mut cli, _folder, before) = stuck();
     let history = cli.ok("show config history");
     assert!(
-        history.contains("should have gone back to generation 5 unless confirmed; attempt 1 failed")
+        history.contains("overdue rollback to generation 5: attempt 1 failed")
             && history.contains("there is an interface pg1 already"),
         "{history}"
     );
-    assert!(cli.context.degraded()[0].contains("could not be taken back: there is an interface pg1"));
+    assert!(cli.context.degraded()[0].contains("could not be rolled back: there is an interface pg1"));
     cli.expire();
     assert_eq!(cli.context.vain_ways_back().0, 2);
-    // Not before its time.
+    // The next attempt is not due yet.
     unstick(&mut cli);
     cli.look_at_confirmation();
     assert_ne!(cli.ok("show config"), before);
@@ -196,7 +196,7 @@ fn what_cannot_be_taken_back_is_tried_again_until_it_can() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_stays_if_an_operator_says_so() {
+fn confirm_or_another_apply_ends_a_failed_rollback() {
     let (mut cli, _folder, before) = stuck();
     let now = cli.ok("show config");
     cli.ok("config confirm");
@@ -207,7 +207,7 @@ fn what_cannot_be_taken_back_stays_if_an_operator_says_so() {
     cli.ok("config rollback");
     assert_eq!(cli.ok("show config"), before);
 
-    // Another one takes its place; one that is refused does not.
+    // Another configuration replaces it; a refused one does not.
     let (mut cli, _folder, before) = stuck();
     let (_other_folder, other) = file("b.yaml", "interfaces:\n  pg0: { mtu: 1300 }\n");
     let (_wrong_folder, wrong) = file("c.yaml", "interfaces:\n  host-nosuchport: {}\n");
@@ -220,14 +220,14 @@ fn what_cannot_be_taken_back_stays_if_an_operator_says_so() {
     let back = cli.ok("show config");
     assert!(
         back != another && back != before && !back.contains("pg1"),
-        "to what could not be taken back: {back}"
+        "back to the configuration whose rollback failed: {back}"
     );
     assert!(!cli.context.awaits_confirmation());
 }
 
-/// Nothing is left to take back: so nothing waits any more.
+/// There is nothing left to roll back, so no confirmation is awaited.
 #[test]
-fn what_was_taken_back_by_hand_needs_no_confirmation_when_its_time_is_over() {
+fn a_manually_undone_configuration_needs_no_rollback() {
     let mut cli = Cli::new();
     cli.ok("set interface mtu 1300 pg1");
     let before = cli.ok("show config");
@@ -241,7 +241,7 @@ fn what_was_taken_back_by_hand_needs_no_confirmation_when_its_time_is_over() {
 }
 
 #[test]
-fn however_much_was_changed_it_goes_back() {
+fn large_unconfirmed_changes_are_rolled_back() {
     let mut cli = Cli::new();
     cli.ok("ip route add 20.0.0.0/24 via drop count 260000");
     let before = cli.ok("show config");
@@ -252,20 +252,20 @@ fn however_much_was_changed_it_goes_back() {
 }
 
 #[test]
-fn who_changes_what_waits_to_be_confirmed_is_told() {
+fn a_change_before_the_confirmation_gets_one_warning() {
     let mut cli = Cli::new();
     let (_folder, path) =
         file("a.yaml", "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: { mtu: 1300 }\n");
     cli.ok(&format!("config apply {path} confirm 5"));
     let told = cli.ok("ip route add 10.9.0.0/16 via 10.0.0.2");
-    assert!(told.starts_with("! what was applied before waits to be confirmed"), "{told}");
-    assert_eq!(cli.ok("show version"), cli.ok("show version"), "it is told once");
+    assert!(told.starts_with("! the applied configuration awaits confirmation"), "{told}");
+    assert_eq!(cli.ok("show version"), cli.ok("show version"), "the warning is given once");
     cli.ok("config confirm");
     assert_eq!(cli.ok("ip route del 10.9.0.0/16 via 10.0.0.2"), "");
 }
 
 #[test]
-fn a_start_that_nobody_confirmed_is_told_of_until_it_is_mended() {
+fn an_unconfirmed_start_file_is_reported_until_it_is_saved() {
     let mut cli = Cli::new();
     let (_folder, path) = file("start.yaml", TWO_PORTS);
     cli.context.startup_config = Some(path.clone().into());
@@ -279,7 +279,7 @@ fn a_start_that_nobody_confirmed_is_told_of_until_it_is_mended() {
         degraded[0].starts_with("the router starts from ") && degraded[0].contains("start.yaml"),
         "{degraded:?}"
     );
-    // Another file says nothing about this one.
+    // Saving to another file does not help.
     let (_folder, other) = file("other.yaml", TWO_PORTS);
     cli.ok(&format!("config save {other}"));
     assert_eq!(cli.context.degraded().len(), 1);

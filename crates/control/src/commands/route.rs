@@ -13,10 +13,10 @@ use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::intent::{Branch, Change, Edit, Family, Key, Note, Route, Table, Value, Via};
 
-/// Routes that are changed between two looks at the clock.
+/// Routes changed between two checks of the clock.
 const BATCH: u32 = 64;
 
-/// A prefix, and in any order what may follow it; VPP has the count and the table before it, too.
+/// A prefix with its options in any order. As in VPP, the count and the table may also precede it.
 const ROUTE: &str = "[count <of:u32>] [table <table:u16>] <prefix:prefix> [table <table:u16>] \
      [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>] [preference <preference:u16>] \
      [next-hop-table <next-hop-table:u16>] [resolve-via-host] [resolve-via-attached] | via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | \
@@ -24,37 +24,33 @@ const ROUTE: &str = "[count <of:u32>] [table <table:u16>] <prefix:prefix> [table
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    // A VRF is one of both families.
+    // A VRF has both families.
     for family in Family::ALL {
         let noun = family.noun();
         r.add(&format!("{noun} table add <table:u16>"), "Add a VRF, for both families.", add_table);
-        r.add(
-            &format!("{noun} table del <table:u16>"),
-            "Remove a VRF that no interface and no route uses.",
-            remove_table,
-        );
+        r.add(&format!("{noun} table del <table:u16>"), "Remove an unused VRF.", remove_table);
     }
     r.add(
         &format!("ip route add {ROUTE}"),
-        "Add a route, or N routes for consecutive prefixes. Several paths share its flows; one that is there already gets these \
-         besides those that it has.",
+        "Add a route, or N routes for consecutive prefixes. Several paths share the flows. An existing route keeps its paths \
+         and gets these in addition.",
         |c, a| change(c, a, Deed::Add),
     );
     r.add(
         &format!("ip route replace {ROUTE}"),
-        "Give a route these paths instead of those that it has, or N routes for consecutive prefixes; add what is not there.",
+        "Replace the paths of a route, or of N routes for consecutive prefixes. Missing routes are added.",
         |c, a| change(c, a, Deed::Replace),
     );
     r.add(
         &format!("ip route del {ROUTE}"),
-        "Remove a route, or some paths of it, or the same of N routes for consecutive prefixes.",
+        "Remove a route or some of its paths, or those of N routes for consecutive prefixes.",
         |c, a| change(c, a, Deed::Remove),
     );
 }
 
 fn add_table(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table: u16 = a.need("table")?;
-    // VRF 0 is always there, and nobody's to ask for.
+    // VRF 0 always exists, and is not configuration.
     let changes = (table != 0).then(|| Change::set(Table::key(table), Table));
     c.transact(changes.into_iter().collect()).map_err(|e| a.about("table", e))?;
     Ok(Output::none())
@@ -63,13 +59,13 @@ fn add_table(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 fn remove_table(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let table: u16 = a.need("table")?;
     if table == 0 {
-        return Err(a.fault("table", "table 0 is always there"));
+        return Err(a.fault("table", "table 0 cannot be removed"));
     }
     c.transact(vec![Change::remove(Table::key(table))]).map_err(|e| a.about("table", e))?;
     Ok(Output::none())
 }
 
-/// What is to become of routes.
+/// The kind of change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Deed {
     Add,
@@ -92,7 +88,7 @@ fn via(a: &Args) -> Option<Via> {
     words.into_iter().find(|(word, _)| a.has(word)).map(|(_, via)| via)
 }
 
-/// The word that says where a path goes.
+/// Returns the argument or keyword with a path's target.
 fn place(via: &Via) -> &'static str {
     match via {
         Via::NextHop(..) => "next-hop",
@@ -104,10 +100,10 @@ fn place(via: &Via) -> &'static str {
     }
 }
 
-/// The paths that a command names, each with its words; those of "ip route load", too.
+/// Returns the paths of a command, and the words of each. Also for "ip route load".
 ///
 /// # Errors
-/// A weight that is none, or paths that cannot be those of one route.
+/// If a weight is invalid, or one route cannot have these paths.
 pub(super) fn branches(a: &Args) -> Result<(Vec<Branch>, Vec<Args>), CliError> {
     let (mut branches, rounds) = (Vec::new(), a.rounds());
     for words in &rounds {
@@ -121,20 +117,20 @@ pub(super) fn branches(a: &Args) -> Result<(Vec<Branch>, Vec<Args>), CliError> {
     Ok((branches, rounds))
 }
 
-/// Refuses VPP's options of a path, unless they ask for what holds without them.
+/// Refuses VPP's options of a path, unless they have their default values.
 fn has_defaults(c: &Context, words: &Args, table: u16) -> Result<(), CliError> {
     if words.get::<u16>("preference").is_some_and(|preference| preference != 0) {
         let why = "a preference is not supported yet: all paths of a route share its flows";
         return Err(words.fault("preference", why));
     }
     let by = words.get::<String>("interface");
-    // The next hop is in the table of the interface that the path names, or else in that of the route.
+    // The next hop is in the table of the path's interface, or without an interface in the route's table.
     let own = by.as_deref().and_then(|name| c.system.router.interface_named(name)).map_or(table, |i| i.fib);
     if words.get::<u16>("next-hop-table").is_some_and(|other| other != own) {
-        let why = format!("another table for the next hop is not supported yet: it is in table {own}");
+        let why = format!("another table for the next hop is not supported yet: it must be {own}");
         return Err(words.fault("next-hop-table", why));
     }
-    // A next hop of which the interface is known is looked up in no table.
+    // A next hop with an interface needs no lookup.
     let ways = ["resolve-via-host", "resolve-via-attached"];
     match ways.into_iter().find(|way| words.has(way) && by.is_none()) {
         Some(way) => Err(words.fault(way, format!("'{way}' is not supported yet: name the interface"))),
@@ -142,7 +138,7 @@ fn has_defaults(c: &Context, words: &Args, table: u16) -> Result<(), CliError> {
     }
 }
 
-/// The error about the word that this refusal of a route is about.
+/// Returns the refusal of a route, marked at the word at fault.
 fn about(
     e: CliError,
     c: &Context,
@@ -158,7 +154,7 @@ fn about(
     about_path(e, a, misfit.and_then(|n| Some((branches.get(n)?, rounds.get(n)?))))
 }
 
-/// The error about a path of the command, or about its prefix.
+/// Returns the error marked at a path of the command, or at its prefix.
 fn about_path(e: CliError, a: &Args, path: Option<(&Branch, &Args)>) -> CliError {
     match path {
         Some((branch, words)) => words.about(place(&branch.via), e),
@@ -166,7 +162,7 @@ fn about_path(e: CliError, a: &Args, path: Option<(&Branch, &Args)>) -> CliError
     }
 }
 
-/// The same about a removal: the path that the route has not, if there is the route.
+/// Returns the refusal of a removal, marked at the path that an existing route does not have, or at the prefix.
 fn about_missing(
     e: CliError,
     c: &Context,
@@ -179,7 +175,7 @@ fn about_missing(
     about_path(e, a, branches.iter().zip(rounds).find(|(branch, _)| there.is_some() && !has(&branch.via)))
 }
 
-/// Returns the prefix of that name. Host bits are refused: a mistyped address or length would be another route.
+/// Returns the prefix in this argument. Host bits are refused: a mistyped address or length would be another route.
 pub(super) fn exact(a: &Args, name: &str) -> Result<IpPrefix, CliError> {
     let said: Address = a.need(name)?;
     let meant = said.network();
@@ -197,18 +193,19 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     }
     rounds.iter().try_for_each(|words| has_defaults(c, words, table(a, "table")))?;
     if deed != Deed::Remove && branches.is_empty() {
-        return Err(a.fault("prefix", "the route says nowhere to go: via NEXT-HOP, drop, unreachable …"));
+        return Err(a.fault("prefix", "the route needs a next hop (via …, drop, unreachable)"));
     }
     let count = if a.has("of") { "of" } else { "n" };
     if a.has("of") && a.has("n") {
-        return Err(a.fault("n", "the count is said twice"));
+        return Err(a.fault("n", "the count is given twice"));
     }
     let of = a.get::<u32>(count).unwrap_or(1);
     let there_are = prefix.from_here_on();
     if of == 0 || u128::from(of) > there_are {
         let len = prefix.len();
-        let message =
-            format!("a count from {prefix} on is 1 to {there_are}: there are no more prefixes of {len} bits");
+        let message = format!(
+            "the count from {prefix} on must be 1 to {there_are}: there are no more prefixes of length {len}"
+        );
         return Err(a.fault(count, message));
     }
     let about = |e, c: &Context| match deed {
@@ -217,10 +214,10 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     };
     let mut work = Work::new(c, table(a, "table"), prefix, of, branches.clone(), deed);
     if of > 1 && c.has_abandoned() {
-        // What another one left half-done is undone first, in slices.
+        // Abandoned jobs are finished first, in slices.
         return Ok(Output::job(ForClient::new(work, c)));
     }
-    // What is wrong with all of them is wrong with the first.
+    // An error of all routes occurs with the first one.
     c.changes.must_be_free().map_err(|e| about(e, c))?;
     c.finish_abandoned();
     work.one(c).map_err(|e| about(e, c))?;
@@ -233,7 +230,7 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     Ok(match (before, Work::route(c, &work.key(0))) {
         (Some(old), Some(now)) if deed == Deed::Add && old != now => {
             Output::text(match now.paths().count() {
-                1 => format!("{prefix} goes {now} now, and no longer {old}"),
+                1 => format!("{prefix} goes {now} now, instead of {old}"),
                 paths => format!("{prefix} has {paths} paths now, which share its flows: {now}"),
             })
         }
@@ -241,24 +238,24 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     })
 }
 
-/// Routes for consecutive prefixes: all of them are changed, in slices, or none.
+/// A change of routes for consecutive prefixes in slices, all or nothing.
 struct Work {
     table: u16,
     first: IpPrefix,
     of: u32,
-    /// The paths that they get or lose; all that they have, if none is said.
+    /// The paths to add or remove. A removal without paths removes all.
     branches: Vec<Branch>,
     deed: Deed,
     done: u32,
-    /// How many had other paths before.
+    /// Number of routes that had other paths before.
     had_others: u32,
-    /// What those done were before, as runs: so many were this, or were not there.
+    /// The changed routes before the change, in runs: a number of prefixes, and their route if there was one.
     before: Vec<(u32, Option<Route>)>,
-    /// Who asked for it.
+    /// The user and the command.
     origin: Origin,
-    /// Why those done are being taken back.
+    /// Why the change is being rolled back.
     failed: Option<CliError>,
-    /// No change of all comes in between.
+    /// Keeps changes of the whole configuration waiting.
     _beside: Rc<()>,
 }
 
@@ -269,7 +266,7 @@ impl Work {
         Work { table, first, of, branches, deed, done, had_others, before, origin, failed, _beside }
     }
 
-    /// The route number `n` of those that there are.
+    /// Returns the key of route number `n`.
     fn key(&self, n: u32) -> Key {
         Route::key(self.table, self.first.nth(n).unwrap_or(self.first))
     }
@@ -282,10 +279,10 @@ impl Work {
         c.change(vec![Change { key, value: route.map(Value::from) }])
     }
 
-    /// What becomes of a route that is this now.
+    /// Returns the route after the change.
     ///
     /// # Errors
-    /// When it has not the paths that it is to lose.
+    /// If the route does not have a path to remove.
     fn after(&self, before: Option<&Route>, key: &Key) -> Result<Option<Route>, CliError> {
         match (self.deed, before) {
             (Deed::Remove, Some(there)) if !self.branches.is_empty() => {
@@ -320,7 +317,7 @@ impl Work {
         Ok(())
     }
 
-    /// Tells the journal what was changed.
+    /// Adds the change to the journal.
     fn tell(&self, c: &mut Context) {
         if !c.journal.has_room(self.of as usize) {
             let first: Vec<Key> = (0..self.of.min(3)).map(|n| self.key(n)).collect();
@@ -333,7 +330,7 @@ impl Work {
             c.remember(|journal| journal.note(Note::too_much(self.origin.clone(), first.iter(), counts)));
             return;
         }
-        // Each value is made once a run, and shared.
+        // Each value is created once per run, and shared.
         let mut edits = Vec::with_capacity(self.done as usize);
         let mut number = 0;
         for (run, was) in &self.before {
@@ -348,12 +345,12 @@ impl Work {
         c.note(self.origin.clone(), edits);
     }
 
-    /// Whether a route that is this `now` is what was made of what it `was`.
+    /// True if this change turned the route from `was` into `now`.
     fn made(&self, key: &Key, was: Option<&Route>, now: Option<&Route>) -> bool {
         self.after(was, key).is_ok_and(|after| after.as_ref() == now)
     }
 
-    /// Takes the last of the routes back that were changed. One that somebody else has changed since is theirs.
+    /// Rolls back the last changed route. A route that another command has changed since stays.
     fn one_back(&mut self, c: &mut Context) {
         let Some((run, before)) = self.before.last_mut() else { return };
         let before = before.clone();
@@ -368,7 +365,7 @@ impl Work {
             && self.made(&key, before.as_ref(), now.as_ref())
             && let Err(e) = Self::set(c, key, before)
         {
-            tracing::error!("a change of routes that was cut off cannot be taken back: {e}");
+            tracing::error!("an interrupted change of routes cannot be rolled back: {e}");
         }
     }
 }
@@ -381,7 +378,8 @@ impl Job<Context> for Work {
             for _ in 0..BATCH {
                 if self.failed.is_none() && self.done < self.of {
                     if let Err(e) = self.one(c) {
-                        let what = format!("{e} (after {} of {}, which are taken back)", self.done, self.of);
+                        let what =
+                            format!("{e} (after {} of {}, which were rolled back)", self.done, self.of);
                         self.failed = Some(CliError::new(what));
                     }
                 } else if self.failed.is_some() && self.done > 0 {
@@ -399,7 +397,7 @@ impl Job<Context> for Work {
                 self.failed.take().map_or(Step::Done, Step::Failed)
             };
         }
-        // A line for every tenth of the way.
+        // A line for every tenth of the routes.
         let tenth = |done: u32| u64::from(done) * 10 / u64::from(self.of);
         if self.of >= 100_000 && tenth(self.done) > tenth(begun) {
             *out += &format!("{} of {} routes\n", self.done, self.of);
@@ -409,7 +407,7 @@ impl Job<Context> for Work {
         }
         self.tell(c);
         if self.had_others > 0 && self.deed == Deed::Add {
-            *out += &format!("{} of them had other paths\n", self.had_others);
+            *out += &format!("{} of the routes had other paths\n", self.had_others);
         }
         *out += &c.goes_back_too().unwrap_or_default();
         Step::Done
@@ -418,7 +416,7 @@ impl Job<Context> for Work {
 
 impl Unfinished for Work {
     fn cut_off(&mut self) -> bool {
-        self.failed.get_or_insert_with(|| CliError::new("cut off"));
+        self.failed.get_or_insert_with(|| CliError::new("the client disconnected"));
         self.done > 0
     }
 }

@@ -1,17 +1,17 @@
-//! Commands of routes, as they are typed.
+//! Route commands.
 
 use crate::cli::{Call, Step};
 use crate::testing::Cli;
 
 #[test]
-fn a_route_without_a_way_and_one_that_is_not_there_are_marked() {
+fn routes_without_a_next_hop_and_missing_routes_are_marked() {
     let mut cli = Cli::new();
     cli.refused("ip route add 10.9.0.0/16", "10.9.0.0/16");
     cli.refused("show ip fib 10.9.0.0/16", "10.9.0.0/16");
 }
 
 #[test]
-fn a_prefix_with_bits_behind_its_length_is_no_route() {
+fn a_prefix_with_host_bits_is_refused() {
     let mut cli = Cli::new();
     for (said, meant) in [("10.12.0.1/16", "10.12.0.0/16"), ("2001:db8::1/64", "2001:db8::/64")] {
         let told = cli.refused(&format!("ip route add {said} via drop"), said);
@@ -24,7 +24,7 @@ fn a_prefix_with_bits_behind_its_length_is_no_route() {
 fn a_count_of_routes_is_checked_before_the_first() {
     let mut cli = Cli::new();
     let message = cli.refused("ip route add 255.255.255.0/24 count 5 via 10.0.0.2", "5");
-    assert!(message.contains("is 1 to 1: there are no more prefixes of 24 bits"), "{message}");
+    assert!(message.contains("must be 1 to 1: there are no more prefixes of length 24"), "{message}");
     cli.refused("ip route add 10.1.0.0/16 via 10.0.0.2 count 0", "0");
     cli.refused("ip route add 0.0.0.0/0 via 10.0.0.2 count 2", "2");
     cli.refused("ip route del 255.255.255.254 count 3", "3");
@@ -49,7 +49,7 @@ fn a_next_hop_that_is_the_router_itself_is_refused() {
 }
 
 #[test]
-fn paths_are_added_to_a_route_replaced_and_removed() {
+fn paths_of_a_route_are_added_replaced_and_removed() {
     let mut cli = Cli::new();
     let routes = |cli: &mut Cli| -> Vec<String> {
         let config = cli.ok("show config");
@@ -83,7 +83,7 @@ fn paths_are_added_to_a_route_replaced_and_removed() {
     let yaml = "  - { prefix: 10.1.0.0/16, paths: [ { via: 10.0.0.2 }, { via: 10.0.0.3, weight: 3 } ] }\n";
     let whole = cli.ok("show config yaml");
     assert!(whole.contains(yaml), "{whole}");
-    // A weight changes; a path goes; the last one takes the route with it.
+    // Changes a weight, then removes a path. Removing the last path removes the route.
     cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3");
     assert_eq!(routes(&mut cli), ["via 10.0.0.2 via 10.0.0.3"]);
     let refused = cli.refused("ip route del 10.1.0.0/16 via 10.0.0.4", "10.0.0.4");
@@ -92,11 +92,11 @@ fn paths_are_added_to_a_route_replaced_and_removed() {
     assert_eq!(routes(&mut cli), ["via 10.0.0.3"]);
     assert_eq!(cli.ok("ip route replace 10.1.0.0/16 via 10.0.0.4"), "");
     assert_eq!(routes(&mut cli), ["via 10.0.0.4"]);
-    // What shares nothing takes the place of what shares.
+    // A path that cannot share flows replaces paths that can, and the other way round.
     let told = cli.ok("ip route add 10.1.0.0/16 via drop");
-    assert_eq!(told, "10.1.0.0/16 goes via drop now, and no longer via 10.0.0.4\n");
+    assert_eq!(told, "10.1.0.0/16 goes via drop now, instead of via 10.0.0.4\n");
     let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3 count 3");
-    assert_eq!(told, "1 of them had other paths\n");
+    assert_eq!(told, "1 of the routes had other paths\n");
     cli.ok("ip route del 10.1.0.0/16 via 10.0.0.3 count 3");
     assert_eq!(routes(&mut cli), [""; 0]);
     cli.refused("ip route add 10.1.0.0/16 via 10.0.0.3 weight 256", "256");
@@ -104,7 +104,7 @@ fn paths_are_added_to_a_route_replaced_and_removed() {
 }
 
 #[test]
-fn several_paths_are_one_command() {
+fn one_command_sets_several_paths() {
     let mut cli = Cli::new();
     let routes = |cli: &mut Cli, prefix: &str| -> Vec<String> {
         let (config, begin) = (cli.ok("show config"), format!("ip route add {prefix} "));
@@ -113,7 +113,7 @@ fn several_paths_are_one_command() {
     let all = "via 10.0.0.2 weight 3 via 10.0.0.3 pg0 via pg1 weight 7";
     let told = cli.ok(&format!("ip route add 10.1.0.0/16 {all}"));
     assert_eq!((told.as_str(), routes(&mut cli, "10.1.0.0/16")), ("", vec![all.to_string()]));
-    // In another order it is the same.
+    // The order of the paths does not matter.
     assert_eq!(
         cli.ok("ip route add 10.1.0.0/16 via pg1 weight 7 via 10.0.0.3 pg0 via 10.0.0.2 weight 3"),
         ""
@@ -122,7 +122,7 @@ fn several_paths_are_one_command() {
     assert!(told.starts_with("10.1.0.0/16 has 4 paths now"), "{told}");
     cli.ok("ip route del 10.1.0.0/16 via 10.0.0.4 via pg1");
     assert_eq!(routes(&mut cli, "10.1.0.0/16"), ["via 10.0.0.2 via 10.0.0.3 pg0"]);
-    // All or nothing: it has one of them only.
+    // All or nothing: the route has only one of these paths.
     let told = cli.refused("ip route del 10.1.0.0/16 via 10.0.0.2 via 10.0.0.9", "10.0.0.9");
     assert!(told.contains("nothing was removed"), "{told}");
     cli.ok("ip route replace 10.1.0.0/16 via 10.0.0.5 via 10.0.0.6");
@@ -134,7 +134,7 @@ fn several_paths_are_one_command() {
     assert_eq!(routes(&mut cli, "10.1.0.0/16"), ["via 10.0.0.5 via 10.0.0.6"]);
     cli.ok("ip route add 2001:db8:1::/48 via fe80::2 pg0 via fe80::2 pg1 weight 2");
     assert_eq!(routes(&mut cli, "2001:db8:1::/48"), ["via fe80::2 pg0 via fe80::2 pg1 weight 2"]);
-    // As VPP has it, and as it was here.
+    // The count before the prefix, as in VPP, and at the end.
     cli.ok("ip route add count 2 20.0.0.0/24 via 10.0.0.2 via 10.0.0.3");
     cli.ok("ip route add 20.0.2.0/24 via 10.0.0.2 via 10.0.0.3 count 2");
     for n in 0..4 {
@@ -145,7 +145,7 @@ fn several_paths_are_one_command() {
 }
 
 #[test]
-fn of_several_paths_the_one_at_fault_is_marked() {
+fn the_path_at_fault_is_marked() {
     let mut cli = Cli::new();
     for (paths, place, why) in [
         ("via 10.0.0.2 drop", "drop", "only next hops and interfaces can share"),
@@ -162,9 +162,9 @@ fn of_several_paths_the_one_at_fault_is_marked() {
         assert!(told.contains(why), "{paths}: {told}");
     }
     let told = cli.refused("ip route add count 2 20.1.0.0/24 via 10.0.0.2 count 3", "3");
-    assert!(told.contains("said twice"), "{told}");
+    assert!(told.contains("given twice"), "{told}");
     let paths = |n: u32| (0..n).map(|n| format!(" via 10.0.0.{}", n + 2)).collect::<String>();
-    // Of a long line the end is shown.
+    // The error shows the end of a long line.
     let told = cli.run(&format!("ip route add 20.1.0.0/16{}", paths(65))).unwrap_err().render();
     assert!(
         told.contains("via 10.0.0.66\n") && told.ends_with("^^^^^^^^^\na route can have at most 64 paths"),
@@ -176,7 +176,7 @@ fn of_several_paths_the_one_at_fault_is_marked() {
 }
 
 #[test]
-fn a_count_of_routes_that_is_cut_off_is_taken_back() {
+fn an_interrupted_count_of_routes_is_rolled_back() {
     let mut cli = Cli::new();
     cli.ok("ip route add 20.0.9.0/24 via 10.0.0.3");
     cli.ok("ip route add 20.0.10.0/24 count 20 via 10.0.0.2");
@@ -186,7 +186,7 @@ fn a_count_of_routes_that_is_cut_off_is_taken_back() {
         "ip route del 20.0.9.0/24 count 200000",
         "ip route del 20.0.10.0/24 count 20 via 10.0.0.2",
     ] {
-        // After the first route, and after a slice, unless that is all of it.
+        // Cut off after the first route, and after one slice, which may be the last.
         for slices in 0..2 {
             let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
             let mut job = answer.job.unwrap();
@@ -200,7 +200,7 @@ fn a_count_of_routes_that_is_cut_off_is_taken_back() {
             assert_eq!(cli.ok("show config"), before, "{line}");
         }
     }
-    // Nothing else is changed before: what comes next finds the routes as they were.
+    // The rollback ends before the next change.
     let long = "ip route add 20.0.0.0/24 count 200000 via 10.0.0.2";
     for (next, gone) in
         [("ip route del 20.0.9.0/24", "20.0.9.0"), ("ip route del 20.0.10.0/24 count 20", "20.0.10.0")]
@@ -219,7 +219,7 @@ fn a_count_of_routes_that_is_cut_off_is_taken_back() {
 }
 
 #[test]
-fn changes_of_routes_are_taken_back_one_by_one_and_together() {
+fn route_changes_are_rolled_back_one_by_one() {
     let mut cli = Cli::new();
     let mut states = vec![cli.ok("show config")];
     for line in [
@@ -229,13 +229,13 @@ fn changes_of_routes_are_taken_back_one_by_one_and_together() {
         "ip route add 20.0.0.0/24 via drop",
     ] {
         cli.ok(line);
-        // A count that is cut off or fails is no change.
+        // An interrupted or failed command is no change.
         let cut = "ip route add 30.0.0.0/24 count 9 via drop";
         drop(cli.registry.run(&mut cli.context, cut, Call::default()));
         cli.run("ip route del 20.0.8.0/24 count 9999").unwrap_err();
         states.push(cli.ok("show config"));
     }
-    // One rollback goes on where the last one stopped.
+    // Each rollback continues where the last one stopped.
     for state in states.iter().rev().skip(1) {
         cli.ok("config rollback");
         assert_eq!(cli.ok("show config"), *state);
@@ -243,7 +243,7 @@ fn changes_of_routes_are_taken_back_one_by_one_and_together() {
 }
 
 #[test]
-fn a_count_of_routes_that_fails_halfway_is_taken_back() {
+fn a_failed_count_of_routes_is_rolled_back() {
     let mut cli = Cli::new();
     cli.ok("ip route add 20.0.0.0/24 count 300 via 10.0.0.2");
     cli.ok("ip route add 20.1.4.0/24 via drop");
@@ -253,10 +253,10 @@ fn a_count_of_routes_that_fails_halfway_is_taken_back() {
         ("ip route del 20.0.250.0/24 count 20 via 10.0.0.2", "goes via drop"),
     ] {
         let error = cli.run(line).unwrap_err().to_string();
-        assert!(error.contains(why) && error.ends_with("which are taken back)"), "{error}");
+        assert!(error.contains(why) && error.ends_with("which were rolled back)"), "{error}");
         assert_eq!(cli.ok("show config"), before, "{line}");
     }
-    // What another one changed since is theirs.
+    // A route that another command has changed since stays.
     let line = "ip route add 20.0.0.0/24 count 200000 via 10.0.0.3";
     let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
     cli.ok("ip route add 20.0.0.0/24 via prohibit");
@@ -268,7 +268,7 @@ fn a_count_of_routes_that_fails_halfway_is_taken_back() {
 }
 
 #[test]
-fn where_a_next_hop_leads_is_shown() {
+fn the_recursive_lookup_of_a_next_hop_is_shown() {
     let mut cli = Cli::new();
     cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:02 static");
     for route in [

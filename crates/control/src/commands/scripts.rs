@@ -1,4 +1,4 @@
-//! What VPP's scripts have between their commands.
+//! Commands of VPP's scripts for the terminal and for pauses.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,16 @@ use crate::cli::{Args, CliError, Job, Registry, Step};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("wait <seconds:word>", "Wait for so many seconds, such as 0.5.", wait);
+    r.add("wait <seconds:word>", "Wait for a number of seconds, such as 0.5.", wait);
     r.add(
         "set terminal <settings:text>",
-        "Accept the terminal settings of VPP's scripts, which change nothing here. At the client's prompt, \"set terminal pager on\" or \"off\" \
-         switches its pager.",
+        "Accept the terminal settings of VPP's scripts, which have no effect here. At the client's prompt, \"set terminal pager \
+         on\" or \"off\" switches its pager.",
         |_, _| Ok(Output::none()),
     );
 }
 
-/// The end of a time that a script waits for.
+/// A pause of a script.
 struct Wait {
     until: Instant,
 }
@@ -41,7 +41,7 @@ mod tests {
     use crate::testing::Cli;
 
     #[test]
-    fn a_script_waits_and_sets_its_terminal() {
+    fn wait_pauses_and_terminal_settings_are_accepted() {
         let (mut cli, begun) = (Cli::new(), Instant::now());
         assert_eq!(cli.ok("wait 0.02"), "");
         assert!(begun.elapsed() >= Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Commands as they are typed, on a real router with packet generators for devices.
+//! Commands as typed, on a real router with packet generators as devices.
 
 use super::*;
 use crate::cli::{Call, Step};
@@ -19,7 +19,7 @@ fn pings_of_readers_leave_room_for_others() {
 }
 
 #[test]
-fn a_ping_as_json_is_one_object() {
+fn ping_with_json_prints_one_object() {
     let mut cli = Cli::new();
     let call = Call { json: true, ..Call::default() };
     let line = "ping 10.0.0.1 repeat 2 interval 0";
@@ -44,7 +44,7 @@ fn a_ping_as_json_is_one_object() {
 }
 
 #[test]
-fn the_mtu_of_a_sub_interface_follows_that_of_its_device() {
+fn the_mtu_of_a_sub_interface_follows_its_device() {
     let mut cli = Cli::new();
     for line in ["create sub-interfaces pg0 1", "create sub-interfaces pg0 2", "set interface mtu 1400 pg0.1"]
     {
@@ -55,7 +55,7 @@ fn the_mtu_of_a_sub_interface_follows_that_of_its_device() {
     };
     cli.ok("set interface mtu 1300 pg0");
     assert_eq!(mtus(&cli), [1300, 1300, 1300]);
-    // The configuration as it is shown can be given again.
+    // The output of show config can be run again.
     let config = cli.ok("show config");
     let mut again = Cli::new();
     config.lines().filter(|l| !l.contains("create packet-gen")).for_each(|l| drop(again.ok(l)));
@@ -65,8 +65,8 @@ fn the_mtu_of_a_sub_interface_follows_that_of_its_device() {
         cli.ok("set interface mtu 1500 pg0");
         assert_eq!(mtus(&cli), [1500, 1400, 1500]);
         let told = cli.ok("set interface mtu 1600 pg0.1");
-        assert_eq!(told, "pg0.1 has an MTU of 1500 until that of its device is larger\n");
-        // An interface of the same name inherits nothing.
+        assert_eq!(told, "pg0.1 has an MTU of 1500 until its device has a larger one\n");
+        // A new interface of the same name inherits nothing.
         cli.ok("delete sub-interface pg0.1");
         cli.ok("create sub-interfaces pg0 1");
         cli.ok("set interface mtu 1700 pg0");
@@ -75,7 +75,7 @@ fn the_mtu_of_a_sub_interface_follows_that_of_its_device() {
 }
 
 #[test]
-fn a_refused_change_marks_the_argument_it_is_about() {
+fn a_refused_change_marks_the_argument_at_fault() {
     let mut cli = Cli::new();
     cli.ok("create loopback interface instance 65535");
     for (line, place) in [
@@ -118,7 +118,7 @@ fn a_refused_change_marks_the_argument_it_is_about() {
 }
 
 #[test]
-fn the_bounds_of_the_neighbour_table_are_shown() {
+fn neighbor_table_limits_are_shown() {
     let mut cli = Cli::new();
     cli.ok("set ip neighbor-config ip4 limit 77 age 33");
     let text = cli.ok("show ip neighbor-config");
@@ -131,7 +131,7 @@ fn the_bounds_of_the_neighbour_table_are_shown() {
 }
 
 #[test]
-fn the_bounds_of_reassembly_are_set_and_saved() {
+fn reassembly_limits_are_set_and_saved() {
     let mut cli = Cli::new();
     let defaults = cli.ok("show ip4-full-reassembly");
     assert!(defaults.contains("timeout 30 s") && defaults.contains("buffers 0 of 8"), "{defaults}");
@@ -180,7 +180,7 @@ fn an_interface_is_deleted_by_the_command_of_its_kind() {
 }
 
 #[test]
-fn features_and_bounds_are_configuration() {
+fn features_and_neighbor_limits_are_configuration() {
     let mut cli = Cli::new();
     let feature = "set interface feature pg0 ip4-count arc ip4-unicast";
     cli.ok(feature);
@@ -196,7 +196,7 @@ fn features_and_bounds_are_configuration() {
     cli.ok(&format!("{feature} disable"));
     cli.ok(&format!("{feature} disable"));
     assert!(!cli.ok("show config").contains("feature"));
-    // It goes with its interface, and another one of that name begins without.
+    // It is removed with its interface; a new interface of that name does not have it.
     cli.ok(feature);
     cli.ok("delete packet-generator interface pg0");
     assert!(!cli.ok("show config").contains("feature"));
@@ -218,7 +218,7 @@ fn features_and_bounds_are_configuration() {
 }
 
 #[test]
-fn a_vrf_comes_goes_and_comes_again() {
+fn a_vrf_is_added_removed_and_added_again() {
     let mut cli = Cli::new();
     cli.ok("ip table add 0");
     assert_eq!(cli.ok("show ip table"), "[0] table_id:0 ipv4-VRF:0\n");
@@ -242,7 +242,7 @@ fn a_vrf_comes_goes_and_comes_again() {
 }
 
 #[test]
-fn the_first_address_stays_the_first() {
+fn addresses_keep_their_order() {
     let mut cli = Cli::new();
     cli.ok("set interface ip address pg0 10.0.9.1/24");
     cli.ok("set interface ip address pg0 10.0.5.1/24");
@@ -273,7 +273,7 @@ fn queues_and_adjacencies_are_shown() {
 }
 
 #[test]
-fn a_ping_has_as_many_requests_as_there_are_sequence_numbers() {
+fn ping_sends_at_most_65535_requests() {
     let mut cli = Cli::new();
     let message = cli.refused("ping 10.0.0.2 repeat 0", "0");
     assert!(message.contains("a ping has 1 to 65535 requests"), "{message}");
@@ -281,7 +281,7 @@ fn a_ping_has_as_many_requests_as_there_are_sequence_numbers() {
 }
 
 #[test]
-fn the_slowest_calls_are_shown() {
+fn show_runtime_max_shows_the_slowest_calls() {
     let mut cli = Cli::new();
     assert!(cli.ok("show runtime").contains("Suspends"));
     let max = cli.ok("show runtime max");
@@ -289,7 +289,7 @@ fn the_slowest_calls_are_shown() {
 }
 
 #[test]
-fn a_sub_interface_has_the_hardware_of_its_device() {
+fn show_hardware_refuses_sub_interfaces() {
     let mut cli = Cli::new();
     cli.ok("create sub-interfaces pg0 7");
     assert!(cli.refused("show hardware-interfaces pg0.7", "pg0.7").contains("that of pg0"));
@@ -297,14 +297,14 @@ fn a_sub_interface_has_the_hardware_of_its_device() {
 }
 
 #[test]
-fn a_namespace_that_is_not_there_is_marked() {
+fn a_missing_namespace_is_marked() {
     let mut cli = Cli::new();
     let message = cli.refused("create tap host-ns no-such-place id 3", "no-such-place");
     assert!(message.contains("no network namespace"), "{message}");
 }
 
 #[test]
-fn a_ping_without_an_answer_fails() {
+fn ping_without_a_reply_fails() {
     let mut cli = Cli::new();
     cli.ok("set ip neighbor pg0 10.0.0.2 02:00:00:00:00:02");
     let error = cli.run("ping 10.0.0.2 repeat 1 interval 0").unwrap_err();
@@ -312,7 +312,7 @@ fn a_ping_without_an_answer_fails() {
 }
 
 #[test]
-fn a_device_of_files_is_made_as_said_and_shown_so() {
+fn pcap_interfaces_are_created_and_shown() {
     let mut cli = Cli::new();
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
@@ -332,7 +332,7 @@ fn a_device_of_files_is_made_as_said_and_shown_so() {
         assert!(config.contains(&format!("{line} index 2\n")), "{line}\n{config}");
         cli.ok("delete pcap interface pcap0");
     }
-    // A file that has been recorded is there, whole, when the device is gone.
+    // A recorded file is complete when the device is removed.
     assert_eq!(std::fs::metadata(path("z")).unwrap().len(), 24);
     cli.refused("create pcap interface pg7", "pg7");
     cli.refused("create pcap interface pcap07", "pcap07");
@@ -347,7 +347,7 @@ fn a_device_of_files_is_made_as_said_and_shown_so() {
 }
 
 #[test]
-fn memif_interfaces_come_and_go_with_their_sockets() {
+fn memif_sockets_and_interfaces_are_created_and_deleted() {
     let mut cli = Cli::new();
     assert_eq!(
         cli.refused("create memif socket id 0 filename x.sock", "0"),
@@ -367,8 +367,11 @@ fn memif_interfaces_come_and_go_with_their_sockets() {
     }
     cli.refused("create interface memif secret 1234567890123456789012345", "1234567890123456789012345");
     let large = "create interface memif id 3 socket-id 7 slave trusted ring-size 16384 rx-queues 16";
-    assert!(cli.refused(large, "7").contains("would hold 278528 of the router's 64 buffers, more than 48"));
-    // All of them together.
+    assert!(
+        cli.refused(large, "7")
+            .contains("would hold 278528 of the router's 64 buffers, at most 48 are allowed")
+    );
+    // All interfaces together.
     for id in [4, 5] {
         cli.ok(&format!("create interface memif id {id} socket-id 7 slave trusted ring-size 8"));
     }
@@ -384,7 +387,7 @@ fn memif_interfaces_come_and_go_with_their_sockets() {
     assert!(cli.refused("create interface memif id 3 socket-id 7", "7").contains("already"));
     assert!(cli.refused("delete memif socket id 7", "7").contains("interface memif7/3 needs it"));
     let watched = cli.context.system.router.take_watched();
-    // A thread looks for its server when the main thread has its turn, and finds none.
+    // After a turn of the main thread, a thread tries to connect to the server, and finds none.
     let end = Instant::now() + Duration::from_secs(20);
     loop {
         watched.iter().for_each(|(_, stirred)| stirred(&mut cli.context.system.router, 1));
@@ -413,9 +416,9 @@ fn memif_interfaces_come_and_go_with_their_sockets() {
     );
 }
 
-/// Whoever looks at once, and for the first time, sees rates of the time that there was.
+/// The first command sees rates over the time since the start.
 #[test]
-fn rates_are_there_from_the_first_look_on_and_say_of_what_time_they_are() {
+fn rates_name_their_averaging_time_from_the_start() {
     let mut cli = Cli::new();
     std::thread::sleep(Duration::from_millis(100));
     let tx = |cli: &Cli| cli.context.system.router.tables().counters.tx.lane(5).unwrap();
@@ -433,7 +436,7 @@ fn rates_are_there_from_the_first_look_on_and_say_of_what_time_they_are() {
 }
 
 #[test]
-fn a_description_comes_and_goes() {
+fn a_description_is_set_and_removed() {
     let mut cli = Cli::new();
     let before = cli.ok("show config");
     cli.ok("set interface description pg0 uplink");
@@ -446,7 +449,7 @@ fn a_description_comes_and_goes() {
     cli.ok("config rollback");
     assert_eq!(cli.ok("show config"), before);
     cli.ok("set interface description pg0 uplink");
-    // What has a meaning of its own at the end of a command is none there.
+    // Words with a special meaning at the end of a command have none in a description.
     for text in ["?", "--json", "-j", "what?"] {
         let line = format!("set interface description pg0 \"{text}\"");
         cli.ok(&line);

@@ -13,27 +13,27 @@ use super::filter::with_filter;
 use super::{Context, Output};
 use crate::cli::{Args, CliError, Merge, Registry, Rows};
 
-/// Packets that `show trace` shows unless it is told otherwise.
+/// Default number of packets in `show trace`.
 const SHOWN: u32 = 50;
-/// Packets that are shown between two looks at the clock.
+/// Packets shown between two checks of the clock.
 const SHOWN_AT_ONCE: u32 = 8;
-/// Entries that are put in order between two looks at the clock.
+/// Entries sorted between two checks of the clock.
 const GATHERED: usize = 2048;
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "trace add <node:node> <n:u32> [filter <filter:word>]",
-        "Trace the next N packets that an input node brings in, or the next N that match an expression as tcpdump has them.",
+        "Trace the next N packets received by an input node, or the next N that match a tcpdump filter.",
         |c, a| with_filter(c, a, add),
     );
     r.add("show trace [max <n:u32>]", "Show traced packets, node by node.", show);
     r.add(
         "trace filter {none | include <included:node> <most:u32> | exclude <excluded:node> <most:u32>}",
-        "Show only traced packets that passed a node, or that did not pass it, and of those the first N; none: all.",
+        "Show only the first N traced packets that passed a node (include) or did not (exclude). \"none\" shows all again.",
         filter,
     );
-    r.add("clear trace", "Forget all traces, and trace no more.", |c, _| {
+    r.add("clear trace", "Delete all traces and stop tracing.", |c, _| {
         c.system.router.graph().tracer().clear();
         Ok(Output::none())
     });
@@ -44,17 +44,17 @@ fn add(c: &mut Context, a: &Args, filter: Option<Program>) -> Result<Output, Cli
     let graph = c.system.router.graph();
     let inputs = || graph.nodes().iter().filter(|n| n.input).map(|n| n.name).collect::<Vec<_>>().join(", ");
     match graph.node(&name) {
-        Some(_) if a.need::<u32>("n")? == 0 => Err(a.fault("n", "one packet at least is to be traced")),
+        Some(_) if a.need::<u32>("n")? == 0 => Err(a.fault("n", "the number of packets must be at least 1")),
         Some(node) if graph.tracer().add(node, a.need("n")?, filter) => Ok(Output::none()),
-        Some(_) => Err(a.fault("node", format!("{name} brings no packets in; these nodes do: {}", inputs()))),
-        None => Err(a.fault("node", format!("there is no node {name}; packets come in by: {}", inputs()))),
+        Some(_) => Err(a.fault("node", format!("{name} is not an input node; input nodes: {}", inputs()))),
+        None => Err(a.fault("node", format!("there is no node {name}; input nodes: {}", inputs()))),
     }
 }
 
-/// Which traced packets are shown.
+/// Selects the traced packets to show.
 pub struct Filter {
     node: String,
-    /// Whether those that passed the node, or those that did not.
+    /// True for packets that passed the node, false for those that did not.
     passed: bool,
     most: u32,
 }
@@ -72,7 +72,7 @@ impl fmt::Display for Filter {
     }
 }
 
-/// All that was traced stays: another filter shows other packets.
+/// Sets the filter. All traced packets are kept: another filter shows other ones.
 fn filter(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     c.trace_filter = match (a.get::<String>("included"), a.get::<String>("excluded")) {
         (None, None) => None,
@@ -88,11 +88,11 @@ fn filter(c: &mut Context, a: &Args) -> Result<Output, CliError> {
 #[derive(Serialize)]
 struct Step {
     node: &'static str,
-    /// Of the monotonic clock.
+    /// The time of the monotonic clock.
     time_ns: u64,
-    /// The same in UTC, as in the log.
+    /// The time in UTC, as in the log.
     time: String,
-    /// The interfaces of the packet behind the node, as far as it has them.
+    /// The packet's interfaces after the node, if they are set.
     rx_interface: Option<String>,
     tx_interface: Option<String>,
     next: Option<&'static str>,
@@ -106,21 +106,21 @@ struct Packet {
     steps: Vec<Step>,
 }
 
-/// Traced packets. First it gathers where their entries are, then it shows what is still there.
+/// Traced packets. It first gathers the places of their entries, then shows the entries that still exist.
 struct Packets {
-    /// How many are still shown at most.
+    /// Maximum number of packets still to show.
     left: u32,
     shown: u32,
     filter: Option<Rc<Filter>>,
-    /// The log that is gathered from, and how far.
+    /// The log being gathered from, and the number of its places gathered so far.
     log: usize,
     gathered: usize,
     places: Merge<Place>,
-    /// When the monotonic clock was 0.
+    /// The time when the monotonic clock was 0.
     zero: SystemTime,
 }
 
-/// Returns the name of an interface, or its index if it is gone.
+/// Returns the name of an interface, or its index if it was deleted.
 fn name(router: &Router, index: u32) -> Option<String> {
     (index != buf::NO_INTERFACE).then(|| match router.interface(index) {
         Ok(interface) => interface.name.clone(),
@@ -129,7 +129,7 @@ fn name(router: &Router, index: u32) -> Option<String> {
 }
 
 impl Packets {
-    /// Returns the first packet that is left; `None` if it was cleared meanwhile.
+    /// Returns the next packet; `None` if it was cleared meanwhile.
     fn packet(&mut self, router: &Router) -> Option<Packet> {
         let tracer = router.graph().tracer();
         let first = self.places.next()?;
@@ -145,10 +145,10 @@ impl Packets {
                 Fate::Ignored(_) | Fate::Held | Fate::Taken => (None, None),
             };
             let (node, time) = (tracer.node_name(e.node), self.zero + Duration::from_nanos(e.time));
-            // A clock that was set to 1970 after the packet came has no earlier time to print.
+            // If the clock was set to 1970 after the packet arrived, its time cannot be printed.
             let time = humantime::format_rfc3339_micros(time.max(SystemTime::UNIX_EPOCH)).to_string();
             let mut text = format!("{time}: {node}\n");
-            // A node that gave the packet away left it as it was.
+            // If the node gave the packet away, its record before the node still holds.
             if let Some(record) = e.after.or(e.before) {
                 let now = (name(router, record.rx_if), name(router, record.tx_if));
                 for (what, now, before) in [("receive", &now.0, &rx), ("transmit", &now.1, &tx)] {
@@ -217,7 +217,7 @@ impl Rows<Context> for Packets {
             let _ = writeln!(out, "Limiting display to {} packets. To display more specify max.", self.shown);
         } else if self.shown == 0 {
             out.push_str("No packets in trace buffer");
-            out.push_str(if self.filter.is_some() { " that the filter takes\n" } else { "\n" });
+            out.push_str(if self.filter.is_some() { " matching the filter\n" } else { "\n" });
         }
         if let Some(filter) = &self.filter {
             let _ = writeln!(out, "Filter: {filter}");

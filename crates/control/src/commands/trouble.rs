@@ -1,5 +1,5 @@
-//! What goes wrong without anybody asking: workers that hang, and things that there are not enough of. The main thread looks
-//! once a second; what begins and what ends is said in the log and in the event log, once each.
+//! Detection of hanging workers and shortages. The main thread checks once a second. The log and the event log get one
+//! message when a problem begins, and one when it ends.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -9,64 +9,67 @@ use net::router::Router;
 use super::Context;
 use crate::journal::Keeper;
 
-/// For how many looks a worker has not turned when it hangs. One that sleeps turns ten times a second.
+/// Number of checks in a row without a turn after which a worker hangs. A sleeping worker turns ten times a second.
 const HANGS: u32 = 2;
-/// For how many looks nothing was short when a shortage is over.
+/// Number of checks in a row without a new shortage after which it is over.
 const OVER: u32 = 10;
 
-/// Something of which there may be too little.
+/// A resource that can run short.
 struct Scarce {
-    /// What is wrong while the count grows, and what to do.
+    /// The message while the count grows: the problem, and the remedy.
     what: &'static str,
-    /// Counts how often it was.
+    /// Returns how often it was short.
     count: fn(&Router) -> u64,
 }
 
 const SCARCE: [Scarce; 6] = [
     Scarce {
-        what: "no buffer is free for packets: add some (set buffers; buffers { buffers-per-numa } in startup.conf), or look for who keeps them (show buffers)",
+        what: "no buffer is free for packets: add some (set buffers; buffers { buffers-per-numa } in startup.conf), or find out \
+               what holds them (show buffers)",
         count: |r| r.pool().stats().refused,
     },
     Scarce {
-        what: "a table of neighbours is full, or too many do not answer: older entries give way to new ones (set ip neighbor-config)",
+        what: "a neighbor table is full, or too many neighbors do not answer: new entries replace older ones (set ip \
+               neighbor-config)",
         count: |r| r.neighbor_counters::<Ipv4Addr>().recycled + r.neighbor_counters::<Ipv6Addr>().recycled,
     },
     Scarce {
-        what: "a table of neighbours is full of static ones: new ones are refused (set ip neighbor-config)",
+        what: "a neighbor table is full of static entries: new ones are refused (set ip neighbor-config)",
         count: |r| r.neighbor_counters::<Ipv4Addr>().refused + r.neighbor_counters::<Ipv6Addr>().refused,
     },
     Scarce {
-        what: "routes take all the memory that they may: new ones are refused (routes { memory } in startup.conf, show ip route-memory)",
+        what: "routes have reached their memory limit: new ones are refused (routes { memory } in startup.conf, show ip \
+               route-memory)",
         count: |r| r.route_memory().refused,
     },
     Scarce {
-        what: "the machine or a control group is out of memory: routes and tables are refused, and new neighbours replace the oldest \
-               (show ip route-memory)",
+        what: "the machine or a control group is out of memory: routes and tables are refused, and new neighbors replace the \
+               oldest (show ip route-memory)",
         count: |r| {
             let neighbors =
                 [r.neighbor_counters::<Ipv4Addr>().no_memory, r.neighbor_counters::<Ipv6Addr>().no_memory];
             r.route_memory().no_memory + neighbors.iter().sum::<u64>()
         },
     },
-    Scarce { what: "packets get lost without a reason: a defect, please report it", count: |_| pool::lost() },
+    Scarce { what: "packets are lost without a reason: a defect, please report it", count: |_| pool::lost() },
 ];
 
-/// How it is with one of [`SCARCE`].
+/// The state of one of [`SCARCE`].
 #[derive(Clone, Copy, Default)]
 struct Shortage {
-    /// The count at the last look.
+    /// The count at the last check.
     last: u64,
-    /// The count before it began, while there is one.
+    /// The count before the current shortage, if there is one.
     began: Option<u64>,
-    /// Looks since the count grew.
+    /// Checks since the count grew.
     quiet: u32,
 }
 
-/// What a look has found.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
 enum News {
     Begins,
-    /// With how often it happened.
+    /// The number of failures during the shortage.
     Ends(u64),
 }
 
@@ -89,23 +92,23 @@ impl Shortage {
     }
 }
 
-/// What may go wrong, and how it is.
+/// The state of all checks.
 #[derive(Default)]
 pub struct Trouble {
     shortages: [Shortage; SCARCE.len()],
-    /// Looks at which some worker had not turned, one after the other.
+    /// Number of checks in a row at which some worker had not turned.
     still: u32,
 }
 
 impl Trouble {
-    /// Whether all workers turn; one that does not forwards nothing.
+    /// True if all workers turn. A worker that does not turn forwards nothing.
     pub fn workers_turn(&self) -> bool {
         self.still < HANGS
     }
 }
 
 impl Context {
-    /// Looks after what may go wrong. Called once a second.
+    /// Checks for hanging workers and shortages. Called once a second.
     pub fn look_around(&mut self) {
         let (trouble, router) = (&mut self.trouble, &mut self.system.router);
         let turned = trouble.workers_turn();
@@ -114,20 +117,20 @@ impl Context {
         match (turned, trouble.workers_turn()) {
             (true, false) => {
                 let (worker, node) = still.unwrap_or_default();
-                let node = node.map_or(String::new(), |node| format!(" (it is in node {node})"));
+                let node = node.map_or(String::new(), |node| format!(" (in node {node})"));
                 tracing::error!(
                     event = "worker",
-                    "worker {worker} does not turn any more{node}, and forwards nothing: a watchdog is told no longer"
+                    "worker {worker} hangs{node} and forwards nothing: the watchdog is no longer notified"
                 );
             }
-            (false, true) => tracing::warn!(event = "worker", "all workers turn again"),
+            (false, true) => tracing::warn!(event = "worker", "all workers run again"),
             _ => {}
         }
         for (scarce, shortage) in SCARCE.iter().zip(&mut trouble.shortages) {
             match shortage.look((scarce.count)(router)) {
                 Some(News::Begins) => tracing::warn!(event = "full", "{}", scarce.what),
                 Some(News::Ends(n)) => {
-                    tracing::info!(event = "full", "no longer, after {n} times: {}", scarce.what);
+                    tracing::info!(event = "full", "ended after {n} times: {}", scarce.what);
                 }
                 None => {}
             }
@@ -136,17 +139,17 @@ impl Context {
 }
 
 impl Context {
-    /// What is not as the operator asked for while packets are forwarded, in words.
+    /// Returns descriptions of all deviations from the operator's configuration while packets are forwarded.
     pub fn degraded(&self) -> Vec<String> {
         let absent = self.system.router.interfaces().filter(|i| i.is_absent());
-        let mut all: Vec<_> = absent.map(|i| format!("{} is without its device", i.name)).collect();
+        let mut all: Vec<_> = absent.map(|i| format!("{} has no device", i.name)).collect();
         if let (1.., why) = self.vain_ways_back() {
-            all.push(format!("the configuration that nobody confirmed could not be taken back: {why}"));
+            all.push(format!("the unconfirmed configuration could not be rolled back: {why}"));
         }
         all.extend(self.keeper.as_ref().and_then(Keeper::fails));
         if let Some(file) = self.stale_start() {
             all.push(format!(
-                "the router starts from {}, which nobody confirmed when it was applied: config save, or mend it",
+                "the router starts from {}, which was rolled back unconfirmed: run config save, or fix the file",
                 file.display()
             ));
         }
@@ -159,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shortage_is_told_of_when_it_begins_and_when_it_is_over() {
+    fn a_shortage_is_reported_at_its_beginning_and_end() {
         let mut shortage = Shortage::default();
         let mut news = |counts: &[u64]| counts.iter().filter_map(|n| shortage.look(*n)).collect::<Vec<_>>();
         assert_eq!(news(&[0, 0]), []);

@@ -1,4 +1,4 @@
-//! Warnings about a plan: what the operator should know before it is made, and what no single object shows.
+//! Warnings about a plan that no single object can give.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,11 +8,11 @@ use net::router::Router;
 
 use crate::intent::{Addresses, Interface, Key, Plan, Route, Via};
 
-/// Most next hops that are named; the others are counted.
+/// Maximum number of next hops listed; the others are counted.
 const MOST: usize = 10;
 
-/// Warns of next hops of new routes that no connected network and no other route covers: nothing can be sent there. One line
-/// each, empty if there are none.
+/// Returns a warning, one line, for each unreachable next hop of a new route: no connected network and no other route
+/// covers it.
 pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
     let mut hops: BTreeMap<(u16, IpAddr), IpPrefix> = BTreeMap::new();
     for edit in &plan.edits {
@@ -33,7 +33,7 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
     let connected = connected(plan);
     hops.retain(|(table, ip), _| !connected.covers(*table, *ip, None));
     if !hops.is_empty() {
-        // There are few, so that it is worth while to look at all routes.
+        // Only now, because it goes through all routes.
         let routes = routes(plan);
         hops.retain(|(table, ip), prefix| !routes.covers(*table, *ip, Some(*prefix)));
     }
@@ -45,7 +45,7 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
     };
     let mut text: String = hops.iter().take(MOST).map(line).collect();
     if let Some(more) = hops.len().checked_sub(MOST).filter(|more| *more > 0) {
-        text += &format!("! so are {more} more next hops\n");
+        text += &format!("! {more} more next hops are unreachable\n");
     }
     text
 }
@@ -54,7 +54,7 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
 #[derive(Default)]
 struct Prefixes {
     all: BTreeSet<(u16, IpPrefix)>,
-    /// The lengths that occur, by family (true: IPv6).
+    /// The existing prefix lengths, by family (true: IPv6).
     lengths: BTreeSet<(bool, u8)>,
 }
 
@@ -73,7 +73,7 @@ impl Prefixes {
     }
 }
 
-/// The connected networks after the plan.
+/// Returns the connected networks after the plan.
 fn connected(plan: &Plan) -> Prefixes {
     let (tree, mut networks) = (plan.after.tree(), Prefixes::default());
     for (key, value) in tree.range(Key::all::<Addresses>()) {
@@ -85,7 +85,7 @@ fn connected(plan: &Plan) -> Prefixes {
     networks
 }
 
-/// The destinations of all routes after the plan.
+/// Returns the destinations of all routes after the plan.
 fn routes(plan: &Plan) -> Prefixes {
     let mut destinations = Prefixes::default();
     for (key, _) in plan.after.tree().range(Key::all::<Route>()) {
@@ -96,8 +96,8 @@ fn routes(plan: &Plan) -> Prefixes {
     destinations
 }
 
-/// Warns of an interface whose configuration names receive queues or workers that are not there. They may be there another time, so this
-/// is no fault.
+/// Returns warnings about missing receive queues or workers in an interface's configuration. They are no errors: the
+/// queue or worker may exist later.
 pub(super) fn missing_queues(name: &str, wanted: &Interface, router: &Router) -> String {
     let Some(found) = router.interface_named(name).filter(|found| found.device.is_some()) else {
         return String::new();
@@ -110,14 +110,14 @@ pub(super) fn missing_queues(name: &str, wanted: &Interface, router: &Router) ->
             text += &format!("! {name} has no queue {queue} now\n");
         } else if let Some(worker) = of.worker.filter(|worker| *worker >= router.workers()) {
             text += &format!(
-                "! there is no worker {worker} now: until there is, another has queue {queue} of {name}\n"
+                "! there is no worker {worker} now: until there is, another worker polls queue {queue} of {name}\n"
             );
         }
     }
     text
 }
 
-/// Warns of a device that works, but not as well as it could.
+/// Returns the warning of a device that works, but not as well as it could.
 pub(super) fn of_device(name: &str, router: &Router) -> String {
     let device = router.interface_named(name).and_then(|found| found.device.as_ref());
     device.and_then(|device| device.warning()).map(|why| format!("! {name}: {why}\n")).unwrap_or_default()
@@ -129,7 +129,7 @@ mod tests {
     use crate::testing::Cli;
 
     #[test]
-    fn an_apply_warns_of_what_will_not_work() {
+    fn apply_warns_of_unreachable_next_hops_and_missing_queues() {
         let mut cli = Cli::new();
         let mut warnings = |text: &str| {
             let (_folder, path) = file("x.yaml", text);
@@ -138,7 +138,7 @@ mod tests {
             };
             let planned = warnings(cli.ok(&format!("config apply {path} dry-run")));
             let applied = warnings(cli.ok(&format!("config apply {path}")));
-            // Queues are those that there are then.
+            // A dry run does not check queues.
             assert_eq!(planned, applied.iter().filter(|l| !l.contains("queue")).cloned().collect::<Vec<_>>());
             applied
         };
@@ -166,13 +166,13 @@ mod tests {
         let many: String =
             (0..13).map(|n| format!("  - {{ prefix: 30.{n}.0.0/16, via: 40.0.0.{n} }}\n")).collect();
         let told = warnings(&routes(&many.replace("40.0.0.0 ", "40.0.0.99 ")));
-        assert_eq!((told.len(), told[10].as_str()), (11, "! so are 3 more next hops"));
+        assert_eq!((told.len(), told[10].as_str()), (11, "! 3 more next hops are unreachable"));
         assert_eq!(
             warnings(
                 "interfaces: { pg0: { receive: { queues: { 0: { worker: 5 }, 3: { mode: polling } } } }, pg1: {} }\n"
             ),
             [
-                "! there is no worker 5 now: until there is, another has queue 0 of pg0",
+                "! there is no worker 5 now: until there is, another worker polls queue 0 of pg0",
                 "! pg0 has no queue 3 now"
             ]
         );

@@ -1,9 +1,9 @@
-//! The configuration becomes another one, wholly or not at all: by a file that is applied, by a rollback, or because much of it goes.
+//! Changes of the whole configuration, all or nothing: by applying a file, by a rollback, or by removing an object with
+//! many dependents.
 //!
-//! Reading, checking and planning take their time on a thread of their own, which has a [`Snapshot`] of the configuration
-//! as it is. The main thread makes the steps of the plan in slices, and then puts the new configuration in place of the
-//! old one in one moment. From the beginning of the plan to the end nothing else is changed
-//! (docs/decisions/0020).
+//! Reading, checking and planning run on a thread of their own, with a [`Snapshot`] of the current configuration.
+//! The main thread makes the steps of the plan in slices, and then replaces the old configuration by the new one at
+//! once. No other change is made between planning and the end (docs/decisions/0020).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -31,57 +31,57 @@ use model::origin::{FrontEnd, Origin};
 use model::store::Written;
 use std::sync::Arc;
 
-/// Plans with more steps say how far they are.
+/// Number of steps from which a plan reports its progress.
 const LONG: usize = 10_000;
-/// How long it is waited for the links of devices that were opened anew. The peer of a memif tries once a second.
+/// Time limit for the links of reopened devices. The peer of a memif tries once a second.
 const LINKS: Duration = Duration::from_secs(3);
-/// How much text is given to the client at once, bytes.
+/// Bytes of text given to the client at once.
 const CHUNK: usize = 32 << 10;
 
 /// Bytes of an object in a copy of the configuration, measured with routes.
 const OBJECT: u64 = 256;
 /// Bytes of a change in a plan, with its text and its journal entry, measured with routes.
 const CHANGE: u64 = 1024;
-/// A change that takes no more bytes is always tried: a router that is short of memory must be able to free some.
+/// Bytes up to which a change is always tried: a router short of memory must be able to free some.
 const LITTLE: u64 = 4 << 20;
 
-/// On what terms a configuration is applied.
+/// The options of applying a configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terms {
-    /// Only say what would change.
+    /// Only show what would change.
     pub dry_run: bool,
-    /// Take it back after this time, unless it is confirmed.
+    /// Roll back after this time without confirmation.
     pub confirm: Option<Duration>,
-    /// Only if the configuration is still of this generation.
+    /// Refuse if the configuration has another generation.
     pub expected: Option<u64>,
-    /// Nobody reads what changes, and it is no change for the journal: the router starts with it.
+    /// Show no differences and add no change to the journal: this is the start of the router.
     pub quiet: bool,
-    /// It is the file that the router starts from; [`Whole::read`] finds out.
+    /// The router starts from this file. Set by [`Whole::read`].
     pub start: bool,
 }
 
-/// What the configuration is to become.
+/// The target of the change.
 enum Goal {
-    /// What a file says.
+    /// The configuration of a file.
     File(Box<Wanted>, Terms),
-    /// What it was before all changes behind this generation that are in effect. Or it is only said what would change.
+    /// The configuration before all changes in effect since this generation. A dry run only shows what would change.
     Back { to: u64, dry_run: bool },
-    /// What it is without an object, and all that cannot be without that.
+    /// The configuration without this object and all its dependents.
     Without(Key),
 }
 
-/// A plan, and what is to be said of it.
+/// A plan, and its reports.
 struct Planned {
     plan: Plan,
-    /// What was prepared for interfaces, as in [`System`](crate::system::System).
+    /// Prepared interfaces, as in [`System`](crate::system::System).
     prepared: BTreeMap<String, (Backed, Prepared)>,
-    /// The interfaces that change. To look for them among all that does takes the main thread too long.
+    /// The changed interfaces. Searching all changes for them would take the main thread too long.
     interfaces: Vec<Key>,
     /// The interfaces whose devices are opened.
     opened: Vec<String>,
-    /// How many objects change.
+    /// Number of changed objects.
     objects: usize,
-    /// For the journal.
+    /// The journal entry.
     note: Note,
     text: String,
 }
@@ -90,18 +90,18 @@ pub(crate) type Thread<T> = JoinHandle<Result<T, CliError>>;
 
 enum Stage {
     Reading(Thread<(Wanted, Terms)>),
-    /// Until others that change much have come to an end.
+    /// Until other long changes have ended.
     Waiting(Goal),
     Planning(Turn, Thread<(Goal, Planned)>),
     Making(Box<Made>),
-    /// Until devices that were opened anew have their links again, or have not.
+    /// Until reopened devices have their links again, or the time limit.
     Opening(Turn, String, Instant),
-    /// What has changed is told, from this byte on.
+    /// Showing the changes, from this byte on.
     Telling(String, usize),
     Over,
 }
 
-/// What is being made.
+/// A plan whose steps are being made.
 struct Made {
     turn: Turn,
     goal: Goal,
@@ -113,44 +113,44 @@ struct Made {
     text: String,
 }
 
-/// A file that is being read, on a thread of its own.
+/// A file being read on a thread of its own.
 pub struct Reading(PathBuf, Thread<Wanted>);
 
 impl Reading {
-    /// Begins.
+    /// Begins to read a file.
     ///
     /// # Errors
-    /// When there can be no thread that reads the file.
+    /// If the thread cannot be started.
     pub fn begin(path: PathBuf, catalog: Arc<Catalog>) -> Result<Reading, CliError> {
         let file = path.clone();
         Ok(Reading(path, on_a_thread(move || load(&file, &catalog))?))
     }
 }
 
-/// The change.
+/// A change of the whole configuration.
 pub struct Whole {
     stage: Stage,
-    /// Who asks for it, and how.
+    /// The user and the command.
     origin: Origin,
-    /// The client is gone.
+    /// True if the client has disconnected.
     cut_off: bool,
-    /// Nobody asked for it: what goes wrong is for the log.
+    /// True if the router itself started the change: errors go to the log.
     unasked: bool,
 }
 
 impl Whole {
-    /// To what a file says.
+    /// Returns a change to the configuration of a file.
     ///
     /// # Errors
-    /// When there can be no thread that reads the file.
+    /// If the thread to read the file cannot be started.
     pub fn file(path: PathBuf, terms: Terms, c: &Context) -> Result<Whole, CliError> {
         Whole::read(Reading::begin(path, c.system.abilities.catalog.clone())?, terms, c)
     }
 
-    /// To what a file says that is being read already.
+    /// Returns a change to the configuration of a file that is already being read.
     ///
     /// # Errors
-    /// When there can be no thread that checks the file.
+    /// If the thread to check the file cannot be started.
     pub fn read(Reading(path, reading): Reading, terms: Terms, c: &Context) -> Result<Whole, CliError> {
         let (abilities, start) = (c.system.abilities.clone(), c.startup_config.clone());
         let reader = on_a_thread(move || {
@@ -172,23 +172,24 @@ impl Whole {
         Whole { stage, origin, cut_off: false, unasked: false }
     }
 
-    /// Back to what it was before the changes behind this generation. Whatever devices are gone meanwhile: their interfaces come back,
-    /// and wait for them. With `dry_run` it is only said what would change.
+    /// Returns a rollback of all changes since this generation. Interfaces come back even if their devices are missing
+    /// now, and wait for them. A dry run only shows what would change.
     pub fn back_to(to: u64, dry_run: bool, origin: Origin) -> Whole {
         Whole::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
     }
 
-    /// Without an object that much else needs.
+    /// Returns a removal of an object with many dependents.
     pub fn without(key: Key, origin: Origin) -> Whole {
         Whole::new(Stage::Waiting(Goal::Without(key)), origin)
     }
 
-    /// The same for what nobody has confirmed, which nobody asks for: unless there is no need any more when it is its turn.
+    /// Makes this the automatic rollback of an unconfirmed configuration. It does nothing if it is no longer due
+    /// when its turn comes.
     pub fn unasked(self) -> Whole {
         Whole { unasked: true, ..self }
     }
 
-    /// One slice; the next stage, and when to go on.
+    /// Runs one slice. Returns the next stage, and the time until the next slice.
     fn go_on(&mut self, c: &mut Context, out: &mut String) -> Result<(Stage, Duration), CliError> {
         let now = |stage| Ok((stage, Duration::ZERO));
         match std::mem::replace(&mut self.stage, Stage::Over) {
@@ -212,7 +213,7 @@ impl Whole {
             Stage::Planning(turn, planner) if !planner.is_finished() => {
                 Ok((Stage::Planning(turn, planner), LOOK))
             }
-            // What was planned is not begun any more.
+            // The client has disconnected: the plan is dropped.
             Stage::Planning(..) if self.cut_off => now(Stage::Over),
             Stage::Planning(turn, planner) => now(begin(c, turn, joined(planner)?)),
             Stage::Making(mut made) => {
@@ -224,8 +225,8 @@ impl Whole {
                 made.turn.tell(made.making.progress());
                 if made.making.goes_back() {
                     made.turn.goes_on_as(match made.goal {
-                        Goal::Without(_) => "the taking back of a removal",
-                        _ => "the taking back of an apply",
+                        Goal::Without(_) => "the rollback of a removal",
+                        _ => "the rollback of an apply",
                     });
                 } else {
                     tell_progress(begun, made.making.progress(), out);
@@ -265,14 +266,14 @@ impl Job<Context> for Whole {
 }
 
 impl Unfinished for Whole {
-    /// What is made is taken back; what is made wholly, stays.
+    /// Rolls back a change in progress. A completed change stays.
     fn cut_off(&mut self) -> bool {
         self.cut_off = true;
         match &mut self.stage {
-            // The thread has the snapshot, with which nothing should be changed.
+            // The thread has a snapshot: nothing may change until it ends.
             Stage::Planning(..) => true,
             Stage::Making(made) => {
-                made.making.turn_back(Refused("its client went away".into()));
+                made.making.turn_back(Refused("the client disconnected".into()));
                 true
             }
             _ => false,
@@ -280,7 +281,7 @@ impl Unfinished for Whole {
     }
 }
 
-/// A line for every tenth of a long way.
+/// Reports every tenth of a long plan.
 fn tell_progress((before, _): (usize, usize), (done, of): (usize, usize), out: &mut String) {
     let tenth = |n: usize| 10 * n / of.max(1);
     if of >= LONG && tenth(done) > tenth(before) && done < of {
@@ -288,7 +289,7 @@ fn tell_progress((before, _): (usize, usize), (done, of): (usize, usize), out: &
     }
 }
 
-/// Has the way to the goal planned on another thread.
+/// Starts the planning of the change on another thread.
 fn plan(c: &mut Context, mut goal: Goal, origin: Origin) -> Result<Thread<(Goal, Planned)>, CliError> {
     let generation = c.journal.generation();
     let mut way = None;
@@ -296,14 +297,13 @@ fn plan(c: &mut Context, mut goal: Goal, origin: Origin) -> Result<Thread<(Goal,
         Goal::File(_, terms) => {
             if let Some(expected) = terms.expected.filter(|e| *e != generation) {
                 return Err(CliError::new(format!(
-                    "the configuration is of generation {generation}, not {expected}: somebody has changed it (show config \
-                     history)"
+                    "the configuration has generation {generation}, not {expected}: it was changed (show config history)"
                 )));
             }
-            // What cannot be taken back, another one may take the place of.
+            // A configuration whose rollback failed may be replaced.
             if c.unconfirmed.as_ref().is_some_and(|w| w.failed.is_none()) && !terms.dry_run {
                 return Err(CliError::new(
-                    "the last one that was applied waits to be confirmed: config confirm, or config rollback",
+                    "the last applied configuration awaits confirmation: run config confirm or config rollback first",
                 ));
             }
         }
@@ -318,7 +318,7 @@ fn plan(c: &mut Context, mut goal: Goal, origin: Origin) -> Result<Thread<(Goal,
     })
 }
 
-/// On the thread.
+/// Plans the change, on the planning thread.
 fn planned(
     now: &Snapshot,
     goal: &mut Goal,
@@ -355,7 +355,7 @@ fn planned(
             Err(unready) if goes_forward => {
                 return Err(Refusal { key: Some(key.clone()), why: unready.why });
             }
-            // On the way back the interface waits for what it is made of.
+            // In a rollback the interface waits for its device.
             Err(_) => {}
         }
     }
@@ -370,7 +370,7 @@ fn planned(
     Ok(Planned { plan, prepared, interfaces, opened, objects, note, text })
 }
 
-/// Refuses to take `each` bytes so many times where there is no memory for that.
+/// Refuses a change for which there is not enough memory: `each` bytes `times` times.
 fn there_is_memory_for(times: usize, each: u64) -> Result<(), Refused> {
     let bytes = times as u64 * each;
     if bytes <= LITTLE {
@@ -378,13 +378,13 @@ fn there_is_memory_for(times: usize, each: u64) -> Result<(), Refused> {
     }
     let why = |e| {
         Refused(format!(
-            "the change of the configuration is too large: {e}: remove some objects by commands first"
+            "not enough memory for this change of the configuration: {e}; remove some objects by commands first"
         ))
     };
     Room::now().must_have(bytes).map_err(why)
 }
 
-/// A refusal with the place in the file that it is about.
+/// Returns a refusal as an error, with its place in the file.
 fn told(goal: &Goal, Refusal { key, why }: Refusal) -> CliError {
     match (goal, key) {
         (Goal::File(wanted, _), Some(key)) => match wanted.place(&key) {
@@ -395,7 +395,7 @@ fn told(goal: &Goal, Refusal { key, why }: Refusal) -> CliError {
     }
 }
 
-/// The plan is there.
+/// Begins the steps of a finished plan.
 fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage {
     let Planned { plan, prepared, interfaces, opened, objects, note, mut text } = planned;
     let nothing = |text: &str| Stage::Telling(text.into(), 0);
@@ -403,14 +403,15 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
         && !c.journal.has_room(objects)
     {
         text += &format!(
-            "! a change of {objects} objects is not remembered: it cannot be rolled back unless it is applied with \"confirm\"\n"
+            "! a change of {objects} objects is too large for the journal: it cannot be rolled back unless it is applied with \
+             \"confirm\"\n"
         );
     }
     if let Goal::File(_, Terms { dry_run: true, .. }) | Goal::Back { dry_run: true, .. } = goal {
         return if text.is_empty() { nothing("nothing would change\n") } else { Stage::Telling(text, 0) };
     }
     if plan.steps.is_empty() {
-        // That is what was wanted.
+        // The configuration already is as wanted.
         if let Goal::Back { to, .. } = goal {
             c.remember(|journal| Some(journal.note_rollback(to, note)));
         }
@@ -419,7 +420,8 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
     }
     match goal {
         Goal::Back { .. } => c.system.absence = Absence::Any,
-        // However much it changes, the way back must be remembered; one that is remembered already leads past here.
+        // The journal must keep the way back, whatever its size. If it already keeps an earlier one, that includes this
+        // change.
         Goal::File(_, Terms { confirm: Some(_), .. }) if c.unconfirmed.is_none() => {
             c.journal.hold(Some(c.journal.generation()));
         }
@@ -431,7 +433,7 @@ fn begin(c: &mut Context, turn: Turn, (goal, planned): (Goal, Planned)) -> Stage
     Stage::Making(Made { turn, goal, making, after, note, interfaces, opened, text }.into())
 }
 
-/// All steps are made, or taken back.
+/// Ends the change after all steps are made or rolled back.
 fn end(
     c: &mut Context,
     Made { turn, goal, mut making, after, note, interfaces, opened, mut text }: Made,
@@ -445,7 +447,7 @@ fn end(
         c.journal.hold(c.unconfirmed.as_ref().map(|waiting| waiting.generation));
         let refused = told(&goal, refusal);
         if !matches!(goal, Goal::Without(_)) {
-            tracing::warn!(event = "config", "a configuration was refused: {refused}");
+            tracing::warn!(event = "config", "configuration change failed: {refused}");
         }
         let_go((goal, making, note, after));
         return Err(refused);
@@ -454,7 +456,7 @@ fn end(
         if let Some(name) = Interface::device_in(&key)
             && c.system.router.interface_named(&name).is_some_and(InterfaceInfo::is_absent)
         {
-            text += &format!("! {name} is without its device: it waits for that\n");
+            text += &format!("! {name} has no device: the interface waits for it\n");
         }
         let wanted = after.tree().get(&key).and_then(|value| value.get::<Interface>());
         if let Some((name, wanted)) = Interface::name_in(&key).zip(wanted) {
@@ -472,18 +474,18 @@ fn end(
     arrived(c, &goal);
     match &goal {
         Goal::Without(_) => text += &c.goes_back_too().unwrap_or_default(),
-        Goal::Back { to, .. } => tracing::info!(event = "config", "rolled back to what generation {to} was"),
+        Goal::Back { to, .. } => tracing::info!(event = "config", "rolled back to generation {to}"),
         Goal::File(_, terms) => {
             tracing::info!(event = "config", "a configuration was applied");
             if let Some(time) = terms.confirm {
                 let words = in_words(time);
                 tracing::info!(
                     event = "config",
-                    "it goes back to generation {generation} in {words} unless confirmed"
+                    "the configuration rolls back to generation {generation} in {words} unless confirmed"
                 );
                 c.journal.hold(Some(generation));
                 c.unconfirmed = Some(Unconfirmed::new(generation, time, terms.start));
-                text += &format!("goes back in {words} unless confirmed: config confirm\n");
+                text += &format!("rolls back in {words} unless confirmed: config confirm\n");
                 if terms.start {
                     text += "! the router starts from this file: a restart applies it, confirmed or not\n";
                 }
@@ -494,10 +496,11 @@ fn end(
     Ok(Stage::Opening(turn, text, Instant::now() + LINKS))
 }
 
-/// The configuration is what was wanted: so what waited to be confirmed before need not be, unless it is still there.
+/// Updates the confirmation after a successful change. An applied configuration no longer awaits confirmation if it was
+/// rolled back or replaced.
 fn arrived(c: &mut Context, goal: &Goal) {
     let settled = |waiting: &Unconfirmed| match goal {
-        // What goes back less far leaves the applied configuration to be confirmed.
+        // A rollback of later changes only: the applied configuration still awaits confirmation.
         Goal::Back { to, .. } => *to <= waiting.generation,
         Goal::File(..) => true,
         Goal::Without(_) => false,
@@ -509,7 +512,7 @@ fn arrived(c: &mut Context, goal: &Goal) {
     if let (true, Goal::Back { .. }, Some(file)) = (waiting.start, goal, &c.startup_config) {
         tracing::warn!(
             event = "config",
-            "the router starts from {}, which is what went back: a restart would apply it; say config save, or mend it",
+            "the router starts from {}, which was rolled back: a restart would apply it again; run config save, or fix the file",
             file.display()
         );
         c.start_is_stale = true;
@@ -517,29 +520,27 @@ fn arrived(c: &mut Context, goal: &Goal) {
     c.forget_unconfirmed();
 }
 
-/// Lets go of much elsewhere, for that takes as long as to make it.
+/// Frees large data on another thread, because that takes as long as creating it.
 pub(super) fn let_go(much: impl Send + 'static) {
-    // Without a thread it is done here.
+    // If the thread cannot be started, the data is freed here.
     drop(thread::Builder::new().name("volley_config".into()).spawn(move || drop(much)));
 }
 
-/// Has work done on another thread.
+/// Starts work on another thread.
 ///
 /// # Errors
-/// When there can be none.
+/// If the thread cannot be started.
 pub(super) fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CliError> + Send + 'static,
 ) -> Result<Thread<T>, CliError> {
     let thread = thread::Builder::new().name("volley_config".into()).spawn(work);
-    thread.map_err(|e| CliError::new(format!("no thread can be started to look at the configuration: {e}")))
+    thread.map_err(|e| CliError::new(format!("no thread can be started: {e}")))
 }
 
-/// What a thread has found that has ended.
+/// Returns the result of a thread that has ended.
 ///
 /// # Errors
-/// As that, or that it did not come to its end.
+/// Returns its error, or that it panicked.
 pub(crate) fn joined<T>(thread: Thread<T>) -> Result<T, CliError> {
-    thread
-        .join()
-        .unwrap_or_else(|_| Err(CliError::new("the configuration could not be looked at to its end")))
+    thread.join().unwrap_or_else(|_| Err(CliError::new("internal error: a configuration thread died")))
 }

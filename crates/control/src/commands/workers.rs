@@ -1,4 +1,4 @@
-//! Workers, and which receive queues and flows are whose.
+//! Workers, and the distribution of receive queues and flows over them.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,53 +21,54 @@ use crate::startup::not_there;
 
 type Done = Result<Output, CliError>;
 
+/// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "set workers <count:u32> [cores <cores:word>]",
-        "Have so many workers, while packets pass, until the router stops; on these cores (2-4,7), or on any.",
+        "Set the number of workers, and their cores (such as 2-4,7), until the router stops. Traffic continues.",
         set_workers,
     );
     r.add(
         "set worker <worker:u32> core {<core:u32> | any}",
-        "Move a worker to a core, while packets pass, until the router stops.",
+        "Pin a worker to a core, or let it run on any, until the router stops. Traffic continues.",
         set_core,
     );
     r.add(
         "set interface rx-mode <interface:interface> [queue <queue:u32>] {polling | interrupt | adaptive}",
-        "Poll receive queues all the time, when the device says that something came, or by how much comes.",
+        "Set when receive queues are polled: always, after an interrupt of the device, or depending on the load.",
         rx_mode,
     );
     r.add(
         "set interface rx-placement <interface:interface> [queue <queue:u32>] {worker <worker:u32> | auto | main}",
-        "Have a receive queue (0 if none is named) polled by a worker.",
+        "Assign a receive queue (default 0) to a worker, or let the router choose one.",
         rx_placement,
     );
     r.add(
         "set interface handoff <interface:interface> {auto | on | off}",
-        "Share the flows of an interface out between the workers: when its worker has too much to do, always, or never.",
+        "Distribute the flows of an interface over all workers: when its worker is overloaded, always, or never.",
         handoff,
     );
     r.add(
         "set handoff shards <shards:word> worker <worker:u32>",
-        "Give the flows of these shards (some of 0 to 1023, as 0-511,600) to a worker, until the router stops.",
+        "Assign shards of flows (0 to 1023, such as 0-511,600) to a worker, until the router stops.",
         set_shards,
     );
-    r.add("show handoff", "Show how flows are shared out between the workers.", |c, _| Ok(show(c)));
+    r.add("show handoff", "Show the distribution of flows over the workers.", |c, _| Ok(show(c)));
 }
 
-/// What a change has come to, and how long queues stood still for it, if they did.
+/// Returns the output of a change: `what`, and how long queues were paused for it, if they were.
 fn stood(c: &mut Context, what: &str) -> Output {
     match c.system.router.stood_still() {
         Duration::ZERO if what.is_empty() => Output::none(),
         Duration::ZERO => Output::text(format!("{what}\n")),
         time => {
             let what = if what.is_empty() { String::new() } else { format!("{what}\n") };
-            Output::text(format!("{what}the queues concerned stood still for {} µs\n", time.as_micros()))
+            Output::text(format!("{what}the affected queues were paused for {} µs\n", time.as_micros()))
         }
     }
 }
 
-/// Numbers in the notation of startup.conf, as `2-4,7`.
+/// Returns the numbers of an argument in the notation of startup.conf, such as `2-4,7`; `None` without it.
 fn numbers(a: &Args, name: &str, below: usize) -> Result<Option<Vec<usize>>, CliError> {
     let Some(word) = a.get::<String>(name) else { return Ok(None) };
     let range = |part: &str| -> Option<Range<usize>> {
@@ -76,25 +77,27 @@ fn numbers(a: &Args, name: &str, below: usize) -> Result<Option<Vec<usize>>, Cli
         (first <= last && last < below).then_some(first..last + 1)
     };
     let all: Option<Vec<Range<usize>>> = word.split(',').map(range).collect();
-    let fault = || a.fault(name, format!("expected numbers from 0 to {}, as 2-4,7", below - 1));
+    let fault = || a.fault(name, format!("expected numbers from 0 to {}, such as 2-4,7", below - 1));
     Ok(Some(all.ok_or_else(fault)?.into_iter().flatten().collect()))
 }
 
-/// Bytes that a worker takes for its stack, frames and counters: measured 8.6 MB.
+/// Bytes of memory for a worker's stack, frames and counters. 8.6 MB were measured.
 const WORKER: u64 = 9 << 20;
 
 fn set_workers(c: &mut Context, a: &Args) -> Done {
     let count = a.need::<u32>("count")? as usize;
     if !(1..=MAX_WORKERS).contains(&count) {
-        return Err(a.fault("count", format!("there can be 1 to {MAX_WORKERS} workers")));
+        return Err(a.fault("count", format!("the number of workers must be 1 to {MAX_WORKERS}")));
     }
     let r = &mut c.system.router;
     let cores: Vec<Option<usize>> = match numbers(a, "cores", 1024)? {
         Some(cores) if cores.len() != count => {
-            return Err(a.fault("cores", format!("{} cores for {count} workers", cores.len())));
+            return Err(
+                a.fault("cores", format!("{count} workers need {count} cores, {} given", cores.len()))
+            );
         }
         Some(cores) if cores.iter().collect::<BTreeSet<_>>().len() < count => {
-            return Err(a.fault("cores", "expected each core once"));
+            return Err(a.fault("cores", "a core is given twice"));
         }
         Some(cores) => {
             cores.iter().try_for_each(|core| usable(a, "cores", *core))?;
@@ -103,12 +106,12 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
         None => r.cores().iter().copied().chain(std::iter::repeat(None)).take(count).collect(),
     };
     let more = count.saturating_sub(r.cores().len()) as u64;
-    let no_memory = move |e| CliError::new(format!("there is no memory for {more} more workers: {e}"));
+    let no_memory = move |e| CliError::new(format!("not enough memory for {more} more workers: {e}"));
     Room::now().must_have(more * WORKER).map_err(|e| a.about("count", no_memory(e)))?;
     if more == 0 || Room::sees_all() {
         return have_workers(c, a, &cores);
     }
-    // A process tries it, which takes a while for many.
+    // A child process tries to get the memory, which takes a while for many workers.
     let mut trying = Some(on_a_thread(move || Room::try_unseen(more * WORKER).map_err(no_memory))?);
     let look = move |a: &Args| {
         let tried = trying.take_if(|trying| trying.is_finished())?;
@@ -117,7 +120,7 @@ fn set_workers(c: &mut Context, a: &Args) -> Done {
     Ok(later(a, look, move |c, a, ()| have_workers(c, a, &cores)))
 }
 
-/// Has a worker on each of these cores, and on any where there is none.
+/// Sets one worker for each of these cores; `None` is any core.
 fn have_workers(c: &mut Context, a: &Args, cores: &[Option<usize>]) -> Done {
     let count = cores.len();
     c.system.router.set_workers(cores).map_err(|e| a.about("count", e.into()))?;
@@ -128,22 +131,23 @@ fn have_workers(c: &mut Context, a: &Args, cores: &[Option<usize>]) -> Done {
     Ok(stood(c, &now))
 }
 
-/// Refuses a core that the router was not given.
+/// Refuses a core that the router may not use.
 fn usable(a: &Args, name: &str, core: usize) -> Result<(), CliError> {
     let there = infra::cpu::own_cores();
     there.contains(&core).then_some(()).ok_or_else(|| a.fault(name, not_there(core, there)))
 }
 
-/// How startup.conf says the same, if it can: not where a worker shares the main thread's core.
+/// Returns a hint how to set the same in startup.conf. It is empty if startup.conf cannot express it, because a worker
+/// shares the main thread's core.
 fn for_longer(cores: &[Option<usize>], main: Option<usize>) -> String {
     if main.is_some() && cores.contains(&main) {
         return String::new();
     }
     let pinned: Option<Vec<String>> = cores.iter().map(|core| core.map(|core| core.to_string())).collect();
-    // Workers that startup.conf counts have a core each, and the main thread has one more.
+    // With a number of workers in startup.conf, each has a core of its own, and so has the main thread.
     let count = (cores.len() < infra::cpu::own_cores().len()).then(|| format!("workers {}", cores.len()));
     let words = pinned.map(|cores| format!("corelist-workers {}", cores.join(","))).or(count);
-    words.map_or(String::new(), |words| format!("; cpu {{ {words} }} in startup.conf is for longer"))
+    words.map_or(String::new(), |words| format!("; to keep this, set cpu {{ {words} }} in startup.conf"))
 }
 
 fn set_core(c: &mut Context, a: &Args) -> Done {
@@ -158,16 +162,17 @@ fn set_core(c: &mut Context, a: &Args) -> Done {
     Ok(Output::none())
 }
 
-/// Changes how an interface is attended to, and says what of it does not hold now, because there is no such queue or
-/// worker: there may be another time, and a configuration is not wrong because a router has less today.
+/// Changes the settings of an interface's receive queues. Reports settings for a queue or worker that does not exist.
+/// They are no error: the queue or worker may exist later.
 fn attend(c: &mut Context, a: &Args, f: impl FnOnce(&mut Interface)) -> Done {
-    // What stood still before, for whatever reason, is not this command's.
+    // Earlier pauses are not this command's.
     let _ = c.system.router.stood_still();
     change(c, a, "interface", f)?;
     let name = a.need::<String>("interface")?;
     let workers = c.system.router.workers();
     if let Some(worker) = a.get::<u32>("worker").filter(|w| *w as usize >= workers) {
-        let said = format!("there is no worker {worker} now: until there is, another has the queue\n");
+        let said =
+            format!("there is no worker {worker} now: until there is, another worker polls the queue\n");
         return Ok(Output::text(said));
     }
     let index = c.system.index(&name).map_err(|e| CliError::new(e.to_string()))?;
@@ -187,7 +192,7 @@ fn rx_mode(c: &mut Context, a: &Args) -> Done {
         }
         None => attend(c, a, |i| {
             i.receive.mode = mode;
-            // What was said of single queues is over.
+            // This replaces the modes of single queues.
             i.receive.queues.values_mut().for_each(|q| q.mode = None);
             i.receive.queues.retain(|_, q| *q != Default::default());
         }),
@@ -221,7 +226,7 @@ fn set_shards(c: &mut Context, a: &Args) -> Done {
 
 #[derive(Serialize)]
 struct Shown {
-    /// Whether the operator has given shards away, so that the router moves none.
+    /// True if the operator has assigned shards: then the router moves none.
     chosen: bool,
     workers: Vec<Share>,
     interfaces: Vec<Spread>,
@@ -231,7 +236,7 @@ struct Shown {
 struct Share {
     worker: usize,
     shards: usize,
-    /// First and last of each run.
+    /// First and last shard of each run.
     ranges: Vec<(usize, usize)>,
 }
 
@@ -273,11 +278,11 @@ fn show(c: &Context) -> Output {
     let mut text = t.to_string();
     let chosen = r.shards_chosen();
     if chosen {
-        text += "Shards stay where they are: the operator has placed some.\n";
+        text += "Shards are not moved automatically: the operator has assigned some.\n";
     }
     let mut t = Table::new(&["Interface", "Queue", "Handoff", "Flows"]);
     for i in &interfaces {
-        let flows = if i.shared_out { "shared out" } else { "all its worker's" };
+        let flows = if i.shared_out { "shared out" } else { "one worker" };
         t.row(vec![i.interface.clone(), i.queue.to_string(), i.handoff.into(), flows.into()]);
     }
     text += &t.to_string();
@@ -318,29 +323,29 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_changes_nothing_has_nothing_stand_still() {
+    fn a_command_without_effect_pauses_no_queue() {
         let mut cli = Cli::new();
         cli.ok("set workers 2");
         let place =
             |cli: &mut Cli, worker: u32| cli.ok(&format!("set interface rx-placement pg0 worker {worker}"));
         let first = place(&mut cli, 0) + &place(&mut cli, 1);
-        assert!(first.contains("stood still for"), "{first}");
+        assert!(first.contains("were paused for"), "{first}");
         assert_eq!(place(&mut cli, 1), "");
         assert_eq!(cli.ok("set interface handoff pg0 auto"), "");
     }
 
     #[test]
-    fn startup_conf_is_not_told_to_share_the_main_threads_core() {
+    fn no_startup_conf_hint_for_workers_on_the_main_core() {
         let pinned = [Some(0), Some(1)];
         assert_eq!(super::for_longer(&pinned, Some(0)), "");
         assert_eq!(
             super::for_longer(&pinned, Some(2)),
-            "; cpu { corelist-workers 0,1 } in startup.conf is for longer"
+            "; to keep this, set cpu { corelist-workers 0,1 } in startup.conf"
         );
     }
 
     #[test]
-    fn what_a_router_has_not_is_refused_with_words() {
+    fn missing_queues_workers_and_cores_are_reported() {
         let mut cli = Cli::new();
         assert_eq!(cli.ok("set interface rx-mode pg0 queue 1 polling"), "pg0 has no queue 1 now\n");
         for number in ["1024", "4294967295"] {
@@ -357,9 +362,9 @@ mod tests {
         assert!(cli.refused("set interface rx-mode pg0.7 polling", "pg0.7").contains("set this on pg0"));
         assert!(cli.refused("set workers 0", "0").contains("1 to 256"));
         assert!(cli.refused("set workers 257", "257").contains("1 to 256"));
-        assert!(cli.refused("set workers 2 cores 1", "1").contains("1 cores for 2 workers"));
-        assert!(cli.refused("set workers 2 cores 3-1", "3-1").contains("as 2-4,7"));
-        assert!(cli.refused("set workers 2 cores 0,0", "0,0").contains("each core once"));
+        assert!(cli.refused("set workers 2 cores 1", "1").contains("2 workers need 2 cores, 1 given"));
+        assert!(cli.refused("set workers 2 cores 3-1", "3-1").contains("such as 2-4,7"));
+        assert!(cli.refused("set workers 2 cores 0,0", "0,0").contains("a core is given twice"));
         for command in ["set workers 1 cores 1023", "set worker 0 core 1023"] {
             assert!(
                 cli.refused(command, "1023").contains("core 1023 is not there to use: name cores out of")
@@ -383,8 +388,8 @@ mod tests {
         cli.ok("set handoff shards 0-3,1023 worker 3");
         let shown = cli.json("show handoff");
         assert_eq!((&shown["workers"][3]["shards"], &shown["chosen"]), (&260.into(), &true.into()));
-        assert!(cli.ok("show handoff").contains("the operator has placed some"));
-        assert!(cli.ok("show handoff").contains("all its worker's"));
+        assert!(cli.ok("show handoff").contains("the operator has assigned some"));
+        assert!(cli.ok("show handoff").contains("one worker"));
         let threads = cli.json("show threads");
         assert_eq!(threads.as_array().map(Vec::len), Some(5));
         cli.ok("set workers 1");

@@ -504,7 +504,7 @@ fn health_says_what_is_missing_of_a_router_that_forwards() {
         let (head, body) = get(address, "/health");
         assert!(head.starts_with("http/1.1 200"), "{head}");
         let json: serde_json::Value = serde_json::from_str(&body).unwrap();
-        let faults = ["host-eth7 is without its device"];
+        let faults = ["host-eth7 has no device"];
         assert_eq!(json, serde_json::json!({ "status": "degraded", "workers": 2, "faults": faults }));
         let (_, metrics) = get(address, "/metrics");
         assert_eq!(value(&metrics, "volley_interface_absent{interface=\"host-eth7\"}"), 1.0);

@@ -1,4 +1,4 @@
-//! VPP's commands that Volley does not have: each is refused with Volley's form, or as not supported yet.
+//! VPP commands missing in Volley: each is refused with Volley's form, or as not supported yet.
 
 mod table;
 
@@ -9,7 +9,7 @@ use crate::cli::Registry;
 
 pub use table::TABLE;
 
-/// VPP's commands of one area.
+/// The VPP commands of one area.
 #[derive(Debug)]
 pub struct Area {
     /// The heading of the area.
@@ -18,23 +18,23 @@ pub struct Area {
     pub commands: &'static [Foreign],
 }
 
-/// A command that VPP has and Volley does not have.
+/// A VPP command missing in Volley.
 #[derive(Debug)]
 pub struct Foreign {
-    /// How it begins, in the grammar of commands. Whatever may follow.
+    /// Its beginning, in the grammar of commands. Anything may follow.
     pub beginning: &'static str,
-    /// What an operator who types it is told.
+    /// Volley's replacement.
     pub instead: Instead,
 }
 
-/// What there is in the place of a command of VPP's.
+/// The replacement of a VPP command.
 #[derive(Clone, Copy, Debug)]
 pub enum Instead {
-    /// A command, with words in capitals for its arguments.
+    /// A command. Words in capitals are arguments.
     Command(&'static str),
-    /// Something that is no command, as a clause.
+    /// A hint, as a clause.
     Hint(&'static str),
-    /// Nothing yet.
+    /// None yet.
     NotYet,
 }
 
@@ -57,13 +57,13 @@ pub fn register(r: &mut Registry<Context>) {
     }
 }
 
-/// All of them.
+/// Returns all commands of the table.
 pub fn all() -> impl Iterator<Item = &'static Foreign> {
     TABLE.iter().flat_map(|area| area.commands)
 }
 
 impl Foreign {
-    /// The error for a line that begins like this.
+    /// Returns the error for a line with this beginning.
     pub fn refusal(&self) -> String {
         match self.instead {
             Instead::Command(form) => format!("unknown command; Volley's form: {form}"),
@@ -72,11 +72,11 @@ impl Foreign {
         }
     }
 
-    /// The beginning as people read it: an argument is its name in capitals.
+    /// Returns the beginning in readable form: arguments are names in capitals.
     pub fn shown(&self) -> String {
         let word = |word: &str| match word.strip_prefix('<').and_then(|word| word.split_once(':')) {
             Some((name, _)) => name.to_uppercase(),
-            // Of synonyms, the first is enough.
+            // The first of several synonyms.
             None => word.split('/').next().unwrap_or_default().to_owned(),
         };
         self.beginning.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
@@ -84,7 +84,7 @@ impl Foreign {
 }
 
 impl fmt::Display for Instead {
-    /// As a cell of the table in the documentation.
+    /// Formats a cell of the table in the documentation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Instead::Command(form) => write!(f, "`{form}`"),
@@ -94,11 +94,11 @@ impl fmt::Display for Instead {
     }
 }
 
-/// The table as Markdown, for `docs/reference/vpp-commands.md`.
+/// Returns the table as Markdown, for `docs/reference/vpp-commands.md`.
 pub fn reference() -> String {
     let mut text = String::from(
-        "## Not there yet\n\nA command that begins like one of these is refused, with what the second column says. Keywords may be \
-         abbreviated.\n",
+        "## Missing commands\n\nA command with one of these beginnings is refused, with the text of the second column. Keywords \
+         may be abbreviated.\n",
     );
     for area in TABLE {
         let _ = write!(text, "\n### {}\n\n| VPP | Volley |\n|---|---|\n", area.title);
@@ -114,7 +114,7 @@ mod tests {
     use crate::testing::Cli;
 
     #[test]
-    fn what_vpp_has_is_refused_with_what_there_is() {
+    fn missing_vpp_commands_are_refused_with_the_replacement() {
         let mut cli = Cli::new();
         let mut refused = |line: &str| cli.run(line).unwrap_err().render();
         assert_eq!(refused("show bridge-domain 1 detail"), "'show bridge-domain' is not supported yet");
@@ -123,7 +123,7 @@ mod tests {
         assert!(refused("history").contains("unknown command; the client keeps the history"));
         let said = refused("ip route add 10.28.0.0/16 via 10.0.2.2 udp-encap 3");
         assert_eq!(said, "'ip route add PREFIX via NEXT-HOP udp-encap' is not supported yet");
-        // A slip in a command that there is stays one.
+        // A typo in an existing command is reported as such.
         assert!(refused("show interfaec").contains("did you mean 'interface'?"));
     }
 }

@@ -1,10 +1,10 @@
-//! The table of VPP's commands that Volley does not have.
+//! The table of VPP commands missing in Volley.
 
 use super::{Area, hint, not_yet, use_command};
 
 const HISTORY: &str = "the client keeps the history: press the up arrow, or Ctrl-R to search it";
 
-/// By area. A command that Volley gets is removed here: a test finds it.
+/// The table, by area. Remove a command here when Volley gets it: a test enforces this.
 pub const TABLE: &[Area] = &[
     Area {
         title: "Interfaces",
@@ -71,7 +71,7 @@ pub const TABLE: &[Area] = &[
         ],
     },
     Area {
-        title: "Routes and neighbours",
+        title: "Routes and neighbors",
         commands: &[
             not_yet("ip route add <prefix:prefix> via local"),
             not_yet("ip route add <prefix:prefix> via receive"),
@@ -180,7 +180,7 @@ pub const TABLE: &[Area] = &[
         ],
     },
     Area {
-        title: "What happens",
+        title: "Monitoring and diagnosis",
         commands: &[
             not_yet("pcap dispatch"),
             use_command("classify filter", "pcap trace rx tx max 100 intfc any file x.pcap filter \"icmp\""),
@@ -215,7 +215,7 @@ pub const TABLE: &[Area] = &[
         commands: &[
             hint(
                 "quit/exit/q",
-                "it ends a session of the client, and a command given to \"vppctl\" needs none",
+                "it ends an interactive session; a command given to \"vppctl\" does not need it",
             ),
             hint("history", HISTORY),
             hint("show history", HISTORY),

@@ -1,4 +1,4 @@
-//! Where all packets came from, and where they ended.
+//! The sources and ends of all packets.
 
 use graph::stats::NodeBooks;
 use serde::Serialize;
@@ -25,16 +25,16 @@ struct Accounting {
     dropped: u64,
     consumed: u64,
     handled: u64,
-    /// Of those that were handled. `show errors` has the reasons of these, and of `dropped`.
+    /// The handled packets that were dropped. `show errors` has the reasons of these, and of `dropped`.
     handled_dropped: u64,
     waiting: i64,
     unaccounted: i64,
-    /// Of all that were dropped, by nodes and by the main thread, those that came in by no interface.
+    /// All dropped packets that no interface received: dropped by nodes or by the main thread.
     dropped_own: u64,
     nodes: Vec<Node>,
 }
 
-/// What a node did with packets.
+/// The packets of a node.
 #[derive(Serialize)]
 struct Node {
     node: &'static str,
@@ -73,16 +73,16 @@ fn accounting(c: &mut Context) -> Output {
     };
     let mut t = Table::new(&["Packets", "Count", "What"]);
     for (name, count, what) in [
-        ("received", a.received as i64, "came in by devices"),
+        ("received", a.received as i64, "received by devices"),
         ("injected", a.injected as i64, "sent into the graph by the main thread"),
-        ("made", a.made as i64, "made by nodes: reports, fragments, questions to the main thread"),
+        ("made", a.made as i64, "made by nodes: reports, fragments, requests to the main thread"),
         ("sent", a.sent as i64, "taken by devices"),
         ("dropped", a.dropped as i64, "dropped by nodes: show errors"),
         ("consumed", a.consumed as i64, "ignored, cut into others, or put together with others"),
         ("handled", a.handled as i64, "handled by the main thread: show punt"),
         (" dropped", a.handled_dropped as i64, "of these, dropped by the main thread: show errors"),
         ("waiting", a.waiting, "waiting for next hops, for fragments, or for another thread"),
-        ("unaccounted", all.unaccounted, "not in these numbers yet: 0 while no packet moves"),
+        ("unaccounted", all.unaccounted, "not counted yet: 0 while no packet moves"),
     ] {
         t.row(vec![name.into(), count.to_string(), what.into()]);
     }

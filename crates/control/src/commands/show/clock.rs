@@ -1,4 +1,4 @@
-//! The time, and how long the router has run.
+//! The time and the uptime.
 
 use std::time::SystemTime;
 
@@ -9,12 +9,12 @@ use crate::cli::Registry;
 
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
-    r.add("show clock", "Show the time, and how long the router has run.", |c, _| Ok(clock(c)));
+    r.add("show clock", "Show the time, and the uptime of the router.", |c, _| Ok(clock(c)));
 }
 
 #[derive(Serialize)]
 struct Clock {
-    /// In the time zone of the machine, with its distance from UTC.
+    /// In the time zone of the machine, with its offset from UTC.
     local: String,
     utc: String,
     uptime_seconds: f64,
@@ -32,7 +32,7 @@ fn clock(c: &Context) -> Output {
     Output::show(&v, text)
 }
 
-/// A time as `2026-11-26T23:28:11+01:00`.
+/// Formats a time as `2026-11-26T23:28:11+01:00`.
 fn local(time: SystemTime) -> String {
     let offset = infra::clock::utc_offset(time);
     let distance = std::time::Duration::from_secs(offset.unsigned_abs().into());
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_shown_here_and_at_greenwich() {
+    fn the_time_is_shown_in_local_time_and_utc() {
         let mut cli = Cli::new();
         let text = cli.ok("show clock");
         let line = |n: usize| text.lines().nth(n).unwrap();

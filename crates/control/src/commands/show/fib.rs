@@ -21,31 +21,31 @@ pub fn register(r: &mut Registry<Context>) {
     family::<Ipv6Addr>(r);
     r.add(
         "show ip route-memory",
-        "Show what lookup tables and routes of both families take of memory, what they may take, and how many were refused.",
+        "Show the memory of lookup tables and routes of both families, its limit, and the number of refused routes.",
         memory,
     );
-    r.add("show adjacency [<index:u32>]", "Show adjacencies with what was sent over them.", adjacencies);
+    r.add("show adjacency [<index:u32>]", "Show adjacencies with their counters.", adjacencies);
 }
 
-/// Declares the commands that each family has of its own.
+/// Declares the commands of a family.
 fn family<A: OfFamily>(r: &mut Registry<Context>) {
     let (noun, prefix) = (A::FAMILY.noun(), A::FAMILY.prefix());
-    // The index of a table is its number.
+    // A table's index is its number.
     let fib = format!("show {noun} fib [table/index <table:u16>]");
     r.add(
         &format!("{fib} [<prefix:{prefix}>]"),
-        "Show routes: all, that of a prefix, or the one that packets to an address take.",
+        "Show all routes, the route of a prefix, or the route to an address.",
         show::<A>,
     );
     r.add(
         &format!("{fib} <prefix:{prefix}> longer-prefixes"),
-        "Show the routes for a prefix and for all within it.",
+        "Show the routes for a prefix and for all prefixes within it.",
         show::<A>,
     );
-    r.add(&format!("{fib} summary"), "Count routes by the length of their prefix.", summary::<A>);
+    r.add(&format!("{fib} summary"), "Count routes by prefix length.", summary::<A>);
     r.add(
         &format!("show {noun} table [<table:u16>]"),
-        "Show the VRFs, and with a number who uses one.",
+        "Show the VRFs, or one with its interfaces and routes.",
         tables::<A>,
     );
 }
@@ -53,7 +53,7 @@ fn family<A: OfFamily>(r: &mut Registry<Context>) {
 #[derive(Serialize)]
 struct Route {
     prefix: String,
-    /// Of a link-local prefix: the interface on whose link it is.
+    /// The interface of a link-local prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     link: Option<String>,
     installed: bool,
@@ -63,19 +63,19 @@ struct Route {
 #[derive(Clone, Serialize)]
 struct RouteSource {
     source: &'static str,
-    /// Of several sources, that with the least one is taken.
+    /// The administrative distance: the source with the lowest one is used.
     distance: u8,
-    /// Several paths with their weights, with "and" between.
+    /// The paths with their weights, joined by "and".
     path: String,
-    /// The same in fields.
+    /// The paths as fields.
     paths: Vec<PathFields>,
     resolved: bool,
-    /// Of next hops on no connected network: the next hops that the routes lead to, one behind the other.
+    /// The next hops of a recursive lookup, in order.
     through: Vec<IpAddr>,
-    /// Of such ones: why some lead nowhere.
+    /// Why recursive lookups of some paths fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// Where flows go if several ways share them.
+    /// The distribution of flows over several paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ways: Vec<Share>,
 }
@@ -83,13 +83,13 @@ struct RouteSource {
 #[derive(Clone, Serialize)]
 struct Share {
     path: String,
-    /// Of 256 equal parts of all flows how many.
+    /// The share of all flows, in 256ths.
     parts: usize,
 }
 
 fn table_of(c: &Context, a: &Args) -> Result<u16, CliError> {
     let table = super::super::table(a, "table");
-    // A VRF is one of both families.
+    // A VRF has both families.
     match c.system.router.routes::<Ipv4Addr>().tables().any(|t| t == table) {
         true => Ok(table),
         false => Err(a.fault("table", format!("there is no table {table}"))),
@@ -100,8 +100,8 @@ pub(super) fn interface_name(c: &Context, index: u32) -> String {
     c.system.router.interface(index).map_or_else(|_| format!("interface {index}"), |i| i.name.clone())
 }
 
-/// A prefix without its link in it (see [`Packets::scoped`](net::ip::Packets::scoped)), and that link's interface if it has one:
-/// routes to link-local addresses are those of one link.
+/// Splits off the link encoded in a link-local prefix (see [`Packets::scoped`](net::ip::Packets::scoped)). Returns the
+/// prefix, and the link's interface if it has one.
 fn on_link<A: OfFamily>(prefix: Prefix<A>) -> (Prefix<A>, Option<u32>) {
     let (bits, link) = A::unscoped(prefix.bits());
     (Prefix::new(A::from_bits(bits), prefix.len()), link)
@@ -118,17 +118,17 @@ fn target_text<A: OfFamily>(c: &Context, path: Path) -> String {
         Path::Unreachable => "unreachable".into(),
         Path::Prohibit => "prohibit".into(),
         Path::Feature(kind, index) => c.system.router.forwarding_text(kind, index),
-        Path::LinkLocal => format!("{word}-link-local: what the routes of the packet's link say"),
+        Path::LinkLocal => format!("{word}-link-local: by the routes of the packet's link"),
         Path::Table(t) => format!("lookup in {word} table {t}"),
     }
 }
 
-/// Where the routes lead that a next hop was looked for by, such as ` → 10.0.0.2 host-eth0`, if they lead one way.
+/// Returns the recursive lookup of a next hop, such as ` → 10.0.0.2 host-eth0`, if it ends at one path.
 fn trail_text<A: OfFamily>(c: &Context, trail: &Trail, leaves_by: Option<u32>) -> String {
     let mut text: String = trail.hops.iter().skip(1).map(|hop| format!(" → {hop}")).collect();
     match trail.ends[..] {
         [(Path::Via { next_hop, interface: Some(i) }, _)] => {
-            // On a link that it is attached to, the last next hop is the neighbour.
+            // The last next hop is the neighbor if it is on a connected network.
             let neighbor =
                 if trail.hops.last() == Some(&next_hop) { String::new() } else { format!("{next_hop} ") };
             let _ = write!(text, " → {neighbor}{}", interface_name(c, i));
@@ -144,7 +144,7 @@ fn trail_text<A: OfFamily>(c: &Context, trail: &Trail, leaves_by: Option<u32>) -
     text
 }
 
-/// The adjacency that packets go over, such as ` [adj 3: host-eth0 mtu:1500 …]`; nothing if they go over none.
+/// Returns an object's adjacency, such as ` [adj 3: host-eth0 mtu:1500 …]`; empty if it has none.
 fn adjacency_text(c: &Context, object: Option<Object>) -> String {
     let mut text = String::new();
     if let Some(Object::Adjacency(index)) = object
@@ -185,8 +185,7 @@ fn list_text<A: OfFamily>(c: &Context, to: &PathState) -> String {
     text + &adjacency_text(c, to.resolved)
 }
 
-/// Makes rows out of routes. Paths are shared by many routes, so it keeps the text of the last one, and is for no longer
-/// than nothing changes.
+/// Makes rows of routes. Many routes share their paths, so it caches the last ones. Valid only until the next change.
 struct Reader<'c, A> {
     context: &'c Context,
     table: u16,
@@ -199,7 +198,7 @@ impl<A: OfFamily> Reader<'_, A> {
         Reader { context, table, last: None, family: PhantomData }
     }
 
-    /// What the sources say of a prefix; `None` when none says anything.
+    /// Returns the routes of all sources for a prefix; `None` if there are none.
     fn route(&mut self, prefix: Prefix<A>) -> Option<Route> {
         let sources = self.context.system.router.routes::<A>().exact(self.table, prefix);
         let sources: Vec<RouteSource> = sources
@@ -240,7 +239,7 @@ impl<A: OfFamily> Reader<'_, A> {
 }
 
 impl Route {
-    /// What holds for addresses without a route: no source names it.
+    /// Returns the default route for addresses without a route: drop.
     fn without(family: Family) -> Route {
         let path = format!("dpo-drop {}", family.word());
         let (source, reason) = ("default", None);
@@ -271,7 +270,7 @@ impl Route {
                 (false, _) => format!(" (unresolved{reason})"),
             };
             first &= !s.resolved;
-            // Of the router's own sources everybody knows which one goes before which.
+            // The distances of the router's own sources are omitted.
             let distance = match s.distance {
                 2..=253 => format!(", distance {}", s.distance),
                 _ => String::new(),
@@ -288,11 +287,10 @@ fn heading<A: OfFamily>(table: u16) -> String {
     format!("{}-VRF:{table}, fib_index:{table}\n", A::NAME.to_lowercase())
 }
 
-/// The routes of a VRF. First it gathers the prefixes, which have no order, part by part; then it shows what there is of
-/// them by then.
+/// The routes of a VRF. It first gathers and sorts the prefixes, part by part, then shows the routes that still exist.
 struct Fib<A: Ip> {
     table: u16,
-    /// Of these only.
+    /// Only prefixes within this one.
     within: Prefix<A>,
     gathered: usize,
     prefixes: Merge<Prefix<A>>,
@@ -322,8 +320,8 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
     }
 }
 
-/// The routes that packets to a link-local address take, whichever link they are on: an own address, a neighbour, or the link's
-/// network. None of an address that means the same on all links.
+/// Returns the prefix of the route to a link-local address on each link: an own address, a neighbor, or the link's
+/// network. Empty for other addresses.
 fn on_links<A: OfFamily>(c: &Context, table: u16, address: A) -> Vec<Prefix<A>> {
     let router = &c.system.router;
     let links = router.interfaces().filter(|i| i.fib == table);
@@ -344,7 +342,7 @@ fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     }
     let wanted = match prefix {
         None => None,
-        // An address: the route that packets to it take.
+        // An address: the route to it.
         Some(Address { address, len }) if len == A::Bits::BITS => {
             let found = routes.lookup(table, address).map(|(prefix, ..)| prefix);
             let links = on_links(c, table, address);
@@ -358,7 +356,7 @@ fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
                 ));
             }
             if found.is_none() {
-                // As of any router: what no route has is dropped.
+                // No route: packets are dropped.
                 let route = Route::without(A::FAMILY);
                 let mut text = heading::<A>(table);
                 route.text(&mut text);
@@ -445,11 +443,11 @@ struct Vrf {
     lookup_memory_bytes: usize,
 }
 
-/// VRFs, from one on.
+/// The VRFs from number `next` on.
 struct Vrfs<A> {
     family: PhantomData<A>,
     next: Option<u16>,
-    /// Only this one, in detail.
+    /// True to show only the next one, in detail.
     one: bool,
 }
 
@@ -458,7 +456,7 @@ impl<A: OfFamily> Rows<Context> for Vrfs<A> {
 
     fn next(&mut self, c: &Context, page: &mut Vec<Vrf>) -> bool {
         let r = &c.system.router;
-        // Each asks all interfaces, so a page is short.
+        // Pages are short, because each VRF searches all interfaces.
         let all = r.routes::<A>().tables().filter(|t| self.next.is_some_and(|next| *t >= next));
         let found: Vec<u16> = all.take(if self.one { 1 } else { 8 }).collect();
         page.extend(found.iter().map(|&table| Vrf {
@@ -503,7 +501,7 @@ struct Adjacency {
     bytes: u64,
 }
 
-/// Adjacencies from an index on, or the one at it.
+/// The adjacencies from index `next` on, or only that one.
 struct AllAdjacencies {
     next: u32,
     one: bool,

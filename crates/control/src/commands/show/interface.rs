@@ -19,12 +19,12 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("show interface address [<interface:interface>]", "Show the addresses of interfaces.", addresses);
     r.add(
         "show interface rates [<interface:interface>]",
-        "Show what goes through interfaces a second, of the last 4 to 5 seconds, or since they were made.",
+        "Show the rates of interfaces over the last 4 to 5 seconds, or since they were made.",
         all_rates,
     );
     r.add(
         "show interface description/tag [<interface:interface>]",
-        "Show what interfaces are for.",
+        "Show the descriptions of interfaces.",
         |c, a| {
             let table = Table::new(&["Name", "Idx", "State", "Description"]);
             Ok(Output::rows(Descriptions { chosen: Chosen::new(c, a)?, table }, a.json()))
@@ -42,18 +42,18 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         "show hardware-interfaces [<interface:interface>] [{brief | verbose | detail}]",
-        "Show devices and links; \"brief\" without what a device has to say of itself.",
+        "Show devices and links; \"brief\" omits the details of devices.",
         hardware,
     );
-    r.add("show features [verbose]", "Show the features that are on, by interface and arc.", |_, a| {
+    r.add("show features [verbose]", "Show the enabled features, by interface and arc.", |_, a| {
         Ok(Output::rows(
             AllFeatures { next: 0, table: Table::new(&["Interface", "Arc", "Features"]) },
             a.json(),
         ))
     });
-    // Volley counts packets of interfaces and of their devices in one place.
+    // In Volley, an interface and its device have the same counters.
     for noun in ["interfaces", "hardware-interfaces"] {
-        r.add(&format!("clear {noun}"), "Start the counters of all interfaces anew.", |c, _| {
+        r.add(&format!("clear {noun}"), "Reset the counters of all interfaces.", |c, _| {
             let all: Vec<u32> = c.system.router.interfaces().map(|i| i.index).collect();
             all.into_iter().for_each(|i| c.system.router.clear_interface(i));
             super::none()
@@ -74,7 +74,7 @@ struct Interface {
     admin_up: bool,
     link_up: bool,
     usable: bool,
-    /// It is without its device, and waits for it.
+    /// True if it has no device and waits for it.
     absent: bool,
     mtu_bytes: u16,
     table: u16,
@@ -83,11 +83,11 @@ struct Interface {
     counters: Vec<Counter>,
     /// The counters that are not 0, by name.
     counts: BTreeMap<String, u64>,
-    /// Of the last seconds.
+    /// The rates over the last seconds.
     rates: Option<Rate>,
 }
 
-/// The interfaces that an argument names, or all.
+/// Returns the interface given by an argument, or all.
 fn chosen<'c>(c: &'c Context, a: &Args) -> Result<Vec<&'c InterfaceInfo>, CliError> {
     match a.get::<String>("interface") {
         Some(name) => match c.system.router.interface_named(&name) {
@@ -116,12 +116,12 @@ fn counters(c: &Context, i: &InterfaceInfo) -> Vec<Counter> {
     all.into_iter().filter(|(_, n)| *n > 0).map(|(name, count)| Counter { name, count }).collect()
 }
 
-/// The same as an object: `{"rx_packets": 5}`.
+/// Returns the counters as an object: `{"rx_packets": 5}`.
 fn counts(counters: &[Counter]) -> BTreeMap<String, u64> {
     counters.iter().map(|counter| (counter.name.replace([' ', '-'], "_"), counter.count)).collect()
 }
 
-/// The interfaces that a command is about: one, or all in order of their indices.
+/// The interfaces of a command: one, or all in order of their indices.
 pub(super) struct Chosen {
     next: u32,
     one: bool,
@@ -134,7 +134,7 @@ impl Chosen {
         Ok(Chosen { next, one })
     }
 
-    /// Appends a row for each of the next ones; returns whether there may be more.
+    /// Appends a row for each of the next interfaces. Returns true if there may be more.
     pub(super) fn page<R>(
         &mut self,
         c: &Context,
@@ -153,7 +153,7 @@ impl Chosen {
     }
 }
 
-/// The state of an interface in words.
+/// Returns the state of an interface in words.
 fn state(admin_up: bool, link_up: bool) -> &'static str {
     match (admin_up, link_up) {
         (false, _) => "down",
@@ -226,11 +226,11 @@ struct InterfaceRates {
     rates: Option<Rate>,
 }
 
-/// The rates of interfaces, one a line: what is compared stands one below the other.
+/// The rates of interfaces, one per line, for comparison.
 struct AllRates {
     chosen: Chosen,
     table: Table,
-    /// The shortest and the longest time that a rate is of, in seconds.
+    /// The shortest and the longest averaging time of the rates, in seconds.
     windows: Option<(f64, f64)>,
 }
 
@@ -328,7 +328,7 @@ struct Addresses {
     addresses: Vec<Address>,
 }
 
-/// Addresses as people write them.
+/// Serializes addresses as text.
 fn as_texts<S: Serializer>(addresses: &[Address], s: S) -> Result<S::Ok, S::Error> {
     s.collect_seq(addresses.iter().map(ToString::to_string))
 }
@@ -371,9 +371,9 @@ struct RxQueue {
     interface: String,
     queue: usize,
     mode: &'static str,
-    /// Whether the operator chose the worker.
+    /// True if the operator chose the worker.
     chosen: bool,
-    /// Whether its flows are shared out between the workers.
+    /// True if its flows are distributed over the workers.
     shared_out: bool,
 }
 
@@ -454,7 +454,7 @@ struct FeaturesOn {
     features: Vec<&'static str>,
 }
 
-/// What is on anywhere, from an index on.
+/// The enabled features of the interfaces from index `next` on.
 struct AllFeatures {
     next: u32,
     table: Table,
@@ -515,7 +515,7 @@ impl Hardware {
     }
 }
 
-/// Devices, and what stands for them. Each has lines of its own below it, so this is no table.
+/// Devices and other interfaces, except sub-interfaces. Not a table, because each may have several lines of details.
 struct AllHardware {
     chosen: Chosen,
     brief: bool,

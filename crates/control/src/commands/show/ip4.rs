@@ -14,7 +14,7 @@ use crate::cli::{Registry, Rows};
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show ip interface [<interface:interface>]",
-        "Show the interfaces with their IPv4 addresses, or those that they borrow.",
+        "Show the interfaces with their own or borrowed IPv4 addresses.",
         |c, a| Ok(Output::rows(Interfaces(Chosen::new(c, a)?), a.json())),
     );
 }
@@ -25,9 +25,9 @@ struct Interface {
     admin_up: bool,
     table: u16,
     addresses: Vec<String>,
-    /// Whose addresses it uses, if it has none of its own.
+    /// The interface whose addresses it uses, if it is unnumbered.
     unnumbered: Option<String>,
-    /// Whether ARP is answered for hosts that are reached by other interfaces.
+    /// True if it answers ARP for hosts behind other interfaces.
     proxy_arp: bool,
 }
 
@@ -45,7 +45,7 @@ impl Interface {
     }
 }
 
-/// Interfaces from an index on.
+/// The chosen interfaces.
 struct Interfaces(Chosen);
 
 impl Rows<Context> for Interfaces {

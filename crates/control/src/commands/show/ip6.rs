@@ -17,8 +17,8 @@ use crate::intent::{Find, INFINITE};
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show ip6 interface [<interface:interface>]",
-        "Show the interfaces that speak IPv6: their addresses, how these stand, what hosts are told there, and the groups that \
-         they have joined.",
+        "Show the interfaces with IPv6 enabled: their addresses and the states of these, router advertisements, and joined \
+         groups.",
         show,
     );
 }
@@ -27,13 +27,13 @@ pub fn register(r: &mut Registry<Context>) {
 struct Interface {
     name: String,
     admin_up: bool,
-    /// Whether IPv6 is spoken even without an address that was given.
+    /// True if IPv6 is enabled even without a configured address.
     enabled: bool,
     link_local: Option<Ipv6Addr>,
     addresses: Vec<Stand>,
-    /// What hosts are told, if they are.
+    /// The router advertisements, if they are sent.
     advertises: Option<Advertises>,
-    /// Why they are told nothing, if something is configured.
+    /// Why configured router advertisements are not sent.
     not_advertised: Option<String>,
     groups: Vec<Ipv6Addr>,
 }
@@ -41,11 +41,11 @@ struct Interface {
 #[derive(Serialize)]
 struct Stand {
     address: String,
-    /// `tentative`, `unique`, `duplicate`, or `unused` while the interface is.
+    /// `tentative`, `unique`, `duplicate`, or `unused` while the address is not in use.
     state: &'static str,
 }
 
-/// What a router advertisement says.
+/// The contents of router advertisements.
 #[derive(Serialize)]
 struct Advertises {
     shortest_interval_seconds: u32,
@@ -57,7 +57,7 @@ struct Advertises {
 #[derive(Serialize)]
 struct Advised {
     prefix: String,
-    /// 4294967295: without end.
+    /// 4294967295: infinite.
     valid_seconds: u32,
     preferred_seconds: u32,
     on_link: bool,
@@ -98,7 +98,7 @@ impl Advertises {
     }
 }
 
-/// A lifetime for people.
+/// Formats a lifetime.
 fn seconds(lifetime: u32) -> String {
     match lifetime {
         PrefixAdvice::INFINITE => INFINITE.into(),
@@ -107,7 +107,7 @@ fn seconds(lifetime: u32) -> String {
 }
 
 impl Interface {
-    /// What there is to say of an interface that speaks IPv6, or on which more is configured for the case that it did.
+    /// Returns the row of an interface; `None` unless IPv6 is enabled or router advertisements are configured.
     fn of(c: &Context, i: &InterfaceInfo) -> Option<Interface> {
         let router = &c.system.router;
         let not_advertised = why_silent(c, i);
@@ -131,7 +131,7 @@ impl Interface {
     }
 }
 
-/// Why hosts on the link of an interface are not told of the router, although that is configured.
+/// Returns why an interface sends no router advertisements although they are configured.
 fn why_silent(c: &Context, i: &InterfaceInfo) -> Option<String> {
     let wanted = c.store.interface(&i.name)?;
     wanted.advertisement.as_ref()?;
@@ -139,7 +139,7 @@ fn why_silent(c: &Context, i: &InterfaceInfo) -> Option<String> {
         _ if wanted.ra_suppressed => "router advertisements are suppressed",
         None => return Some(speaks_none(&i.name)),
         _ if i.kind == Kind::Loopback => "a loopback interface has no link",
-        _ if !i.kind.has_neighbors() => "there are no neighbours on its link",
+        _ if !i.kind.has_neighbors() => "there are no neighbors on its link",
         _ if !i.admin_up => "the interface is down",
         _ if !c.system.router.usable(i.index) => "its link is down",
         Some(Some(Standing::Duplicate)) => "another station has its link-local address",
@@ -150,10 +150,10 @@ fn why_silent(c: &Context, i: &InterfaceInfo) -> Option<String> {
 }
 
 fn speaks_none(name: &str) -> String {
-    format!("it speaks no IPv6: give it an IPv6 address, or say enable ip6 interface {name}")
+    format!("IPv6 is not enabled: add an IPv6 address, or run enable ip6 interface {name}")
 }
 
-/// Interfaces from an index on.
+/// The chosen interfaces.
 struct Interfaces(Chosen);
 
 impl Rows<Context> for Interfaces {
@@ -169,7 +169,7 @@ impl Rows<Context> for Interfaces {
     fn text(&mut self, page: &[Interface], out: &mut String) {
         // The first page is empty if there are none.
         if page.is_empty() {
-            out.push_str("no interface speaks IPv6\n");
+            out.push_str("IPv6 is not enabled on any interface\n");
         }
         for i in page {
             let _ = writeln!(out, "{} is admin {}", i.name, if i.admin_up { "up" } else { "down" });

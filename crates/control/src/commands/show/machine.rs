@@ -1,4 +1,4 @@
-//! What the router runs on, and what it was started with.
+//! The machine, the start configuration, and the report for remote support.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::super::{Context, Output};
 use crate::cli::Registry;
 
-/// How much of a file of the kernel is read, in bytes: /proc/cpuinfo says of each core what the first one is.
+/// Maximum bytes read of a kernel file. Of /proc/cpuinfo the first core is enough.
 const MOST: u64 = 8192;
 
-/// What an engineer wants to see who was not there. Nothing of it is secret: it is what those see who may only read, and for
-/// them a word stands in the place of each secret of the configuration.
+/// The commands of the report for remote support. They run as for a read-only client, so a placeholder replaces each
+/// secret of the configuration.
 const TECH_SUPPORT: &[&str] = &[
     "show version",
     "show cpu",
@@ -50,25 +50,23 @@ const TECH_SUPPORT: &[&str] = &[
 pub fn register(r: &mut Registry<Context>) {
     r.add("show cpu", "Show the processor.", |c, _| Ok(cpu(c)));
     r.add("show machine", "Show the machine: kernel, memory, huge pages.", |_, _| Ok(machine()));
-    r.add("show startup-conf/startup-config", "Show the start configuration, as it was read.", |c, _| {
-        Ok(startup(c))
-    });
-    r.report(
-        "show tech-support",
-        "Show all that helps to find out from afar what is wrong, section by section.",
-        TECH_SUPPORT,
+    r.add(
+        "show startup-conf/startup-config",
+        "Show the start configuration as it was read, and the command line.",
+        |c, _| Ok(startup(c)),
     );
+    r.report("show tech-support", "Show all data for remote support, section by section.", TECH_SUPPORT);
 }
 
-/// The beginning of a file of the kernel, or nothing.
+/// Returns the beginning of a kernel file; empty if it cannot be read.
 pub(super) fn read(path: &str) -> String {
     let mut text = Vec::new();
-    // What the kernel does not say is left out.
+    // Errors are ignored: the values are optional.
     let _ = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
     String::from_utf8_lossy(&text).trim().to_owned()
 }
 
-/// The value of the first line that begins with a name and a colon.
+/// Returns the value of the first line that begins with this name and a colon.
 pub(super) fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.lines().find_map(|line| {
         let (found, value) = line.split_once(':')?;
@@ -106,7 +104,7 @@ fn cpu(c: &Context) -> Output {
     Output::show(&v, text)
 }
 
-/// Beginnings of the kernel's parameters that matter to a router.
+/// Prefixes of kernel parameters that matter to a router.
 const TUNING: [&str; 11] = [
     "isolcpus=",
     "nohz_full=",
@@ -121,7 +119,7 @@ const TUNING: [&str; 11] = [
     "processor.max_cstate=",
 ];
 
-/// The parameters of the kernel that matter to a router. Its command line may have others in it, which are nobody's business.
+/// Returns the kernel parameters that matter to a router. Others on the command line may be private.
 fn tuning(command_line: &str) -> Vec<String> {
     let matters = |word: &&str| TUNING.iter().any(|begin| word.starts_with(begin));
     command_line.split_whitespace().filter(matters).map(str::to_owned).collect()
@@ -159,7 +157,7 @@ fn machine() -> Output {
     let or = |n: Option<u64>| n.map_or("unknown".to_owned(), |n| n.to_string());
     let text = format!(
         "Kernel:                   Linux {}\nKernel tuning:            {}\nUp:                       {:.0} s\n\
-         Memory:                   {} KiB, {} KiB available, {} KiB the router's\n\
+         Memory:                   {} KiB, {} KiB available, {} KiB used by the router\n\
          Huge pages:               {} of {} KiB, {} free\nTransparent huge pages:   {}\n",
         v.kernel,
         v.kernel_tuning.join(" "),
@@ -202,12 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nobodys_business_is_left_out() {
+    fn other_kernel_parameters_are_not_shown() {
         let line = "root=UUID=1 quiet isolcpus=1-5 token=secret hugepages=64 nosmt";
         assert_eq!(tuning(line), ["isolcpus=1-5", "hugepages=64", "nosmt"]);
     }
 
-    /// Every section is a command that there is, and has an answer.
+    /// Every section is an existing command with output.
     #[test]
     fn tech_support_has_every_section() {
         let mut cli = Cli::new();

@@ -1,4 +1,4 @@
-//! What the router uses of memory.
+//! The router's use of memory.
 
 use buf::Part;
 use buf::layout::STRIDE;
@@ -13,7 +13,7 @@ use crate::cli::{Registry, Table};
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show memory/mem [verbose] [main-heap] [map]",
-        "Show what the process, its buffers and its routes use of memory. VPP's words change nothing: there is one heap.",
+        "Show the memory of the process, its buffers and its routes. VPP's options have no effect: there is one heap.",
         |c, _| Ok(memory(c)),
     );
     r.add("show physmem [map] [detail]", "Show the memory of packet buffers.", |c, _| Ok(physmem(c)));
@@ -21,12 +21,12 @@ pub fn register(r: &mut Registry<Context>) {
 
 #[derive(Serialize)]
 struct Memory {
-    /// What the kernel has given to the process; absent if it does not say.
+    /// The process's memory; absent if the kernel does not report it.
     resident_bytes: Option<u64>,
     most_resident_bytes: Option<u64>,
     swapped_bytes: Option<u64>,
     virtual_bytes: Option<u64>,
-    /// Of these.
+    /// Parts of it.
     buffers_bytes: u64,
     routes_bytes: u64,
     routes_limit_bytes: u64,
@@ -100,7 +100,7 @@ mod tests {
     use crate::testing::Cli;
 
     #[test]
-    fn memory_is_shown_by_what_uses_it() {
+    fn show_memory_lists_each_use() {
         let mut cli = Cli::new();
         let text = cli.ok("show memory");
         for name in ["process", "peak", "virtual", "buffers", "routes"] {

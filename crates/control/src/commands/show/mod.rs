@@ -1,4 +1,4 @@
-//! What the operator sees. Each command makes a value, which `--json` prints as it is, and its text in VPP's columns.
+//! The `show` commands. Each creates a value, which `--json` prints, and its text in VPP's columns.
 
 mod accounting;
 mod clock;
@@ -37,10 +37,10 @@ pub fn register(r: &mut Registry<Context>) {
     machine::register(r);
     memory::register(r);
     clock::register(r);
-    r.add("show version [verbose]", "Show which build this is.", |_, _| Ok(version()));
+    r.add("show version [verbose]", "Show the version and the build.", |_, _| Ok(version()));
     r.add("show buffers", "Show the buffer pool.", |c, _| Ok(buffers(c)));
     r.add("show threads", "Show the threads.", |c, _| Ok(threads(c)));
-    r.add("show config", "Show the commands that make the configuration as it is.", |c, a| {
+    r.add("show config", "Show the configuration as commands.", |c, a| {
         Ok(Output::rows(
             Config {
                 last: None,
@@ -56,11 +56,11 @@ pub fn register(r: &mut Registry<Context>) {
 /// The lines of the configuration, object by object.
 struct Config {
     last: Option<Key>,
-    /// Of the store, when the first line was shown.
+    /// The store's version when the first line was shown.
     version: u64,
-    /// Whether indices are shown.
+    /// True if indices are shown.
     indices: bool,
-    /// Whether secrets are: who may only read gets a word in their place.
+    /// True if secrets are shown. Read-only clients get a placeholder.
     secrets: bool,
 }
 
@@ -90,12 +90,12 @@ impl Rows<Context> for Config {
     }
 }
 
-/// Declares the command that lists the features that this program has, and those that startup.conf switches off.
+/// Declares the command that lists the features of this program. Those in `left_out` are disabled by startup.conf.
 pub(crate) fn plugins(r: &mut Registry<Context>, features: &[&Feature], left_out: &[&Feature]) {
     let plugin =
         |enabled| move |feature: &&Feature| Plugin { name: feature.name(), enabled, about: feature.about() };
     let all: Vec<_> = features.iter().map(plugin(true)).chain(left_out.iter().map(plugin(false))).collect();
-    r.add("show plugins", "Show the features of this program that are crates of their own.", move |_, _| {
+    r.add("show plugins", "Show the optional features of this program.", move |_, _| {
         let (mut table, mut text) = (Table::new(&["Plugin", "State", "What it does"]), String::new());
         for plugin in &all {
             let state = if plugin.enabled { "enabled" } else { "disabled" };
@@ -109,7 +109,7 @@ pub(crate) fn plugins(r: &mut Registry<Context>, features: &[&Feature], left_out
 #[derive(Serialize)]
 struct Plugin {
     name: &'static str,
-    /// False if startup.conf switches it off.
+    /// False if startup.conf disables it.
     enabled: bool,
     about: &'static str,
 }
@@ -145,18 +145,18 @@ struct Buffers {
     used: usize,
     refused: u64,
     lost: u64,
-    /// Those that there were at the start, and those that were added since, if any were.
+    /// The buffers of the start, and those added since, if any.
     at_start: BufferMemory,
     added: Option<BufferMemory>,
 }
 
-/// Buffers that lie together.
+/// Buffers in one region of memory.
 #[derive(Serialize)]
 struct BufferMemory {
     total: usize,
     available: usize,
     pages: &'static str,
-    /// Whether devices that use the router's memory, AF_XDP and trusted memif, may have them.
+    /// True if devices that use the router's memory (AF_XDP, trusted memif) can use them.
     for_devices: bool,
 }
 
@@ -166,7 +166,7 @@ impl BufferMemory {
     }
 }
 
-/// The pages of memory in words.
+/// Returns a page size in words.
 fn pages(of: PageSize) -> &'static str {
     match of {
         PageSize::Huge2M => "2 MiB",
@@ -217,11 +217,7 @@ fn buffers(c: &Context) -> Output {
     }
     text += &t.to_string();
     if v.lost > 0 {
-        let _ = writeln!(
-            text,
-            "{} packets were lost without a reason: this is a defect, please report it",
-            v.lost
-        );
+        let _ = writeln!(text, "{} packets were lost without a reason: a defect, please report it", v.lost);
     }
     Output::show(&v, text)
 }
@@ -231,7 +227,7 @@ struct Thread {
     id: usize,
     name: String,
     kind: &'static str,
-    /// The kernel's number of the thread.
+    /// The kernel's thread ID.
     lwp: Option<i32>,
     core: Option<usize>,
     #[serde(flatten)]
@@ -241,7 +237,7 @@ struct Thread {
 /// How a worker spends its time.
 #[derive(Serialize)]
 struct Work {
-    /// In the last tenth of a second or so.
+    /// Over about the last tenth of a second.
     busy_percent: Option<f64>,
     busy_seconds: f64,
     idle_seconds: f64,
@@ -285,7 +281,7 @@ fn threads(c: &Context) -> Output {
     Output::show(&all, t.to_string())
 }
 
-/// Done, and nothing to say.
+/// Returns an empty output.
 fn none() -> Result<Output, CliError> {
     Ok(Output::none())
 }

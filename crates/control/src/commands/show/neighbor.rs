@@ -1,4 +1,4 @@
-//! Neighbours.
+//! Neighbors.
 
 use net::neighbor::{Key, NeighborView};
 
@@ -8,7 +8,7 @@ use crate::intent::{Family, OfFamily};
 
 /// Declares the commands of a family.
 pub fn register<A: OfFamily>(r: &mut Registry<Context>) {
-    // The singular is a name of its own, not a beginning of "neighbor-config". VPP had other names for many years.
+    // The singular is listed, because it also begins "neighbor-config". The others are older names of VPP.
     let names: &[&str] = match A::FAMILY {
         Family::V4 => &["ip neighbors/neighbor/neigh/arp", "arp"],
         Family::V6 => &["ip6 neighbors/neighbor/neigh"],
@@ -16,18 +16,18 @@ pub fn register<A: OfFamily>(r: &mut Registry<Context>) {
     for name in names {
         r.add(
             &format!("show {name} [<interface:interface>] [max <n:u32>]"),
-            "Show neighbours, or the first n.",
+            "Show neighbors, or the first n.",
             |c, a| Ok(neighbors::<A>(c, a)),
         );
     }
 }
 
-/// Neighbours in order of interface and address.
+/// Neighbors, sorted by interface and address.
 struct Neighbors<A> {
-    /// Only those on this interface.
+    /// Only neighbors on this interface.
     interface: Option<u32>,
     last: Option<Key<A>>,
-    /// How many there may be more.
+    /// Maximum number of further neighbors.
     left: usize,
     table: Table,
 }
@@ -36,7 +36,7 @@ impl<A: OfFamily> Rows<Context> for Neighbors<A> {
     type Row = NeighborView;
 
     fn next(&mut self, c: &Context, page: &mut Vec<NeighborView>) -> bool {
-        // Before the first address of an interface there is what is on others.
+        // Before the first address of an interface comes the last one of the previous interface.
         let first = self.last.or(self.interface.and_then(|i| Some((i.checked_sub(1)?, A::LAST))));
         let all = c.system.router.neighbors_behind(first);
         let (mut last, before) = (None, page.len());

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::super::Context;
 use super::fib::interface_name;
 
-/// A path: its kind, and what it leads to.
+/// A path: its kind and its target.
 #[derive(Clone, Serialize)]
 pub(super) struct PathFields {
     kind: &'static str,
@@ -18,10 +18,10 @@ pub(super) struct PathFields {
     interface: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<u16>,
-    /// The entry of a feature, in words.
+    /// The entry of a feature, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<String>,
-    /// The share of the flows in comparison to the other paths.
+    /// The share of the flows, relative to the other paths.
     weight: u8,
 }
 
@@ -54,7 +54,7 @@ impl PathFields {
         }
     }
 
-    /// What happens to packets without a route.
+    /// Returns the path of packets without a route.
     pub(super) fn drop() -> PathFields {
         PathFields { kind: "drop", next_hop: None, interface: None, table: None, entry: None, weight: 1 }
     }

@@ -1,4 +1,4 @@
-//! The graph: what nodes do and drop, and how they hang together.
+//! The graph: work and drops of nodes, and their edges.
 
 use std::fmt::Write;
 
@@ -12,14 +12,14 @@ use crate::cli::{Args, CliError, Registry, Table};
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show runtime [{max | verbose | summary | time}]",
-        "Show what each node did, by thread; \"max\" shows its slowest call, of those that were timed, \"verbose\" nodes that did nothing, \
-         too, \"summary\" only the sums, \"time\" seconds for clocks.",
+        "Show the calls and packets of each node, by thread. \"max\" shows its slowest timed call, \"verbose\" also idle nodes, \
+         \"summary\" only the sums, \"time\" seconds instead of clocks.",
         runtime,
     );
     for words in ["show errors", "show node counters"] {
         r.add(
             &format!("{words} [all/verbose]"),
-            "Show drops and events by node and reason; \"all\" lists those that did not happen, too.",
+            "Show drops and events by node and reason; \"all\" includes counters that are 0.",
             errors,
         );
     }
@@ -30,12 +30,12 @@ pub fn register(r: &mut Registry<Context>) {
             node,
         );
     }
-    r.add("clear runtime", "Start the run-time statistics anew.", |c, _| {
+    r.add("clear runtime", "Reset the run-time statistics.", |c, _| {
         c.system.router.graph().stats().clear_runtime();
         super::none()
     });
     for noun in ["errors", "node counters"] {
-        r.add(&format!("clear {noun}"), "Start the drop counters anew.", |c, _| {
+        r.add(&format!("clear {noun}"), "Reset the drop counters.", |c, _| {
             c.system.router.graph().stats().clear_errors();
             super::none()
         });
@@ -49,7 +49,7 @@ struct Thread {
     nodes: Vec<Node>,
 }
 
-/// How a worker spent its time since the start of the router, whatever was cleared.
+/// How a worker spent its time since the start of the router. Not reset by clear commands.
 #[derive(Serialize)]
 struct Spent {
     turns: u64,
@@ -58,13 +58,13 @@ struct Spent {
     sleeps: u64,
 }
 
-/// What a node did since the start of the router, whatever was cleared.
+/// The work of a node since the start of the router. Not reset by clear commands.
 #[derive(Serialize)]
 struct Totals {
     calls: u64,
     packets: u64,
     timed_packets: u64,
-    /// Of the timed packets.
+    /// For the timed packets.
     clocks: u64,
 }
 
@@ -81,7 +81,7 @@ struct Node {
     since_start: Totals,
 }
 
-/// What a thread did, by the word of the command that asks for it.
+/// The table to show, by the option of the command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum View {
     Plain,
@@ -102,7 +102,7 @@ impl View {
         words.into_iter().find(|(word, _)| a.has(word)).map_or(View::Plain, |(_, view)| view)
     }
 
-    /// The table of a thread's nodes.
+    /// Returns the table of a thread's nodes.
     fn text(self, nodes: &[Node], tsc_hz: f64) -> String {
         if self == View::Summary {
             let (calls, packets) = nodes.iter().fold((0, 0), |(c, p), n| (c + n.calls, p + n.packets));
@@ -121,8 +121,8 @@ impl View {
 }
 
 impl Node {
-    /// The cells of a row, in the order of VPP's table, with so much for a clock. No node of a worker ever suspends: the column is for those who
-    /// read by position.
+    /// Returns the cells of a row in the order of VPP's table. `clock` is the unit of a clock. Nodes of workers never
+    /// suspend: that column exists for scripts that read by position.
     fn row(&self, max: bool, clock: f64) -> Vec<String> {
         let mut row =
             vec![self.name.into(), self.state.into(), self.calls.to_string(), self.packets.to_string()];
@@ -207,7 +207,7 @@ struct Dropped {
     name: &'static str,
     reason: &'static str,
     severity: &'static str,
-    /// Whether packets were dropped. Otherwise they were ignored, or something else was counted.
+    /// True for dropped packets; false for ignored packets and other events.
     dropped: bool,
 }
 
