@@ -126,7 +126,7 @@ fn its_rules_of_validity_hold() {
             "taps: { tap0: { host: { name: a }, tx-ring-size: 512 } }",
             "taps: { tap0: { host: { name: a }, tx-ring-size: 500 } }",
             "1:50",
-            "no power of two",
+            "not a power of two",
         ),
         ("taps: { tap0: { host: { name: a } } }", "taps: { tap0: {} }", "1:9", "needs a \"host\""),
         (
@@ -151,7 +151,7 @@ fn its_rules_of_validity_hold() {
             "interfaces: { host-a: { device-type: af-packet } }",
             "interfaces: { host-a: { device-type: dpdk } }",
             "1:38",
-            "its device-type is af-packet",
+            "needs the device-type af-packet",
         ),
         // A number that readers of YAML 1.1, as vppcfg is one, take for an octal one.
         (
