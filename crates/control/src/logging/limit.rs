@@ -1,5 +1,5 @@
-//! The rate limit of a logging statement. What a peer or a worker can cause a thousand times a second is logged a few
-//! times, and then counted.
+//! The rate limit of a logging statement. A message that a peer or a worker can cause a thousand times a second is
+//! logged a few times, and then counted.
 
 use std::time::{Duration, Instant};
 

@@ -92,7 +92,7 @@ fn schema() -> &'static Schema<Files> {
                 optional(rounds()),
                 |f| f.rounds,
                 |f, n| f.rounds = n,
-                "How often `rx` is replayed; once by default.",
+                "Number of times that `rx` is replayed; 1 by default.",
             )
             .field(
                 "tx",

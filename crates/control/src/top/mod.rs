@@ -20,7 +20,7 @@ use screen::{Screen, Wish};
 /// The shortest and the longest interval in seconds.
 const INTERVALS: (f64, f64) = (0.1, 60.0);
 
-/// What to watch.
+/// The router to watch, and how often.
 pub struct Options {
     /// The router's CLI socket.
     pub socket: PathBuf,
