@@ -123,12 +123,12 @@ fn an_interface_is_taken_once() {
     let Some((_a, r, _b)) = hosts() else { return };
     let router = Router::start(&r, TWO_PORTS);
     for (command, part) in [
-        ("create host-interface name eth0", "xdp-eth0 has the Linux interface eth0 already"),
+        ("create host-interface name eth0", "xdp-eth0 already uses the Linux interface eth0"),
         (
             "create interface af_xdp host-if eth9",
             "no interface is named eth9; existing interfaces: lo, eth0, eth1",
         ),
-        ("set interface mtu 9000 xdp-eth0", "an MTU of 9000 is more than 2090"),
+        ("set interface mtu 9000 xdp-eth0", "the MTU 9000 is more than 2090"),
     ] {
         let done = router.attempt(command);
         assert!(!done.ok() && done.stderr.contains(part), "{done}");

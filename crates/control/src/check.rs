@@ -1,7 +1,7 @@
-//! What is wrong with files, said without a running router (`volley check`).
+//! Checks of files without a running router (`volley check`).
 //!
-//! What a file is follows from its name: YAML (`.yaml`, `.yml`) is a configuration, `.conf` a startup.conf, which is looked
-//! at together with the configuration that it names, and anything else has commands, as at the start.
+//! The name of a file decides how it is read. YAML (`.yaml`, `.yml`) is a configuration. `.conf` is a startup.conf,
+//! which is checked together with the configuration that it names. Any other file has commands, as at the start.
 
 use std::io::BufReader;
 use std::path::Path;
@@ -17,16 +17,16 @@ use crate::files;
 use crate::intent::Abilities;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};
 
-/// What was found in files, each with its place.
+/// The findings in files, each with its place.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// What a router would refuse.
+    /// Faults for which a router would refuse the file.
     pub faults: Vec<String>,
-    /// What it would warn of, and what is not as it should be on this machine.
+    /// Warnings that a router would log, and problems on this machine.
     pub warnings: Vec<String>,
 }
 
-/// What files are held against: a router of this version, without interfaces.
+/// Checks files against a router of this version, without interfaces.
 pub struct Checker<'r> {
     router: &'r Router,
     features: &'r [&'r Feature],
@@ -36,15 +36,15 @@ pub struct Checker<'r> {
 }
 
 impl<'r> Checker<'r> {
-    /// Against a router like this one, with these features.
+    /// Returns a checker for routers like this one, with these features.
     pub fn new(router: &'r Router, features: &'r [&'r Feature]) -> Checker<'r> {
         let mut checker = Checker::without(router, features, &Plugins::default());
-        // As many buffers as a router may have: the file does not say how many it will be.
+        // The most buffers that a router may have: the file does not set their number.
         checker.abilities = checker.abilities.with_buffers(MOST_BUFFERS);
         checker
     }
 
-    /// The same, without the features that a startup.conf switches off.
+    /// Returns a checker without the features that a startup.conf disables.
     fn without(router: &'r Router, features: &'r [&'r Feature], plugins: &Plugins) -> Checker<'r> {
         let (wanted, left_out) = selected_features(features, plugins);
         let (registry, catalog) = declared_without(&wanted, &left_out);
@@ -57,7 +57,7 @@ impl<'r> Checker<'r> {
         }
     }
 
-    /// Looks at a file.
+    /// Checks a file.
     pub fn check(&self, path: &Path) -> Found {
         let mut found = Found::default();
         if path.extension().is_some_and(|extension| extension == "conf") {
@@ -80,13 +80,13 @@ impl<'r> Checker<'r> {
                 }
                 let folder = startup.unix.log.as_deref().and_then(Path::parent);
                 if let Some(folder) = folder.filter(|f| !f.as_os_str().is_empty() && !f.is_dir()) {
-                    let what = format!("on this machine: there is no directory {}", folder.display());
+                    let what = format!("on this machine: no such directory: {}", folder.display());
                     found.warnings.push(startup.about(&["log"], what));
                 }
                 let configuration = startup.unix.startup_config.as_deref();
                 match configuration.filter(|file| !file.exists()) {
                     Some(missing) => {
-                        let message = format!("on this machine: there is no file {}", missing.display());
+                        let message = format!("on this machine: no such file: {}", missing.display());
                         found.warnings.push(startup.about(&["startup-config | exec"], message));
                     }
                     None => configuration.into_iter().for_each(|file| {
@@ -135,7 +135,7 @@ mod tests {
     use crate::intent::tests::system;
     use std::fs;
 
-    /// What is found in files of these names, of which the first one is checked; each line without the directory.
+    /// Checks the first of these files. Returns faults and warnings, without the directory's name.
     fn found(files: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
         let here = format!("{}/", directory.path().display());
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_of_a_file_of_commands_is_named() {
+    fn every_fault_in_a_command_file_is_reported() {
         let (faults, warnings) = found(&[(
             "x.cli",
             "create host-interface name eth0\n\
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_machine_lacks_is_a_warning() {
+    fn missing_files_are_warnings() {
         let (faults, warnings) = found(&[(
             "x.yaml",
             "interfaces:\n  pcap0: { pcap: { rx: HERE/no.pcap } }\n  pcap1: { pcap: { rx: HERE/x.yaml, tx: HERE/no/y } }\n",
@@ -185,7 +185,7 @@ mod tests {
         for (warning, part) in warnings.iter().zip([
             "x.yaml:2:3: on this machine: cannot replay no.pcap: No such file",
             "x.yaml:3:3: on this machine: cannot replay x.yaml: ",
-            "x.yaml:3:3: on this machine: there is no directory no to record in",
+            "x.yaml:3:3: on this machine: cannot record: no such directory: no",
         ]) {
             assert!(warning.starts_with(part), "{warning}\nexpected {part}");
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_startup_conf_is_checked_with_what_it_names() {
+    fn startup_conf_is_checked_with_its_files() {
         let conf = "unix { cli-lisen x }\n";
         assert!(found(&[("x.conf", conf)]).0[0].starts_with("x.conf:1:8: section 'unix' has no parameter"));
         let conf = "unix {\n  startup-config HERE/y.cli\n  gid nosuchgroup\n}\n";
@@ -202,12 +202,12 @@ mod tests {
         assert!(warnings.len() == 1 && warnings[0].starts_with("x.conf:3:3: "), "{warnings:?}");
         let (faults, warnings) = found(&[("x.conf", "unix { exec HERE/no.yaml }\n")]);
         assert_eq!(faults, [""; 0]);
-        assert_eq!(warnings, ["x.conf:1:8: on this machine: there is no file no.yaml"]);
+        assert_eq!(warnings, ["x.conf:1:8: on this machine: no such file: no.yaml"]);
         assert!(found(&[("x.conf", "unix { exec HERE/no/../y.yaml }"), ("y.yaml", "a: [\n")]).1.len() == 1);
     }
 
     #[test]
-    fn what_is_no_ordinary_file_is_not_read() {
+    fn special_files_are_not_read() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["endless.yaml", "endless.cli"] {
             let path = directory.path().join(name);

@@ -1,4 +1,4 @@
-//! What a program with a router can do: features, which it takes from a list, and what every such program has.
+//! The features of a program with a router: those that every program has, and a list of its own.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use crate::neighbors;
 use crate::ports;
 use crate::startup::{Plugins, Startup};
 
-/// What every program has, beside what interfaces are made of.
+/// The features of every program, besides the drivers.
 const OWN: &[&Feature] = &[&neighbors::Feature];
 
-/// What every program has, and these.
+/// Returns the features of every program, then these.
 fn with_own<'f>(features: &[&'f Feature]) -> Vec<&'f Feature> {
     OWN.iter().chain(ports::ALL).chain(features).copied().collect()
 }
 
-/// Declares the classes of what every program and these features say: first of all, before a start configuration is read.
+/// Declares the log classes of all features. To be called first, before a start configuration is read.
 pub fn declare_log_classes(features: &[&Feature]) {
     logging::declare(with_own(features).iter().filter_map(|feature| feature.log_class()));
 }
 
-/// Adds the nodes that every router has, and those of these features.
+/// Adds the nodes of every router, and those of these features.
 ///
 /// # Errors
-/// When they do not fit together.
+/// If they do not fit together.
 pub fn install(
     features: &[&Feature],
     b: &mut Builder,
@@ -42,7 +42,7 @@ pub fn install(
     with_own(features).iter().try_for_each(|feature| feature.install(b, t, hooks))
 }
 
-/// The features that a startup.conf wants, and the others.
+/// Returns the features that a startup.conf enables, and the others.
 pub fn selected_features<'f>(
     features: &[&'f Feature],
     plugins: &Plugins,
@@ -50,21 +50,21 @@ pub fn selected_features<'f>(
     features.iter().partition(|feature| plugins.want(feature.name(), feature.plugin()))
 }
 
-/// Warns of each plugin in a startup.conf that is neither a feature nor one of VPP's.
+/// Returns a warning for each plugin in a startup.conf that is neither a feature nor a plugin of VPP.
 pub fn unknown_plugins(features: &[&Feature], startup: &Startup) -> Vec<String> {
     let known = |name: &str| name.ends_with("_plugin.so") || features.iter().any(|f| f.name() == name);
     let names = startup.plugins.named.iter().map(|(name, _)| name).filter(|name| !known(name));
     let list = || features.iter().map(|feature| feature.name()).collect::<Vec<_>>().join(", ");
-    let warning = |name| format!("there is no plugin '{name}'; features are {}", list());
+    let warning = |name| format!("unknown plugin '{name}': features are {}", list());
     names.map(|name| startup.about(&["plugin"], warning(name))).collect()
 }
 
-/// Every command, those of these features included, and what they say besides.
+/// Returns every command, including those of these features, and the catalog of the features.
 pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
     declared_without(features, &[])
 }
 
-/// The same in a program that leaves features out.
+/// The same for a program that leaves features out.
 pub fn declared_without(features: &[&Feature], left_out: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
     let mut registry = commands::own();
     let catalog = feature::declare(&with_own(features), left_out, &mut registry);

@@ -1,8 +1,8 @@
-//! Files that a client names, opened so that they cannot hold this process up.
+//! Opens files that clients name, without blocking this process.
 //!
-//! A client may name a pipe, a device, or a file of a file system that does not answer. So files are opened, read and
-//! written by threads of their own, and only ordinary ones. These threads have no other files: a process that is killed does
-//! not wait for a file system before it gives back its sockets and interfaces.
+//! A client may name a pipe, a device, or a file on a file system that hangs. So threads of their own open, read and
+//! write files, and only ordinary ones. These threads have no other files open: a killed process must not wait for a
+//! file system before it releases its sockets and interfaces.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Cursor, Read, Take};
@@ -20,20 +20,20 @@ use nix::sys::stat::Mode;
 use nix::sys::statfs::{self, FsType, fstatfs};
 use nix::unistd::Uid;
 
-/// The largest file that is read, in bytes: some millions of routes.
+/// The largest file to read in bytes: some millions of routes.
 pub const LARGEST: u64 = 512 << 20;
 
-/// Larger files, in bytes, are read only if enough memory is free.
+/// Size in bytes above which a file is read only if enough memory is free.
 const LARGE: u64 = 2 << 20;
-/// Bytes of memory that reading a byte of a configuration takes: measured 2.4.
+/// Bytes of memory for each byte of a configuration; 2.4 were measured.
 const PER_BYTE: u64 = 3;
 
-/// Files that are open at the same time, or that somebody waits for. A file system that does not answer keeps the threads
-/// that asked it, whatever becomes of their clients.
+/// Most files that are open, or waited for, at the same time. A file system that hangs blocks the threads that use
+/// it, even after their clients are gone.
 const MOST_OPEN: usize = 64;
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// One of the files that may be open.
+/// A place for one open file.
 struct Place(&'static AtomicUsize);
 
 impl Place {
@@ -42,7 +42,7 @@ impl Place {
         match count.try_update(Ordering::AcqRel, Ordering::Acquire, take) {
             Ok(_) => Ok(Place(count)),
             Err(_) => Err(io::Error::other(format!(
-                "{MOST_OPEN} other files that clients have named are being read: does a file system not answer?"
+                "{MOST_OPEN} other files of clients are being read: does a file system hang?"
             ))),
         }
     }
@@ -54,21 +54,21 @@ impl Drop for Place {
     }
 }
 
-/// Does what asks a file system, on a thread apart, and waits for it. What is done must neither log nor ring a bell: none of
-/// this process's files is open there.
+/// Runs `work` on a thread of its own, because a file system may block it, and waits for the result. `work` must
+/// neither log nor ring a bell: its thread has none of this process's files.
 ///
 /// # Errors
-/// There can be no thread, or it did not come to its end.
+/// If the thread cannot be started, or dies.
 pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (done, result) = sync_channel(1);
     drivers::spawn_apart("volley_files", move || drop(done.send(work())))?;
-    result.recv().map_err(|_| io::Error::other("a thread that asks a file system has ended too early"))
+    result.recv().map_err(|_| io::Error::other("the thread that uses the file system died"))
 }
 
-/// Opens a file by `open` on a thread apart, and waits for it. Call it on a thread that may wait.
+/// Opens a file with `open` on a thread of its own, and waits for it. To be called on a thread that may block.
 ///
 /// # Errors
-/// As those of `open`; or there can be no thread, or too many files are waited for.
+/// As `open`; or if the thread cannot be started, or too many files are open.
 pub fn open_by(
     path: &Path,
     open: impl FnOnce(&Path) -> io::Result<File> + Send + 'static,
@@ -80,10 +80,10 @@ pub fn open_by(
     })
 }
 
-/// Looks for a file that is to be made or replaced, and does not follow a link. Call it on a thread that may wait.
+/// Checks that a file can be created or replaced. Does not follow links. To be called on a thread that may block.
 ///
 /// # Errors
-/// It is not an ordinary file, there can be no thread, or too many files are waited for.
+/// If it is not an ordinary file, the thread cannot be started, or too many files are open.
 pub fn may_be_made(path: &Path) -> io::Result<()> {
     let place = Place::take(&OPEN)?;
     let path = path.to_owned();
@@ -91,24 +91,24 @@ pub fn may_be_made(path: &Path) -> io::Result<()> {
         let _place = place;
         match path.symlink_metadata() {
             Ok(there) if !there.is_file() => Err(io::Error::other("it is not an ordinary file")),
-            // Why it cannot be made, to make it tells.
+            // The creation of the file reports other errors.
             _ => Ok(()),
         }
     })?
 }
 
-/// Bytes that are read at once.
+/// Bytes of one read.
 const CHUNK: usize = 256 << 10;
-/// Chunks that are read ahead.
+/// Chunks to read ahead.
 const AHEAD: usize = 2;
 
 /// An ordinary file that is being read.
 #[derive(Debug)]
 pub struct Reader {
-    /// Bytes.
+    /// Its size in bytes.
     pub size: u64,
     chunks: Receiver<io::Result<Vec<u8>>>,
-    /// What came last.
+    /// The current chunk.
     chunk: Cursor<Vec<u8>>,
 }
 
@@ -126,7 +126,7 @@ impl Read for Reader {
     }
 }
 
-/// Whether files of this kind of file system are made while they are read: some wait for something to say.
+/// True if the kernel generates the files of such a file system while they are read: some block until they have data.
 fn is_made_by_the_kernel(kind: FsType) -> bool {
     let kinds = [
         statfs::PROC_SUPER_MAGIC,
@@ -141,18 +141,18 @@ fn is_made_by_the_kernel(kind: FsType) -> bool {
     kinds.contains(&kind)
 }
 
-/// Opens an ordinary file of at most [`LARGEST`] bytes for reading. Call it on a thread that may wait: the file system may
-/// not answer.
+/// Opens an ordinary file of at most [`LARGEST`] bytes for reading. To be called on a thread that may block, because
+/// the file system may hang.
 ///
 /// # Errors
-/// There is no such file, it is something else or too large, the system refuses, or too many are open already.
+/// If the file does not exist, is not ordinary or too large, the system refuses, or too many files are open.
 pub fn open(path: &Path) -> io::Result<Reader> {
     let place = Place::take(&OPEN)?;
     let (to_reader, chunks) = sync_channel(AHEAD);
     let (to_us, opened) = sync_channel(1);
     let path = path.to_owned();
     drivers::spawn_apart("volley_files", move || {
-        // Until the file is closed, too.
+        // Taken until the file is closed.
         let _place = place;
         let (size, mut file) = match find(&path) {
             Ok(found) => found,
@@ -168,14 +168,13 @@ pub fn open(path: &Path) -> io::Result<Reader> {
             }
         }
     })?;
-    let size =
-        opened.recv().map_err(|_| io::Error::other("the thread that reads it has ended too early"))??;
+    let size = opened.recv().map_err(|_| io::Error::other("the thread that reads it died"))??;
     Ok(Reader { size, chunks, chunk: Cursor::default() })
 }
 
-/// Opens the file, on the thread that reads it; gives its size, too.
+/// Opens the file on the thread that reads it. Returns its size, too.
 fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
-    // Only found, not opened: to open some devices does something, and who opens a pipe waits for its other end.
+    // Only finds the file: opening a device may have effects, and opening a pipe waits for its other end.
     let found = File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)?;
     let about = found.metadata()?;
     if !about.is_file() || is_made_by_the_kernel(fstatfs(&found)?.filesystem_type()) {
@@ -184,17 +183,17 @@ fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
     if about.len() > LARGEST {
         return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
     }
-    // What was found, whatever has the name by now.
+    // Opens the file that was found, even if its name now belongs to another.
     let file = File::open(format!("/proc/thread-self/fd/{}", found.as_raw_fd()))?;
     Ok((about.len(), file.take(LARGEST)))
 }
 
-/// Opens a file of this process's own, which only its owner can open, for reading and appending. Makes it if there is none.
+/// Opens a file of this process for reading and appending; only its owner can open it. Creates it if missing.
 ///
 /// # Errors
-/// It is a link, no ordinary file, or another user's file by a hard link; or the system refuses.
+/// If it is a link, not an ordinary file, or another user's file by a hard link; or the system refuses.
 pub fn private(path: &Path) -> io::Result<File> {
-    // Should it be a pipe, nobody waits for its other end.
+    // Does not wait for the other end of a pipe.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut options = File::options();
     options.create(true).read(true).append(true).mode(0o600).custom_flags(flags.bits());
@@ -204,7 +203,7 @@ pub fn private(path: &Path) -> io::Result<File> {
         return Err(io::Error::other(format!("{} is not an ordinary file", path.display())));
     }
     if found.mode() & 0o7777 != 0o600 {
-        // Whoever may write to the folder can give any file of the same file system this name, too.
+        // Users who may write to the directory can give this name to any file of the same file system.
         if found.nlink() > 1 {
             let text = format!("{} has another name (a hard link): remove it", path.display());
             return Err(io::Error::other(text));
@@ -214,17 +213,17 @@ pub fn private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file that the start configuration names for this process to write to, such as its log. Makes it if there is none, with
-/// these permissions; what is in it stays. Does not wait for the reader of a pipe.
+/// Opens a file for writing that the start configuration names, such as the log. Creates it with these permissions if
+/// missing, and keeps its contents. Does not wait for the reader of a pipe.
 ///
-/// Links, of both kinds, are refused where other users can write to a directory on the way: they could lead anywhere.
+/// Symbolic and hard links are refused if other users can write to a directory above: they could lead anywhere.
 ///
 /// # Errors
-/// It is such a link, a pipe that nobody reads, or a directory; or the system refuses.
+/// If it is such a link, a pipe without a reader, or a directory; or the system refuses.
 pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let path = std::path::absolute(path)?;
-    // Whoever can write to a directory on the way can put a link there.
+    // Users who can write to a directory above can put a link there.
     let ours = |above: &Path| {
         let found = above.metadata()?;
         Ok::<bool, io::Error>(
@@ -257,10 +256,10 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
     }
 }
 
-/// Reads a file of text as [`open`] opens it.
+/// Reads a text file, opened as by [`open`].
 ///
 /// # Errors
-/// As those of `open`; or it is no text.
+/// As [`open`]; or if it is not text in UTF-8.
 pub fn read(path: &Path) -> io::Result<String> {
     let (mut file, mut text) = (open(path)?, String::new());
     if file.size > LARGE {
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_files_are_open_as_there_are_places() {
+    fn number_of_open_files_is_limited() {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let places: Vec<Place> = (0..MOST_OPEN).map(|_| Place::take(&COUNT).unwrap()).collect();
         assert!(Place::take(&COUNT).is_err_and(|e| e.to_string().starts_with("64 other files")));

@@ -1,5 +1,5 @@
-//! The processes that give interfaces back when this one is killed ([`drivers::guardian`]): started before an interface is
-//! taken, and replaced when they end.
+//! Starts the processes that return interfaces to the kernel if this one is killed ([`drivers::guardian`]). They
+//! start before an interface is taken, and are restarted when they end.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -11,14 +11,14 @@ use drivers::Guardian;
 use drivers::guardian::GUARDIANS;
 use tokio::time::{Instant, sleep};
 
-/// The command, of the program that runs a router, that calls [`drivers::guardian::watch`].
+/// The command of the program that calls [`drivers::guardian::watch`].
 pub const COMMAND: &str = "guardian";
 
-/// The first wait before the start of a guardian that ends again and again, and the longest one. A guardian that lives for the
-/// longest one is well.
+/// The first and the longest wait before a guardian that keeps ending is started again. A guardian that lives for the
+/// longest wait is healthy.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// Starts the guardians, and keeps them running for as long as the executor does.
+/// Starts the guardians. Restarts them for as long as the executor runs.
 pub fn start() -> Guardian {
     let guardian = Guardian::default();
     for number in 0..GUARDIANS {
@@ -28,15 +28,15 @@ pub fn start() -> Guardian {
     guardian
 }
 
-/// `volley guardian`, of this very file.
+/// Returns the command `volley guardian`, with this process's executable.
 fn command() -> Command {
     let mut command = Command::new("/proc/self/exe");
-    // What it would say to the service manager would be taken for the router's.
+    // The service manager would take its notifications for the router's.
     command.arg0("volley").arg(COMMAND).env_remove("NOTIFY_SOCKET");
     command
 }
 
-/// Puts another guardian in the place of one that ends.
+/// Restarts a guardian whenever it ends.
 async fn keep(guardian: Guardian, number: usize, mut ends: io::Result<UnixStream>) {
     let mut pause = Pause(Duration::ZERO);
     loop {
@@ -46,17 +46,14 @@ async fn keep(guardian: Guardian, number: usize, mut ends: io::Result<UnixStream
             Err(e) => format!("cannot be started: {e}"),
         };
         let wait = pause.after(begun.elapsed());
-        // Of one that goes on ending, there is nothing new to say.
+        // Only the first two ends of a guardian that keeps ending are logged.
         if wait.is_zero() {
-            tracing::warn!(
-                event = "guardian",
-                "guardian {number} {why}; another one is started in its place"
-            );
+            tracing::warn!(event = "guardian", "guardian {number} {why}; it is restarted");
         } else if wait == WAITS.0 {
             tracing::warn!(
                 event = "guardian",
-                "guardian {number} {why}, again and again: each wait before its next start is longer, up to {} seconds. Without \
-                 guardians, interfaces stay up and MTUs raised when this process is killed",
+                "guardian {number} {why} again: it is restarted after waits that grow to {} seconds. Without \
+                 guardians, interfaces stay up and MTUs stay raised if this process is killed",
                 WAITS.1.as_secs()
             );
         }
@@ -65,12 +62,12 @@ async fn keep(guardian: Guardian, number: usize, mut ends: io::Result<UnixStream
     }
 }
 
-/// Waits until the guardian has ended, which says nothing as long as it lives.
+/// Waits until the guardian has ended. It sends nothing while it lives.
 async fn ended(ends: io::Result<UnixStream>) -> io::Result<()> {
     tokio::net::UnixStream::from_std(ends?)?.readable().await
 }
 
-/// How long to wait before the next start.
+/// The wait before the next start.
 struct Pause(Duration);
 
 impl Pause {
@@ -90,12 +87,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_ends_again_and_again_is_started_less_and_less_often() {
+    fn waits_grow_while_a_guardian_keeps_ending() {
         let mut pause = Pause(Duration::ZERO);
         let mut after = |milliseconds| pause.after(Duration::from_millis(milliseconds)).as_millis();
         assert_eq!([after(1), after(1), after(500), after(9_000)], [0, 100, 200, 400]);
         let waits: Vec<_> = (0..10).map(|_| after(0)).collect();
         assert_eq!(waits.last(), Some(&10_000));
-        assert_eq!([after(10_000), after(0), after(0)], [0, 100, 200], "it was well for a while");
+        assert_eq!([after(10_000), after(0), after(0)], [0, 100, 200], "it was healthy for a while");
     }
 }

@@ -1,7 +1,8 @@
-//! The control plane: what the operator asked for ([`intent`]), the commands that change it ([`commands`]), the command
-//! line that carries them ([`cli`]), the same as a file ([`config`]), what is wrong with files ([`check`]), what interfaces are made of (`ports`), bounds of neighbours (`neighbors`), the list of what the program can do ([`features`]), what Prometheus sees ([`metrics`]), what an operator watches ([`top`]), the start
-//! configuration ([`startup`]), and the process that holds it all ([`daemon`]) and talks to its
-//! service manager (`service`).
+//! The control plane. It has the configuration ([`intent`]), the commands that change it ([`commands`]), their
+//! command line ([`cli`]), and the configuration as a file ([`config`]) with checks of files ([`check`]). Further
+//! parts are the drivers of interfaces (`ports`), the limits of neighbor tables (`neighbors`), the list of features
+//! ([`features`]), the metrics ([`metrics`]), and the live view ([`top`]). The process ([`daemon`]) has a start
+//! configuration ([`startup`]), and notifies its service manager (`service`).
 
 #![forbid(unsafe_code)]
 

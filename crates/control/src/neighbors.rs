@@ -1,4 +1,4 @@
-//! The bounds of the tables of neighbours.
+//! The limits of the neighbor tables.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -14,15 +14,15 @@ use crate::commands::{Context, Done, Output};
 use crate::intent::{Abilities, Change, Family, Key, Neighbor, Object, OfFamily, Refused, View, refuse};
 use crate::system::System;
 
-/// A second in the nanoseconds of the bounds.
+/// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// The bounds of the table of neighbours of a family, where they are not the router's own.
+/// The limits of the neighbor table of a family; `None` for the defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NeighborBounds {
-    /// Entries in all, at most.
+    /// Most entries in all.
     pub limit: Option<u32>,
-    /// Seconds after which a learned entry is asked again.
+    /// Seconds after which a learned entry is verified again.
     pub age: Option<u32>,
 }
 
@@ -32,14 +32,14 @@ impl Kind for NeighborBounds {
     const PHASE: u16 = 22;
 
     fn title(family: &Family) -> String {
-        format!("the bounds of the table of {} neighbours", family.name())
+        format!("the limits of the {} neighbor table", family.name())
     }
 }
 
 impl Object<System> for NeighborBounds {
     fn validate(&self, family: &Family, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         if *self == NeighborBounds::default() {
-            return refuse("the bounds of the table of neighbours bound nothing: leave them out");
+            return refuse("the limits of the neighbor table are empty: leave them out");
         }
         self.are_enough(*family, view)
     }
@@ -66,22 +66,22 @@ impl Object<System> for NeighborBounds {
 }
 
 impl NeighborBounds {
-    /// The key of the bounds of a family.
+    /// Returns the key of the limits of a family.
     pub fn key(family: Family) -> Key {
         Key::of::<NeighborBounds>(&family)
     }
 
-    /// Whether the bounds are enough for the static neighbours.
+    /// Checks that the limits have room for the static neighbors.
     fn are_enough(self, family: Family, view: &View<'_>) -> Result<(), Refused> {
         let config = self.config(family);
         if config.max_age == 0 {
-            return refuse("the age is at least one second");
+            return refuse("the age must be at least one second");
         }
         let of_family = |key: &Key| key.get::<Neighbor>().is_some_and(|(_, ip)| Family::of(ip) == family);
         let named = view.range(Key::all::<Neighbor>()).filter(|(key, _)| of_family(key)).count();
         if named > config.max_entries {
             return refuse(format!(
-                "there are {named} static {} neighbours, more than the limit of {}: forget some first",
+                "{named} static {} neighbors are more than the limit of {}: remove some first",
                 family.name(),
                 config.max_entries
             ));
@@ -119,14 +119,14 @@ impl Described for NeighborBounds {
                     optional(number(0..=u32::MAX)),
                     |b| b.limit,
                     |b, n| b.limit = n,
-                    "The most neighbours that are learned.",
+                    "The most neighbors in the table.",
                 )
                 .field(
                     "age-seconds",
                     optional(number(1..=u32::MAX).unit("seconds")),
                     |b| b.age,
                     |b, n| b.age = n,
-                    "How long one is kept that nobody uses.",
+                    "The age at which a learned neighbor is verified again.",
                 )
         });
         &SCHEMA
@@ -142,7 +142,7 @@ impl feature::Feature<Context> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Bounds the tables of neighbours."
+        "Limits the neighbor tables."
     }
 
     fn register(&self, r: &mut Registrar<'_, Context>) {
@@ -154,21 +154,21 @@ impl feature::Feature<Context> for Feature {
 fn family<A: OfFamily>(r: &mut Registrar<'_, Context>, entry: &'static str) {
     let (word, noun) = (A::FAMILY.word(), A::FAMILY.noun());
     let key = NeighborBounds::key(A::FAMILY);
-    let help = "Bounds of neighbours (`show ip neighbor-config`).";
+    let help = "Limits of the neighbor table (`show ip neighbor-config`).";
     r.entry(Entry::one::<NeighborBounds>(entry, help, key));
     r.command(
         &format!("set ip neighbor-config {word} [limit <limit:u32>] [age <age:u32>]"),
-        "Bound the table of neighbours: entries at most, and seconds after which one is asked again.",
+        "Limit the neighbor table: the most entries, and the seconds after which a learned one is verified again.",
         configure::<A>,
     );
     r.command(
         &format!("set ip neighbor-config {word} default"),
-        "Give the table of neighbours the router's own bounds again.",
+        "Reset the limits of the neighbor table to the defaults.",
         |c, _| unset(c, NeighborBounds::key(A::FAMILY)),
     );
     r.command(
         &format!("show {noun} neighbor-config"),
-        "Show the bounds of the table of neighbours, and what neighbours made the router do.",
+        "Show the limits and counters of the neighbor table.",
         show_config::<A>,
     );
 }
@@ -176,7 +176,7 @@ fn family<A: OfFamily>(r: &mut Registrar<'_, Context>, entry: &'static str) {
 fn configure<A: OfFamily>(c: &mut Context, a: &Args) -> Done {
     let (limit, age) = (a.get::<u32>("limit"), a.get::<u32>("age"));
     let about = match (limit, age) {
-        (None, None) => return Err(CliError::new("nothing is bounded: limit ENTRIES, or age SECONDS")),
+        (None, None) => return Err(CliError::new("no limit is given: use limit ENTRIES, or age SECONDS")),
         (_, Some(0)) | (None, _) => "age",
         _ => "limit",
     };
@@ -206,7 +206,7 @@ fn show_config<A: OfFamily>(c: &mut Context, _: &Args) -> Done {
         counters,
     };
     let mut text = format!(
-        "{}:\n  limit {}, of these without an answer {}\n  age {} s\n",
+        "{}:\n  limit {}, of these unresolved {}\n  age {} s\n",
         A::FAMILY.word(),
         shown.limit,
         shown.unresolved_limit,
@@ -217,11 +217,11 @@ fn show_config<A: OfFamily>(c: &mut Context, _: &Args) -> Done {
         (counters.requests, "requests sent"),
         (counters.replies, "replies sent"),
         (counters.announcements, "announcements sent"),
-        (counters.resolved, "neighbours that answered, or made themselves known"),
-        (counters.failed, "neighbours that did not answer"),
-        (counters.changed, "neighbours that changed their Ethernet address"),
-        (counters.recycled, "entries that gave way to others, the table being full"),
-        (counters.refused, "entries refused, the table being full of static ones"),
+        (counters.resolved, "neighbors that answered or announced themselves"),
+        (counters.failed, "neighbors that did not answer"),
+        (counters.changed, "neighbors that changed their Ethernet address"),
+        (counters.recycled, "entries replaced because the table was full"),
+        (counters.refused, "entries refused because the table was full of static ones"),
         (counters.conflicts, "claims of others to an address of this router"),
     ] {
         t.row(vec![count.to_string(), what.into()]);

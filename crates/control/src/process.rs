@@ -1,4 +1,4 @@
-//! What the start configuration says of the process itself: core dumps, the file with its number, its terminal.
+//! Settings of the process: core dumps, the pidfile, and the terminal.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
@@ -12,38 +12,37 @@ use tokio::signal::unix::SignalKind;
 
 use crate::files;
 
-/// What a core dump of everything holds, in bits (core(5)): all anonymous and file mappings, shared or not, huge or not.
+/// Bits for the contents of a full core dump (core(5)): all anonymous and file mappings, shared or not, huge or not.
 const EVERYTHING: &str = "0x7f";
 
-/// Has core dumps be `size` bytes at most (`u64::MAX`: any size), and hold all memory if `full`. A full one without a size
-/// may be as large as the process may have it.
+/// Limits core dumps to `size` bytes (`u64::MAX` for any size), and includes all memory if `full`. Without a size, a
+/// full core dump may have the hard limit of the process.
 ///
 /// # Errors
-/// The parameters at fault, and a message for the operator.
+/// Returns the parameter at fault, and a message for the operator.
 pub fn core_dumps(full: bool, size: Option<u64>) -> Result<(), (&'static str, String)> {
     let refused = |name, what: &str, e: &dyn std::fmt::Display| (name, format!("{what}: {e}"));
     let (_, most) = getrlimit(Resource::RLIMIT_CORE)
-        .map_err(|e| refused("coredump-size", "the limit of core dumps cannot be read", &e))?;
+        .map_err(|e| refused("coredump-size", "cannot read the limit of core dumps", &e))?;
     let limit = match size {
         Some(u64::MAX) => Some(RLIM_INFINITY),
         None => full.then_some(most),
         size => size,
     };
     if let Some(limit) = limit {
-        let what =
-            "the kernel refuses this size (LimitCORE= in the service manager's unit raises what is allowed)";
+        let what = "the kernel refuses this size (raise LimitCORE= in the service manager's unit)";
         setrlimit(Resource::RLIMIT_CORE, limit, limit.max(most))
             .map_err(|e| refused("coredump-size", what, &e))?;
     }
     if full {
         fs::write("/proc/self/coredump_filter", EVERYTHING)
-            .map_err(|e| refused("full-coredump", "what core dumps hold cannot be changed", &e))?;
+            .map_err(|e| refused("full-coredump", "cannot change the contents of core dumps", &e))?;
     }
     Ok(())
 }
 
-/// Lets the process have as many files open as the system allows it, up to a bound. Service managers begin with 1,024, for
-/// programs that use `select(2)`, and clients of the CLI take three each.
+/// Raises the limit of open files to what the system allows, up to a bound. Service managers begin with 1,024, for
+/// programs that use `select(2)`, and each client of the CLI takes three.
 pub fn allow_open_files() {
     const MOST: u64 = 65_536;
     if let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE)
@@ -54,36 +53,36 @@ pub fn allow_open_files() {
     }
 }
 
-/// Whether whoever started the process had it ignore hangups, as `nohup` does. To be asked before there is a handler.
+/// True if the process was started to ignore hangups, as by `nohup`. To be called before a handler is set.
 pub fn ignores_hangups() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, SignalKind::hangup()))
 }
 
-/// Whether a process ignores a signal, by its `status` (proc(5)): signal 1 is the lowest bit.
+/// True if a process ignores a signal, by its `status` (proc(5)): signal 1 is the lowest bit.
 fn ignores(status: &str, signal: SignalKind) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0);
     mask >> (signal.as_raw_value() - 1) & 1 != 0
 }
 
-/// Makes a directory, and those above it, unless it is there. Only the owner can make files in it, whatever the umask.
+/// Creates a directory and its parents, unless it exists. Only the owner can create files in it, whatever the umask.
 ///
 /// # Errors
-/// The system refuses.
+/// If the system refuses.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
-/// The file with the number of the process, removed at the end.
+/// The file with the process ID, removed at the end.
 pub struct PidFile<'p>(&'p Path);
 
 impl<'p> PidFile<'p> {
     /// Writes the file.
     ///
     /// # Errors
-    /// When it cannot be written, is no ordinary file, or belongs to another user.
+    /// If it cannot be written, is not an ordinary file, or belongs to another user.
     pub fn write(path: &'p Path) -> io::Result<PidFile<'p>> {
-        // Scripts send signals to the number in it: only the owner can change it, whatever the umask.
+        // Scripts send signals to this process ID: only the owner can change it, whatever the umask.
         let mut file = files::to_append(path, 0o644)?;
         let found = file.metadata()?;
         if !found.is_file() {
@@ -100,23 +99,23 @@ impl<'p> PidFile<'p> {
 
 impl Drop for PidFile<'_> {
     fn drop(&mut self) {
-        // Only what this process wrote: the path may have been made something else, or another's, since.
+        // Only if it has this process's ID: the file may have been replaced.
         if fs::read_to_string(self.0).is_ok_and(|text| text.trim() == std::process::id().to_string()) {
             let _ = fs::remove_file(self.0);
         }
     }
 }
 
-/// The terminal on standard input as it was found, and as it is left.
+/// The original settings of the terminal on standard input, restored at the end.
 pub struct Terminal(Option<Termios>);
 
 impl Terminal {
-    /// Remembers how the terminal is set; one that is none needs nothing.
+    /// Saves the settings of the terminal, if there is one.
     pub fn remember() -> Terminal {
         Terminal(tcgetattr(io::stdin()).ok())
     }
 
-    /// Whether there is a terminal.
+    /// True if there is a terminal.
     pub fn is_there(&self) -> bool {
         self.0.is_some()
     }
@@ -124,7 +123,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The thread that edits a line may be in the middle of it.
+        // The thread that edits a line may still have it in raw mode.
         if let Some(found) = &self.0 {
             let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, found);
         }
@@ -135,7 +134,8 @@ impl Drop for Terminal {
 mod tests {
     use super::*;
 
-    /// A directory that all users can write to, with a file of root's in it and links to that in the places of this process's files.
+    /// Creates a directory that all users can write to. It has a file of root, and links to this file under the names
+    /// of the process's files.
     fn trap() -> (tempfile::TempDir, std::path::PathBuf) {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_through_a_strangers_link_and_no_pipe_is_waited_for() {
+    fn links_and_pipes_of_others_are_refused() {
         let (directory, victim) = trap();
         for name in ["link", "name", "pipe"] {
             let path = directory.path().join(name);
             assert!(PidFile::write(&path).is_err(), "{name}");
             assert!(files::to_append(&path, 0o640).is_err(), "{name}");
         }
-        // Nor through one further up.
+        // Links in parent directories are refused, too.
         let safe = directory.path().join("safe");
         fs::create_dir(&safe).unwrap();
         fs::write(safe.join("log"), "untouched").unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_ignores_is_read_from_its_status() {
+    fn ignored_signals_are_read_from_the_status() {
         let status = "Name:\tvolley\nSigBlk:\t0000000000000004\nSigIgn:\t0000000000001001\nSigCgt:\t00\n";
         let all = [
             (SignalKind::hangup(), true),

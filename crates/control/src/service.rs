@@ -1,5 +1,5 @@
-//! What the router tells the service manager that started it, if one did (sd_notify(3)): that it forwards, that it ends,
-//! how it is, and, for as long as its workers turn, that it need not be killed.
+//! Notifications to the service manager, if one started the router (sd_notify(3)): ready, stopping, the status, and
+//! the watchdog while workers make turns.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,23 +10,23 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::commands::Context;
 
-/// How often the line of status is looked at, when the watchdog does not want to hear of it sooner.
+/// Interval of updates of the status, unless the watchdog needs a shorter one.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Says that the router forwards.
+/// Reports that the router forwards.
 pub fn ready(context: &Context) {
     tell(&[NotifyState::Ready, NotifyState::Status(&status(context))]);
 }
 
-/// Says that the router ends, because of `why`.
+/// Reports that the router stops, and why.
 pub fn stopping(why: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(why)]);
 }
 
-/// Keeps the service manager's watchdog quiet, twice in the time that it allows, and the line of status true. A worker that does
-/// not turn any more forwards nothing: then the watchdog hears nothing, and has the router started anew.
+/// Feeds the service manager's watchdog twice in its timeout, and updates the status. A worker without turns forwards
+/// nothing: then the watchdog is not fed, and the service manager restarts the router.
 ///
-/// Runs on the main thread's executor, so that it also falls silent when that hangs.
+/// Runs on the main thread's executor, so the watchdog is not fed either if that hangs.
 pub async fn watch(context: Rc<RefCell<Context>>) {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return;
@@ -42,7 +42,7 @@ pub async fn watch(context: Rc<RefCell<Context>>) {
         if turn && half.is_some() {
             tell(&[NotifyState::Watchdog]);
         }
-        let now = if turn { status(&context) } else { "a worker does not turn any more".into() };
+        let now = if turn { status(&context) } else { "a worker makes no turns".into() };
         if now != said {
             tell(&[NotifyState::Status(&now)]);
             said = now;
@@ -50,21 +50,21 @@ pub async fn watch(context: Rc<RefCell<Context>>) {
     }
 }
 
-/// How the router is, in a line.
+/// Returns the router's status in a line.
 fn status(context: &Context) -> String {
     let router = &context.system.router;
     let all = router.interfaces().count();
     let usable = router.interfaces().filter(|i| router.usable(i.index)).count();
     let confirm = match (context.awaits_confirmation(), context.vain_ways_back()) {
         (false, _) => "",
-        (true, (0, _)) => "; a change waits to be confirmed",
-        (true, _) => "; a change that nobody confirmed could not be taken back",
+        (true, (0, _)) => "; a change awaits confirmation",
+        (true, _) => "; an unconfirmed change could not be rolled back",
     };
     format!("forwarding; {usable} of {all} interfaces usable{confirm}")
 }
 
 fn tell(what: &[NotifyState<'_>]) {
     if let Err(e) = sd_notify::notify(what) {
-        tracing::warn!("the service manager cannot be told: {e}");
+        tracing::warn!("cannot notify the service manager: {e}");
     }
 }

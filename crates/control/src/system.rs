@@ -1,4 +1,4 @@
-//! What intent is applied to: the router, and the devices that this process opens for it.
+//! The system that the configuration is applied to: the router, and the devices that this process opens for it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,66 +12,67 @@ use wire::Mac;
 
 use crate::intent::{Abilities, Backed, Catalog, Refused, Spec, refuse};
 
-/// What becomes of an interface that is made while its device cannot be opened.
+/// The handling of a new interface whose device cannot be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Absence {
-    /// It is refused: the name may be a slip of the finger.
+    /// The interface is refused: its name may be mistyped.
     #[default]
     Refused,
-    /// It waits for a device that this machine does not have now. A start brings up what there is.
+    /// It waits if this machine does not have the device now. For the start, which brings up all other interfaces.
     Missing,
-    /// It waits for its device, whatever is wrong with that. A way back does not end there.
+    /// It waits for its device, whatever the error. For rollbacks, which must not fail because of it.
     Any,
 }
 
-/// An interface that was made anew, or whose device was opened anew.
+/// The interruption of an interface that was made again, or whose device was opened again.
 struct Gap {
     name: String,
-    /// Which of the two, in a word.
+    /// `made` or `opened`.
     how: &'static str,
-    /// Since when it was away.
+    /// The beginning of the interruption.
     since: Instant,
-    /// How long, until its link was up again or, if it was set down, until the device was there.
+    /// Its duration: until the link was up again or, if the interface was set down, until the device was open.
     took: Option<Duration>,
 }
 
-/// An interface as it was before a transaction deleted it, or opened its device anew.
+/// An interface before a transaction deleted it, or opened its device again.
 struct Deleted {
     spec: Spec,
     /// Its device's own address and MTU.
     own: (Mac, u16),
-    /// When it was deleted, if packets could pass by it until then.
+    /// When it was deleted, if it was usable until then.
     since: Option<Instant>,
 }
 
-/// The own address and MTU of a device that was never there.
+/// The address and MTU of a device that was never there.
 const NEVER_SEEN: (Mac, u16) = (Mac([0; 6]), 1500);
 
-/// The router and what is opened for it.
+/// The router and its devices.
 pub struct System {
     /// The control side of the data plane.
     pub router: Router,
-    /// What it can do, for those who ask without it.
+    /// The router's abilities, for callers that do not have the router.
     pub abilities: Arc<Abilities>,
-    /// What was prepared on another thread for interfaces that are about to be made, by their names, with what it was prepared of:
-    /// undoing a transaction may make an interface of the same name of something else.
+    /// Results of other threads for interfaces to be made, by name, with the backing they are for. A rollback may
+    /// make an interface with the same name and another backing.
     pub prepared: BTreeMap<String, (Backed, Prepared)>,
-    /// What becomes of interfaces whose devices cannot be opened.
+    /// The handling of interfaces whose devices cannot be opened.
     pub absence: Absence,
-    /// Gives the kernel its interfaces back if this process cannot.
+    /// Returns the interfaces to the kernel if this process cannot.
     guardian: Guardian,
-    /// How each device is opened again when it comes back.
+    /// The specs to open devices again, by interface.
     specs: BTreeMap<String, Spec>,
-    /// What this transaction deleted, as it was before.
+    /// The interfaces that this transaction deleted, as they were before.
     deleted: BTreeMap<String, Deleted>,
-    /// What this transaction opened or made anew.
+    /// The interruptions caused by this transaction.
     gaps: Vec<Gap>,
-    /// The MTU asked for, by the name of the interface; a sub-interface's may be more than its device has now.
+    /// The configured MTUs by interface; a sub-interface's may be larger than its device's.
     mtus: BTreeMap<String, u16>,
 }
 
 impl System {
-    /// A router without interfaces, whose features say this of themselves. What it takes from the kernel, `guardian` hears of.
+    /// Returns a router without interfaces, with the catalog of its features. `guardian` is told of everything that
+    /// the router takes from the kernel.
     pub fn new(router: Router, catalog: Arc<Catalog>, guardian: Guardian) -> System {
         System {
             prepared: BTreeMap::new(),
@@ -86,10 +87,10 @@ impl System {
         }
     }
 
-    /// Index of the interface with this name.
+    /// Returns the index of the interface with this name.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn index(&self, name: &str) -> Result<u32, Refused> {
         match self.router.interface_named(name) {
             Some(i) => Ok(i.index),
@@ -97,14 +98,14 @@ impl System {
         }
     }
 
-    /// A transaction begins: what was deleted before does not come back.
+    /// Begins a transaction: forgets what earlier ones deleted.
     pub(crate) fn begin_changes(&mut self) {
         self.deleted.clear();
         self.gaps.clear();
     }
 
-    /// A transaction has come to its end, be it the one it was to have: what it deleted and made again was away until now, with
-    /// all that is on it.
+    /// Ends a transaction, successful or not. Interfaces that it deleted and made again were interrupted until now,
+    /// with everything on them.
     pub(crate) fn end_changes(&mut self) {
         let again = |name: &str| {
             self.router.interface_named(name).is_some() && !self.gaps.iter().any(|gap| gap.name == name)
@@ -119,8 +120,8 @@ impl System {
         self.look_at_gaps();
     }
 
-    /// Makes an interface, down and with nothing set, with this index. If its device cannot be opened, the interface is
-    /// without it until it can, as far as [`absence`](System::absence) allows; what this transaction
+    /// Makes an interface with this index, down and without settings. If its device cannot be opened, the interface
+    /// waits for it, as far as [`absence`](System::absence) allows. An interface that this transaction
     /// [deleted](System::delete) can always be made again as it was.
     pub(crate) fn create(&mut self, name: &str, spec: &Spec, index: Option<u32>) -> Result<(), Refused> {
         self.router.prefer_index(index);
@@ -139,7 +140,7 @@ impl System {
         Ok(())
     }
 
-    /// Makes an interface of this.
+    /// Makes an interface with this backing.
     fn make(&mut self, name: &str, backed: &Backed) -> Result<(), Refused> {
         if self.router.interface_named(name).is_some() {
             return refuse(format!("there is an interface {name} already"));
@@ -155,7 +156,7 @@ impl System {
                 self.router.add_absent_device(name, mac, mtu)
             }
         };
-        // There is no interface then, so this takes only what `open` has left.
+        // The interface does not exist: this only removes leftovers of `open`.
         let index = added.inspect_err(|_| backed.leaves(name, self))?;
         if let Err(why) = backed.made(index, self) {
             backed.leaves(name, self);
@@ -165,10 +166,10 @@ impl System {
         Ok(())
     }
 
-    /// An interface is without its device until that can be opened, if that is allowed.
+    /// Lets an interface wait until its device can be opened, if that is allowed.
     ///
     /// # Errors
-    /// Why the device cannot be opened.
+    /// If the interface may not wait. Returns the reason that the device cannot be opened.
     fn may_wait(&self, name: &str, spec: &Spec, Unopened { missing, why }: Unopened) -> Result<(), Refused> {
         let was_there = self.deleted.get(name).is_some_and(|was| was.spec == *spec);
         let waits = was_there
@@ -180,24 +181,24 @@ impl System {
         if !waits {
             return Err(why);
         }
-        tracing::warn!(event = "device", "{name} is without its device until that can be opened: {why}");
+        tracing::warn!(event = "device", "{name} is without its device until it can be opened: {why}");
         Ok(())
     }
 
-    /// Opens the device of an interface in another way. The interface stays with all that is on it, and is without a device from
-    /// when the old one is let go of until the new one is there: most cannot be opened twice. As for what cannot be opened, see
-    /// [`create`](System::create).
+    /// Opens the device of an interface with another spec. The interface keeps its settings. It has no device between
+    /// the release of the old one and the opening of the new one, because most devices cannot be opened twice. If the
+    /// device cannot be opened, [`create`](System::create) describes the result.
     ///
     /// # Errors
-    /// Why the new device cannot be opened; the interface has the old one again then, if that can be opened.
+    /// If the new device cannot be opened. The interface then has the old device again, if that can be opened.
     pub(crate) fn reopen(&mut self, name: &str, spec: &Spec) -> Result<(), Refused> {
         let index = self.index(name)?;
         let own = self.router.interface(index)?.initial;
         let old = self.specs.get(name).cloned();
         let (Some(Spec::Backed(old)), Spec::Backed(new)) = (old, spec) else {
-            return refuse(format!("{name} is no device"));
+            return refuse(format!("{name} is not a device"));
         };
-        // Where none passed there is no traffic that stands still.
+        // An interface without traffic is not interrupted.
         let since = self.router.usable(index).then(Instant::now);
         self.router.release_device(index)?;
         let prepared = self.prepared_of(name, new);
@@ -210,10 +211,7 @@ impl System {
         if let Err(why) = done {
             let back = self.open_device(name, &old, None).map_err(|unopened| unopened.why);
             if let Err(e) = back.and_then(|device| self.attach(index, name, device, own == NEVER_SEEN)) {
-                tracing::warn!(
-                    event = "device",
-                    "{name} is without its device until that can be opened: {e}"
-                );
+                tracing::warn!(event = "device", "{name} is without its device until it can be opened: {e}");
                 self.router.detach_device(index)?;
             }
             self.note_gap(name, since);
@@ -225,7 +223,8 @@ impl System {
         Ok(())
     }
 
-    /// The device of an interface was opened anew, whose traffic has stood still `since` then, if it had any.
+    /// Records that the device of an interface was opened again, and that its traffic was interrupted `since` then,
+    /// if it had any.
     fn note_gap(&mut self, name: &str, since: Option<Instant>) {
         let Some(since) = since else { return };
         self.gaps.retain(|gap| gap.name != name);
@@ -233,7 +232,7 @@ impl System {
         self.look_at_gaps();
     }
 
-    /// Sees which interfaces that were away forward packets again.
+    /// Ends the interruptions of interfaces that forward packets again.
     fn look_at_gaps(&mut self) {
         for gap in self.gaps.iter_mut().filter(|gap| gap.took.is_none()) {
             let Some(i) = self.router.interface_named(&gap.name).filter(|i| !i.is_absent()) else { continue };
@@ -251,12 +250,12 @@ impl System {
         }
     }
 
-    /// Whether an interface that was away forwards nothing yet.
+    /// True if an interrupted interface does not forward yet.
     pub fn stands_still(&self) -> bool {
         self.gaps.iter().any(|gap| gap.took.is_none())
     }
 
-    /// For how long each interface that the last transaction made or opened anew was away, in words.
+    /// Returns the interruptions by the last transaction as text.
     pub fn stood_still(&self) -> String {
         let line = |gap: &Gap| match gap.took {
             Some(took) => format!(
@@ -266,15 +265,15 @@ impl System {
                 took.as_secs_f64() * 1e3
             ),
             None => format!(
-                "! {} was {} anew and its link is not up yet: the log will say how long its traffic stood still\n",
+                "! {} was {} anew and its link is not up yet: the log will show how long its traffic stood still\n",
                 gap.name, gap.how
             ),
         };
         self.gaps.iter().map(line).collect()
     }
 
-    /// Sets the largest network packet in bytes; `None` is what the interface had at first. A sub-interface has what was
-    /// asked for it as far as its device allows, so it follows when that changes.
+    /// Sets the MTU in bytes; `None` restores the initial one. A sub-interface has its configured MTU as far as its
+    /// device allows, so it follows changes of the device.
     pub(crate) fn set_mtu(&mut self, name: &str, mtu: Option<u16>) -> Result<(), Refused> {
         let index = self.index(name)?;
         let info = self.router.interface(index)?;
@@ -318,8 +317,8 @@ impl System {
         Ok(())
     }
 
-    /// Asks every device about its link. Called when the kernel says that something has changed, and now and then, for
-    /// what it does not say.
+    /// Polls the link of every device. To be called when the kernel reports a change, and once a second for changes
+    /// that it does not report.
     pub fn look_at_links(&mut self) {
         for (index, was, is) in self.router.poll_links() {
             let Ok(i) = self.router.interface(index) else { continue };
@@ -342,7 +341,7 @@ impl System {
                 "{}: the device vanished; its routes are withdrawn until it returns",
                 i.name
             );
-            // It holds on to the name, which the device that returns will want.
+            // The old device keeps the name, which the returning device needs.
             if let Err(e) = self.router.detach_device(index) {
                 tracing::error!("{e}");
             }
@@ -350,14 +349,14 @@ impl System {
         self.look_at_gaps();
     }
 
-    /// Opens the devices that came back.
+    /// Opens the devices that have returned.
     pub fn reopen_devices(&mut self) {
         let absent = self.router.interfaces().filter(|i| i.is_absent());
         let absent: Vec<(u32, String, bool)> =
             absent.map(|i| (i.index, i.name.clone(), i.initial == NEVER_SEEN)).collect();
         for (index, name, never_seen) in absent {
             let Some(Spec::Backed(backed)) = self.specs.get(&name).cloned() else { continue };
-            // Absent is the normal answer here, asked once a second: no word about it.
+            // Most devices are still absent. This is tried once a second, so failures are not logged.
             let Ok(device) = self.open_device(&name, &backed, None) else { continue };
             let where_it_is = if never_seen { "there" } else { "back" };
             match self.attach(index, &name, device, never_seen) {
@@ -372,7 +371,8 @@ impl System {
         }
     }
 
-    /// Gives an interface the device that it waited for. What nobody has set is as that device has it, if none was there before.
+    /// Attaches the device that an interface waited for. If the interface never had one, the device's values become
+    /// its defaults.
     fn attach(&mut self, index: u32, name: &str, device: Device, never_seen: bool) -> Result<(), Refused> {
         if never_seen {
             self.router.set_initial(index, Mac(device.mac), device.mtu)?;
@@ -381,7 +381,7 @@ impl System {
         Ok(self.router.attach_device(index, device)?)
     }
 
-    /// Takes what was prepared for the interface of this name, if it was of this.
+    /// Takes the result prepared for the interface with this name, if it is for this backing.
     fn prepared_of(&mut self, name: &str, backed: &Backed) -> Prepared {
         match self.prepared.entry(name.to_string()) {
             Entry::Occupied(of) if of.get().0 == *backed => of.remove().1,
@@ -403,7 +403,7 @@ impl System {
     fn open_device(&mut self, name: &str, backed: &Backed, prepared: Prepared) -> Result<Device, Unopened> {
         match self.open(name, backed, prepared)? {
             Opened::Device(device) => Ok(device),
-            Opened::Feature { .. } => Err(Unopened::new("there is no device behind this interface")),
+            Opened::Feature { .. } => Err(Unopened::new("this interface has no device")),
         }
     }
 }

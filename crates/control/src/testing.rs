@@ -1,4 +1,4 @@
-//! What tests of features share: a router with packet generators for devices, and commands as they are typed.
+//! Shared by tests of features: a router with packet generators as devices, and typed commands.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::features;
 use crate::metrics::{Collection, Format};
 use crate::system::System;
 
-/// A router with these features, whose workers are started if they are to turn.
+/// Returns a router with these features. Its workers run if `turning`.
 pub fn system(features: &[&Feature], sizes: &Sizes, turning: bool) -> System {
     let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| features::install(features, b, t, hooks);
     let Parts { mut router, workers } = Router::build(install, sizes).expect("a router");
@@ -25,7 +25,7 @@ pub fn system(features: &[&Feature], sizes: &Sizes, turning: bool) -> System {
     System::new(router, catalog, Guardian::default())
 }
 
-/// A router, and the commands that it is told.
+/// A router and its commands.
 pub struct Cli {
     /// The commands.
     pub registry: Rc<Registry<Context>>,
@@ -34,7 +34,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// A router with these features, and pg0 (10.0.0.1/24) and pg1, both up.
+    /// Returns a router with these features, and pg0 (10.0.0.1/24) and pg1, both up.
     pub fn with(features: &[&Feature]) -> Cli {
         let system = system(features, &Sizes { buffers: 64, workers: 1 }, false);
         let (registry, _) = features::declared(features);
@@ -47,7 +47,7 @@ impl Cli {
         cli
     }
 
-    /// What a command prints, to its end.
+    /// Runs a command to its end. Returns its output.
     pub fn run(&mut self, line: &str) -> Result<String, CliError> {
         let answer = self.registry.run(&mut self.context, line, Call::default())?;
         let (mut text, mut job) = (answer.text, answer.job);
@@ -61,13 +61,13 @@ impl Cli {
         Ok(text)
     }
 
-    /// What the router does now and then, until it has nothing to do.
+    /// Does the periodic work of the router until none is left.
     pub fn look_at_confirmation(&mut self) {
         self.context.look_at_confirmation();
         while self.context.tidy().is_some() {}
     }
 
-    /// The samples of all metrics.
+    /// Returns the samples of all metrics.
     pub fn metrics(&self) -> String {
         let mut collection = Collection::new(Duration::ZERO);
         while collection.slice(&self.context) {}
@@ -76,18 +76,18 @@ impl Cli {
         pieces.map(|piece| String::from_utf8_lossy(&piece).into_owned()).collect()
     }
 
-    /// What a command prints that must be accepted.
+    /// Returns the output of a command that must be accepted.
     pub fn ok(&mut self, line: &str) -> String {
         self.run(line).unwrap_or_else(|e| panic!("{}", e.render()))
     }
 
-    /// What a command shows as JSON.
+    /// Returns the output of a command as JSON.
     pub fn json(&mut self, line: &str) -> serde_json::Value {
         let text = self.ok(&format!("{line} --json"));
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{line}: {e}\n{text}"))
     }
 
-    /// Runs a command that must be refused, change nothing, and mark the last `place` in it; gives the message.
+    /// Runs a command that must be refused, change nothing, and mark the last `place` in it. Returns the message.
     pub fn refused(&mut self, line: &str, place: &str) -> String {
         let before = self.ok("show config");
         let Err(error) = self.run(line) else { panic!("{line} was accepted") };
@@ -110,23 +110,23 @@ mod own {
     use super::*;
     use crate::intent::Catalog;
 
-    /// The features that tests here have.
+    /// The features in the tests of this crate.
     pub(crate) const FEATURES: &[&Feature] =
         &[&count::Feature, &mss::Feature, &punt::Feature, &reassembly::Feature, &urpf::Feature];
 
     impl Cli {
-        /// With these.
+        /// Returns a router with [`FEATURES`].
         pub(crate) fn new() -> Cli {
             Cli::with(FEATURES)
         }
     }
 
-    /// Their commands, and the router's own.
+    /// Returns the commands of [`FEATURES`], and the router's own.
     pub(crate) fn registry() -> Registry<Context> {
         features::declared(FEATURES).0
     }
 
-    /// What they say of themselves.
+    /// Returns the catalog of [`FEATURES`].
     pub(crate) fn catalog() -> Arc<Catalog> {
         features::declared(FEATURES).1
     }

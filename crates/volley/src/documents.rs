@@ -1,5 +1,5 @@
-//! The manual pages and the completions of shells, made from the declarations of arguments, commands and parameters when a
-//! package is built.
+//! Writes the manual pages and the shell completions from the declarations of arguments, commands and parameters,
+//! when a package is built.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,38 +13,39 @@ use control::startup;
 
 use crate::Arguments;
 
-/// Completes by asking the router, where a command for it stands; behind what is generated.
+/// Asks the router for completions of its commands; appended to the generated completion.
 const BASH: &str = include_str!("../../../packaging/completion/router.bash");
 
-/// What the manual page of the service says beside the arguments: headings, with a paragraph each.
+/// Sections of the service's manual page besides the arguments: headings, with a paragraph each.
 const SERVICE: [(&str, &str); 4] = [
     (
         "SERVICE",
-        "Started by systemd as volley.service, it says when it forwards, how it is, and that its workers turn, for as long as \
-         they do; a router that hangs is started anew. systemctl reload applies /etc/volley/volley.yaml, and what does not \
-         change in it is not disturbed.",
+        "Started by systemd as volley.service, the router reports that it is ready, and its status. It feeds the watchdog while \
+         its workers make turns, so a router that hangs is restarted. systemctl reload applies /etc/volley/volley.yaml; unchanged \
+         parts are not disturbed.",
     ),
     (
         "SIGNALS",
-        "SIGTERM, SIGINT and SIGHUP end the router in order: interfaces are given back to the kernel as they were found. So \
-         they are when it is killed, by a small process beside it.",
+        "SIGTERM and SIGINT end the router cleanly: interfaces are returned to the kernel as they were found. If the router is \
+         killed, a small process beside it returns them. SIGHUP ends a router at a terminal only. SIGINT does not end it while \
+         commands are edited there.",
     ),
     (
         "ENVIRONMENT",
         "VOLLEY_LOG sets the level of messages: error, warn, info, debug, trace or off, also by class, as in \
-         warn,neighbor=debug. It goes before what startup.conf says.",
+         warn,neighbor=debug. It overrides startup.conf.",
     ),
     (
         "FILES",
-        "/etc/volley/startup.conf says what must be known before the router starts, /etc/volley/volley.yaml what it is to do. \
-         Its command line listens on /run/volley/cli.sock, for root and the group volley.",
+        "/etc/volley/startup.conf has the settings that the router needs before it starts, /etc/volley/volley.yaml its \
+         configuration. The command line listens on /run/volley/cli.sock, for root and the group volley.",
     ),
 ];
 
-/// Writes all of it into `directory`: pages as `volley.1`, completions as `volley.bash` and `_volley`.
+/// Writes all documents into `directory`: pages such as `volley.1`, and completions as `volley.bash` and `_volley`.
 ///
 /// # Errors
-/// A file cannot be written.
+/// If a file cannot be written.
 pub fn write(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let put = |name: &str, bytes: &[u8]| fs::write(directory.join(name), bytes);
@@ -53,7 +54,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
     put("_volley", zsh(&mut volley)?.as_bytes())?;
     volley.build();
     Man::new(volley.clone()).source(source()).render(&mut File::create(directory.join("volley.1"))?)?;
-    // The tester has documents of its own.
+    // The tester has its own documents.
     for command in volley.get_subcommands().filter(|c| c.get_name() != "bench") {
         if command.get_name() == "run" {
             put("volley.8", &daemon(command)?)?;
@@ -67,7 +68,7 @@ pub fn write(directory: &Path) -> io::Result<()> {
     put("volley-startup.conf.5", parameters().render().as_bytes())
 }
 
-/// The program without what is not called by hand.
+/// Returns the program without hidden commands.
 fn visible() -> Command {
     let all = Arguments::command();
     Command::new("volley")
@@ -88,17 +89,17 @@ fn completion(shell: Shell, volley: &mut Command) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The one for zsh calls the function that asks the router where a command for it stands.
+/// Returns the completion for zsh, changed to ask the router for completions of its commands.
 fn zsh(volley: &mut Command) -> io::Result<String> {
     let text = completion(Shell::Zsh, volley);
     let asking = text.replacen("interactive:_default'", "interactive:_volley_router'", 1);
     if asking == text {
-        return Err(io::Error::other("the completion for zsh looks different from what was expected"));
+        return Err(io::Error::other("the generated completion for zsh has an unexpected form"));
     }
     Ok(asking)
 }
 
-/// The page of the router itself.
+/// Returns the page of the router.
 fn daemon(run: &Command) -> io::Result<Vec<u8>> {
     let run = run.clone().name("volley").display_name("volley");
     let page = Man::new(run).title("volley").section("8").source(source());
@@ -117,7 +118,7 @@ fn daemon(run: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The head of a page that is not about arguments.
+/// Returns the beginning of a page that is not about arguments.
 fn page(name: &str, section: &str, about: &str) -> Roff {
     let mut page = Roff::new();
     page.control("TH", [name, section, "", &source()]);
@@ -129,12 +130,12 @@ fn see_also(page: &mut Roff, pages: &[&str]) {
     page.control("SH", ["SEE ALSO"]).text([roman(pages.join(", "))]);
 }
 
-/// All commands of the CLI.
+/// Returns the page of all commands of the CLI.
 fn cli() -> Roff {
     let mut page = page("volley-cli", "7", "commands of a running Volley router");
     page.control("SH", ["DESCRIPTION"]).text([roman(
-        "volley ctl COMMAND runs one, volley ctl alone asks for them, volley ctl - reads them from standard input. Words may be \
-         shortened as long as they are unique. With --json the answer is JSON.",
+        "volley ctl COMMAND runs one command, volley ctl alone is interactive, volley ctl - reads commands from standard input. \
+         Words may be shortened as long as they are unique. With --json the answer is JSON.",
     )]);
     page.control("SH", ["COMMANDS"]);
     for (syntax, help) in volley::features::declared().0.declarations() {
@@ -145,12 +146,12 @@ fn cli() -> Roff {
     page
 }
 
-/// All parameters of startup.conf.
+/// Returns the page of all parameters of startup.conf.
 fn parameters() -> Roff {
-    let mut page = page("volley-startup.conf", "5", "what Volley has to know before it starts");
+    let mut page = page("volley-startup.conf", "5", "start configuration of Volley");
     page.control("SH", ["DESCRIPTION"]).text([roman(
-        "Sections, each a name and parameters in braces, in the syntax of VPP's startup.conf; a word that begins with # begins a \
-         comment. volley run -c FILE reads it, and does not start if anything is wrong with it.",
+        "The file has sections, each a name and parameters in braces, in the syntax of VPP's startup.conf. A word that begins with \
+         # begins a comment. volley run -c FILE reads the file, and does not start the router if it has errors.",
     )]);
     let mut section = "";
     for entry in startup::entries() {

@@ -1,4 +1,4 @@
-//! What this router can do: every feature, in one list. To add one, add its line.
+//! Every feature of this router, in one list. To add a feature, add its line.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use graph::{Builder, GraphError};
 use net::Tables;
 use net::router::Hooks;
 
-/// Every feature. Where nothing else is said, packets meet them on an arc in this order.
+/// Every feature. Without other rules, packets meet them on an arc in this order.
 pub const ALL: &[&Feature] = &[
     #[cfg(feature = "urpf")]
     &urpf::Feature,
@@ -18,14 +18,14 @@ pub const ALL: &[&Feature] = &[
     &policer::Feature,
     #[cfg(feature = "punt")]
     &punt::Feature,
-    // Before all that looks at ports.
+    // Before all features that read ports.
     #[cfg(feature = "reassembly")]
     &reassembly::Feature,
     #[cfg(feature = "count")]
     &count::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
-    // Last: it shows packets as all others leave them.
+    // Last, to show packets as all others leave them.
     #[cfg(feature = "captures")]
     &captures::Feature,
 ];
@@ -33,12 +33,12 @@ pub const ALL: &[&Feature] = &[
 /// Adds the nodes of every feature to the graph.
 ///
 /// # Errors
-/// When the features do not fit together.
+/// If the features do not fit together.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     features::install(ALL, b, t, hooks)
 }
 
-/// Every command, and what features say of themselves besides.
+/// Returns every command, and the catalog of the features.
 pub fn declared() -> (Registry<Context>, Arc<Catalog>) {
     features::declared(ALL)
 }

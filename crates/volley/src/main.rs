@@ -37,38 +37,38 @@ enum Command {
         /// The start configuration, in the syntax of VPP's startup.conf.
         #[arg(short = 'c', long = "config", value_name = "FILE", conflicts_with = "words")]
         config: Option<PathBuf>,
-        /// The same words instead of a file: unix { interactive cli-listen /run/volley/cli.sock }
+        /// The start configuration as words instead of a file: unix { interactive cli-listen /run/volley/cli.sock }
         #[arg(trailing_var_arg = true, value_name = "WORDS")]
         words: Vec<String>,
     },
-    /// Give interfaces back to the kernel should the router be killed. Started by the router, not by hand.
+    /// Return interfaces to the kernel if the router is killed. Started by the router, not by hand.
     #[command(name = control::guardian::COMMAND, hide = true)]
     Guardian,
-    /// Write the manual pages and the completions of shells into a directory. For who makes a package.
+    /// Write the manual pages and the shell completions into a directory, for a package.
     #[command(hide = true)]
     Documents {
         /// The directory.
         #[arg(value_name = "DIRECTORY")]
         directory: PathBuf,
     },
-    /// Say what the router would have as the last of these words, one a line. For the completions of shells.
+    /// Print the router's completions of the last word, one a line, for shell completions.
     #[command(hide = true)]
     Complete {
         /// The router's CLI socket.
         #[arg(short, long, value_name = "SOCKET", default_value = client::DEFAULT_SOCKET)]
         socket: PathBuf,
-        /// The words of a command; the last one may be begun, or empty.
+        /// The words of a command; the last one may be incomplete or empty.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
         words: Vec<String>,
     },
-    /// Say what is wrong with configurations (.yaml), startup.conf (.conf) and files of commands (any other name), each fault
-    /// with its line and column. Needs no running router. Of commands, the form is looked at.
+    /// Check configurations (.yaml), startup.conf (.conf) and files of commands (any other name). Each fault has its
+    /// line and column. Needs no running router; checks only the form of commands.
     Check {
         /// The files.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Make the configuration of a running router what a file (YAML) says, all or nothing.
+    /// Replace the configuration of a running router by a file (YAML), all or nothing.
     Apply {
         /// The router's CLI socket.
         #[arg(short, long, value_name = "SOCKET", default_value = client::DEFAULT_SOCKET)]
@@ -76,17 +76,17 @@ enum Command {
         /// Only show what would change.
         #[arg(long)]
         dry_run: bool,
-        /// Take it back after so many minutes (or seconds, as in 90s), unless "volley ctl config confirm" is said.
+        /// Roll back after this many minutes (or seconds, as in 90s), unless "volley ctl config confirm" is given.
         #[arg(long, value_name = "TIME")]
         confirm: Option<String>,
-        /// Only if the configuration is still of this generation, as "show config yaml" names it.
+        /// Apply only if the configuration still has this generation, as in "show config yaml".
         #[arg(long, value_name = "N")]
         generation: Option<u64>,
         /// The file.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Take back the last change of a running router's configuration, or the last N. Said again, it goes further back.
+    /// Roll back the last change of a running router's configuration, or the last N. Repeat it to roll back further.
     Rollback {
         /// The router's CLI socket.
         #[arg(short, long, value_name = "SOCKET", default_value = client::DEFAULT_SOCKET)]
@@ -94,34 +94,35 @@ enum Command {
         /// Only show what would change.
         #[arg(long)]
         dry_run: bool,
-        /// How many; what waits to be confirmed, or else one, if it is not given.
+        /// Number of changes. Without it, roll back the change awaiting confirmation, or else the last one.
         #[arg(value_name = "N")]
         n: Option<u32>,
     },
-    /// Write packets of a running router to standard output as they come in, go out or are dropped:
+    /// Write packets of a running router to standard output as they are received, sent or dropped:
     /// volley capture interface host-eth1 | tcpdump -n -r -
     Capture {
         /// The router's CLI socket.
         #[arg(short, long, value_name = "SOCKET", default_value = client::DEFAULT_SOCKET)]
         socket: PathBuf,
-        /// [rx] [tx] [drop] (rx and tx if none is said), [interface NAME|any], [max PACKETS], [max-bytes-per-pkt BYTES],
-        /// [filter "EXPRESSION"] as tcpdump has them.
+        /// [rx] [tx] [drop] (default: rx and tx), [interface NAME|any], [max PACKETS], [max-bytes-per-pkt BYTES],
+        /// [filter "EXPRESSION"] as in tcpdump.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
         words: Vec<String>,
     },
-    /// Watch a running router in the terminal: interfaces with rates, workers with busy time, nodes with clocks, drops by reason.
+    /// Watch a running router in the terminal: interfaces with rates, workers with busy time, nodes with clocks, drops
+    /// by reason.
     Top {
         /// The router's CLI socket.
         #[arg(short, long, value_name = "SOCKET", default_value = client::DEFAULT_SOCKET)]
         socket: PathBuf,
-        /// Seconds between two looks.
+        /// Seconds between two samples.
         #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
         interval: f64,
     },
-    /// Measure routers as RFC 2544 and its successors do: runs volley-bench, the tester.
+    /// Measure routers as in RFC 2544 and its successors, with the tester volley-bench.
     #[command(disable_help_flag = true)]
     Bench {
-        /// What volley-bench is told.
+        /// The arguments of volley-bench.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
         words: Vec<OsString>,
     },
@@ -133,10 +134,10 @@ enum Command {
         /// Answer in JSON.
         #[arg(long)]
         json: bool,
-        /// Go on after a command that failed (with "-").
+        /// Continue after a failed command (with "-").
         #[arg(long)]
         keep_going: bool,
-        /// The command; none: interactive.
+        /// The command; interactive without one.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
         words: Vec<String>,
     },
@@ -185,19 +186,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// Becomes the tester: the one beside this program, or else the installed one.
+/// Executes the tester: the one beside this program, or else the installed one.
 fn bench(words: &[OsString]) -> ExitCode {
     let beside = std::env::current_exe().ok().map(|volley| volley.with_file_name("volley-bench"));
     let program = beside.filter(|program| program.is_file()).unwrap_or_else(|| "volley-bench".into());
     let e = std::process::Command::new(&program).args(words).exec();
-    eprintln!(
-        "volley: the tester cannot be run: {}: {e} (it has a package of its own, volley-bench)",
-        program.display()
-    );
+    eprintln!("volley: cannot run the tester: {}: {e} (install the package volley-bench)", program.display());
     ExitCode::FAILURE
 }
 
-/// The words of the command line. Called `vppctl` the program is the client, as VPP's is.
+/// Returns the words of the command line. If the program is called `vppctl`, it is the client, as in VPP.
 fn words(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = given.into_iter().collect();
     let name = words.first().map(Path::new).and_then(Path::file_name);
@@ -207,12 +205,12 @@ fn words(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// One command to a running router.
+/// Sends one command to a running router.
 fn command(socket: PathBuf, words: Vec<String>) -> ExitCode {
     client::run(client::ClientOptions { socket, json: false, keep_going: false, words })
 }
 
-/// Says what is wrong with files. What they ask for is held against a router without interfaces.
+/// Checks files against a router without interfaces, and prints the faults.
 fn check(files: &[PathBuf]) -> ExitCode {
     let router = match Router::build(volley::features::install, &Sizes::default()) {
         Ok(parts) => parts.router,
@@ -262,7 +260,7 @@ fn run(config: Option<PathBuf>, words: &[String]) -> ExitCode {
 
 fn faulty(faults: &[Fault]) -> ExitCode {
     faults.iter().for_each(|fault| eprintln!("{fault}"));
-    eprintln!("volley: not started: mend the configuration first");
+    eprintln!("volley: not started: fix the errors above");
     ExitCode::FAILURE
 }
 
@@ -276,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn as_vppctl_it_is_the_client() {
+    fn vppctl_is_the_client() {
         for name in ["vppctl", "/usr/bin/vppctl"] {
             let Command::Ctl { socket, words, .. } = called(&[name, "-s", "/run/x.sock", "show", "int"])
             else {
@@ -291,12 +289,12 @@ mod tests {
         );
     }
 
-    /// What a package has of documents names every command, argument and parameter.
+    /// The documents name every command, argument and parameter.
     #[test]
-    fn the_documents_are_complete() {
+    fn documents_are_complete() {
         let directory = std::env::temp_dir().join(format!("volley-documents-{}", std::process::id()));
         documents::write(&directory).unwrap();
-        // Without what roff does to apostrophes and hyphens.
+        // Undoes roff's escapes of apostrophes and hyphens.
         let plain = |text: String| text.replace("\\*(Aq", "'").replace('\\', "");
         let read = |name: &str| plain(std::fs::read_to_string(directory.join(name)).unwrap());
         let (cli, conf, ctl) = (read("volley-cli.7"), read("volley-startup.conf.5"), read("volley-ctl.1"));

@@ -1,4 +1,4 @@
-//! What speaks of metrics elsewhere speaks of those that there are: `docs/reference/metrics.md`, the alert rules, the dashboard.
+//! The alert rules and the dashboard use only metrics and labels that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,12 +20,12 @@ fn read(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// Every metric.
+/// Returns every metric.
 fn metrics() -> Vec<&'static Metric> {
     declared::metrics(&volley::features::declared().1)
 }
 
-/// The words of an expression that begin with `volley_` or `process_`, each with what follows it.
+/// Returns the words of an expression that begin with `volley_` or `process_`, each with the text after it.
 fn named(expression: &str) -> Vec<(&str, &str)> {
     let at = ["volley_", "process_"].into_iter().flat_map(|prefix| expression.match_indices(prefix));
     at.map(|(at, _)| {
@@ -36,7 +36,7 @@ fn named(expression: &str) -> Vec<(&str, &str)> {
     .collect()
 }
 
-/// Checks that an expression names metrics that there are, with labels that they have; returns all labels of these.
+/// Checks that an expression uses existing metrics, with their labels. Returns all labels of these metrics.
 fn check(expression: &str) -> BTreeSet<&'static str> {
     let mut labels = BTreeSet::from(ADDED);
     let asked = named(expression);
@@ -65,7 +65,7 @@ fn check(expression: &str) -> BTreeSet<&'static str> {
     labels
 }
 
-/// Checks that a text speaks of labels that there are, between `open` and a closing brace.
+/// Checks that each word after `open` in a text is one of these labels.
 fn check_text(text: &str, open: &str, labels: &BTreeSet<&str>) {
     for part in text.split(open).skip(1) {
         let end = part.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(part.len());
@@ -74,9 +74,9 @@ fn check_text(text: &str, open: &str, labels: &BTreeSet<&str>) {
 }
 
 #[test]
-fn the_alert_rules_are_about_metrics_that_there_are() {
+fn alert_rules_use_existing_metrics() {
     let text = read("packaging/prometheus/volley.rules.yml");
-    // The scalars in their order: a key, its value, and so on.
+    // The scalars in order: a key, its value, and so on.
     let scalars: Vec<String> = Parser::new_from_str(&text)
         .map(|event| event.unwrap_or_else(|e| panic!("{e}")))
         .filter_map(|(event, _)| match event {
@@ -103,7 +103,7 @@ fn the_alert_rules_are_about_metrics_that_there_are() {
     assert!(alerts.len() >= 5);
 }
 
-/// All strings under a key, wherever they are.
+/// Collects all strings under a key, at any depth.
 fn strings<'v>(value: &'v Value, key: &str, found: &mut Vec<&'v str>) {
     match value {
         Value::Array(all) => all.iter().for_each(|v| strings(v, key, found)),
@@ -116,7 +116,7 @@ fn strings<'v>(value: &'v Value, key: &str, found: &mut Vec<&'v str>) {
 }
 
 #[test]
-fn the_dashboard_shows_metrics_that_there_are() {
+fn dashboard_shows_existing_metrics() {
     let dashboard: Value = serde_json::from_str(&read("packaging/grafana/volley.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let mut ids = BTreeSet::new();

@@ -1,10 +1,10 @@
-//! The order in which packets meet features on an arc: features do not know each other, so it is the list's.
+//! The order of features on an arc: features do not know each other, so the list of features decides.
 
 use net::router::{Parts, Router, Sizes};
 use wire::Mac;
 
 #[test]
-fn sources_are_checked_before_rates_and_rates_before_all_that_takes_room() {
+fn features_on_arcs_follow_the_list() {
     let sizes = Sizes { buffers: 256, workers: 1 };
     let Parts { mut router, .. } = Router::build(volley::features::install, &sizes).unwrap();
     let index = router.add_loopback("loop0", Mac([2, 0, 0, 0, 0, 1])).unwrap();

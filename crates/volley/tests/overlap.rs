@@ -1,10 +1,10 @@
-//! No two features have the same name for something that an operator sees: nobody could tell which is meant.
+//! No two features share a name that an operator sees: it would be ambiguous.
 
 use std::collections::BTreeMap;
 
 use volley::features::{ALL, declared};
 
-/// Fails if something is named twice.
+/// Fails if a name occurs twice.
 fn each_once(what: &str, names: impl IntoIterator<Item = impl Into<String>>) {
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
     names.into_iter().for_each(|name| *found.entry(name.into()).or_default() += 1);
@@ -25,7 +25,7 @@ fn features_do_not_share_names() {
 }
 
 #[test]
-fn the_name_of_an_interface_says_what_it_is_made_of() {
+fn interface_names_identify_their_backing() {
     let (_, catalog) = declared();
     for kind in catalog.interfaces() {
         let examples = (kind.examples)();

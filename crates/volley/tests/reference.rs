@@ -1,5 +1,5 @@
-//! Pages end with references that are made from declarations: commands, metrics, parameters of startup.conf. `VOLLEY_BLESS=1` writes
-//! them anew.
+//! Reference pages end with lists made from declarations: commands, metrics, parameters of startup.conf.
+//! `VOLLEY_BLESS=1` writes them again.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use control::startup;
 use control::system::System;
 use net::router::{Router, Sizes};
 
-/// A router without features: help asks it for nothing.
+/// Returns a router without features: `help` does not use it.
 fn context(catalog: Arc<Catalog>) -> Context {
     let parts =
         Router::build(|_: &mut _, _: &_, _: &mut _| Ok(()), &Sizes { buffers: 64, workers: 1 }).unwrap();
@@ -22,7 +22,7 @@ fn context(catalog: Arc<Catalog>) -> Context {
     Context::new(System::new(parts.router, catalog, guardian))
 }
 
-/// The commands as Markdown, grouped by the first word.
+/// Returns the commands as Markdown, grouped by the first word.
 fn list() -> String {
     let call = Call { json: true, ..Call::default() };
     let (registry, catalog) = volley::features::declared();
@@ -58,7 +58,7 @@ fn is_at_the_end_of(name: &str, reference: &str) {
 }
 
 #[test]
-fn the_pages_list_what_there_is() {
+fn pages_end_with_the_current_lists() {
     is_at_the_end_of("cli.md", &list());
     is_at_the_end_of("vpp-commands.md", &control::commands::foreign::reference());
     is_at_the_end_of("startup-conf.md", &startup::reference());

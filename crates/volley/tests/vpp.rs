@@ -1,14 +1,14 @@
-//! `docs/reference/vpp-commands.md` says which of VPP's commands there are: each is read here.
+//! Every command that `docs/reference/vpp-commands.md` lists as supported can be parsed.
 
 use control::testing::Cli;
 
-/// What stands between backquotes in a cell.
+/// Returns the text between backquotes in a cell.
 fn quoted(cell: &str) -> Option<&str> {
     cell.trim().strip_prefix('`')?.strip_suffix('`')
 }
 
 #[test]
-fn the_commands_in_the_table_are_commands() {
+fn commands_in_the_table_can_be_parsed() {
     let table = include_str!("../../../docs/reference/vpp-commands.md");
     let (commands, _) = table.split_once("## The session").unwrap();
     let misread = ["does not fit here", "there is no command", "the command ends here", "is not complete"];
@@ -16,7 +16,7 @@ fn the_commands_in_the_table_are_commands() {
     for line in commands.lines().filter(|line| line.starts_with("| `")) {
         let mut cells = line.split(" | ").map(|cell| cell.trim_matches('|'));
         let (vpp, here) = (cells.next().and_then(quoted).unwrap(), cells.next().and_then(quoted));
-        // Whether it can be done depends on what is there; here it is about the words.
+        // The command may fail for other reasons: only its words are checked.
         let command = here.unwrap_or(vpp).replace("host-eth1", "pg0");
         if let Err(error) = Cli::with(volley::features::ALL).run(&command) {
             let said = error.render();

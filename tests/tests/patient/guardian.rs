@@ -131,7 +131,7 @@ fn guardians_that_are_killed_are_replaced_at_once() {
         now.len() == 2 && !now.iter().any(|id| first.contains(id))
     });
     for number in 0..2 {
-        let said = format!("guardian {number} has ended; another one is started in its place");
+        let said = format!("guardian {number} has ended; it is restarted");
         assert_eq!(router.log().matches(&said).count(), 1, "{}", router.log());
     }
     // What was lent before and what was lent since.
@@ -202,7 +202,11 @@ fn guardians_that_end_again_and_again_are_no_storm() {
     assert!((6..=14).contains(&killed.len()), "{killed:?}");
     let log = router.log();
     let lines = |what: &str| log.lines().filter(|line| line.contains(what)).count();
-    assert_eq!([lines("in its place"), lines("again and again"), lines("guardian")], [2, 2, 4], "{log}");
+    assert_eq!(
+        [lines("; it is restarted"), lines("again: it is restarted"), lines("guardian")],
+        [2, 2, 4],
+        "{log}"
+    );
     router.ctl("show version");
 }
 

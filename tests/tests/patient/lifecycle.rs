@@ -111,7 +111,7 @@ fn more_buffers_than_there_is_memory_are_refused_with_the_place() {
         format!("unix {{ nodaemon runtime-dir . }}\nbuffers {{\n  buffers-per-numa {buffers}\n}}\n");
     let refused = Router::refused(&r, &startup);
     assert!(refused.code().is_some_and(|code| code != 0), "{refused}");
-    let why = format!("refused.conf:3:3: there cannot be {buffers} buffers: ");
+    let why = format!("refused.conf:3:3: cannot allocate {buffers} buffers: ");
     assert!(refused.stderr.contains(&why) && refused.stderr.contains("GiB of memory needed, "), "{refused}");
 }
 

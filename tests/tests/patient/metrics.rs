@@ -141,7 +141,7 @@ fn addresses_that_others_reach_or_have_are_refused() {
     let dir = r.lab().dir().join("second");
     let startup = format!("unix {{ runtime-dir {} }}\n{METRICS}", dir.display());
     let refused = Router::refused(&r, &startup);
-    let message = "refused.conf:2:11: metrics cannot be shown on 127.0.0.1:9482: Address already in use";
+    let message = "refused.conf:2:11: cannot serve metrics on 127.0.0.1:9482: Address already in use";
     assert!(!refused.ok() && refused.stderr.contains(message), "{}", refused.stderr);
     router.stop();
 }

@@ -130,7 +130,7 @@ fn a_worker_that_hangs_silences_the_watchdog() {
     manager.told("READY=1", START);
     let worker = manager.thread("volley_wk_0");
     let stopped = Stopped::new(worker);
-    manager.told("STATUS=a worker does not turn any more", LIMIT);
+    manager.told("STATUS=a worker makes no turns", LIMIT);
     assert_eq!(manager.next(WATCHDOG * 3), None, "the manager would have it started anew");
     // The main thread is well, and one that was only delayed goes on.
     drop(stopped);

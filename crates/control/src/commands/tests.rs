@@ -300,7 +300,7 @@ fn show_hardware_refuses_sub_interfaces() {
 fn a_missing_namespace_is_marked() {
     let mut cli = Cli::new();
     let message = cli.refused("create tap host-ns no-such-place id 3", "no-such-place");
-    assert!(message.contains("no network namespace"), "{message}");
+    assert!(message.contains("no such network namespace"), "{message}");
 }
 
 #[test]
@@ -349,19 +349,13 @@ fn pcap_interfaces_are_created_and_shown() {
 #[test]
 fn memif_sockets_and_interfaces_are_created_and_deleted() {
     let mut cli = Cli::new();
-    assert_eq!(
-        cli.refused("create memif socket id 0 filename x.sock", "0"),
-        "memif socket 0 is always there"
-    );
+    assert_eq!(cli.refused("create memif socket id 0 filename x.sock", "0"), "memif socket 0 always exists");
     cli.ok("create memif socket id 7 filename @volley-test-7");
     assert!(
         cli.refused("create memif socket id 8 filename @volley-test-7", "@volley-test-7")
             .contains("socket 7")
     );
-    assert_eq!(
-        cli.refused("create interface memif id 3 socket-id 8 slave", "8"),
-        "there is no memif socket 8"
-    );
+    assert_eq!(cli.refused("create interface memif id 3 socket-id 8 slave", "8"), "no such memif socket: 8");
     for (line, place) in [("ring-size 1000", "1000"), ("buffer-size 100", "100"), ("rx-queues 99", "99")] {
         cli.refused(&format!("create interface memif id 3 socket-id 7 {line}"), place);
     }
@@ -406,14 +400,11 @@ fn memif_sockets_and_interfaces_are_created_and_deleted() {
         config.contains("create interface memif id 3 socket-id 7 slave ring-size 64 secret sesame index 2\n"),
         "{config}"
     );
-    assert!(cli.refused("show memif pg0", "pg0").contains("no memif interface"));
+    assert!(cli.refused("show memif pg0", "pg0").contains("not a memif interface"));
     cli.refused("delete tap memif7/3", "memif7/3");
     cli.ok("delete interface memif memif7/3");
     cli.ok("delete memif socket id 7");
-    assert_eq!(
-        cli.refused("delete memif socket id 7", "7"),
-        "there is no such memif socket that was created"
-    );
+    assert_eq!(cli.refused("delete memif socket id 7", "7"), "no memif socket with this ID was created");
 }
 
 /// The first command sees rates over the time since the start.

@@ -366,9 +366,7 @@ mod tests {
         assert!(cli.refused("set workers 2 cores 3-1", "3-1").contains("such as 2-4,7"));
         assert!(cli.refused("set workers 2 cores 0,0", "0,0").contains("a core is given twice"));
         for command in ["set workers 1 cores 1023", "set worker 0 core 1023"] {
-            assert!(
-                cli.refused(command, "1023").contains("core 1023 is not there to use: name cores out of")
-            );
+            assert!(cli.refused(command, "1023").contains("core 1023 is not available: use cores out of"));
         }
         assert!(cli.refused("set worker 7 core 1023", "7").contains("no worker 7"));
         assert!(cli.refused("set worker 3 core any", "3").contains("no worker 3"));

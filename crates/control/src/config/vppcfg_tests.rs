@@ -126,7 +126,7 @@ fn vppcfg_rules_are_enforced() {
             "taps: { tap0: { host: { name: a }, tx-ring-size: 512 } }",
             "taps: { tap0: { host: { name: a }, tx-ring-size: 500 } }",
             "1:50",
-            "no power of two",
+            "not a power of two",
         ),
         ("taps: { tap0: { host: { name: a } } }", "taps: { tap0: {} }", "1:9", "needs a \"host\""),
         (
@@ -151,7 +151,7 @@ fn vppcfg_rules_are_enforced() {
             "interfaces: { host-a: { device-type: af-packet } }",
             "interfaces: { host-a: { device-type: dpdk } }",
             "1:38",
-            "its device-type is af-packet",
+            "needs the device-type af-packet",
         ),
         // Readers of YAML 1.1, such as vppcfg, take this for an octal number.
         (

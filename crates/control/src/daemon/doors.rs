@@ -1,4 +1,4 @@
-//! Where the router is reached: the CLI's listeners, and that of the metrics.
+//! The router's listeners: those of the CLI, and that of the metrics.
 
 use std::cell::RefCell;
 use std::net::{SocketAddr, TcpListener};
@@ -11,7 +11,7 @@ use crate::metrics;
 use crate::process;
 use crate::startup::{Group, Listen, Startup};
 
-/// Where the router is reached.
+/// The router's listeners.
 pub(super) struct Doors {
     cli: Listener,
     read_only: Option<Listener>,
@@ -19,7 +19,7 @@ pub(super) struct Doors {
 }
 
 impl Doors {
-    /// Binds them. Nobody is served yet.
+    /// Binds the listeners. They serve no clients yet.
     pub(super) fn open(startup: &Startup) -> Result<Doors, DaemonError> {
         let cli = listen(startup)?;
         let read_only = startup.unix.cli_listen_read_only.as_deref().map(|path| {
@@ -27,13 +27,13 @@ impl Doors {
             Listener::unix(path, group).map_err(|e| failed(startup.about(&["cli-listen-read-only"], e)))
         });
         let metrics = startup.metrics.listen.map(|address| {
-            let what = |e| format!("metrics cannot be shown on {address}: {e}");
+            let what = |e| format!("cannot serve metrics on {address}: {e}");
             metrics::listen(address).map_err(|e| failed(startup.about(&["listen"], what(e))))
         });
         Ok(Doors { cli, read_only: read_only.transpose()?, metrics: metrics.transpose()? })
     }
 
-    /// Serves who comes. Returns the CLI's address if that is one of TCP.
+    /// Serves clients. Returns the CLI's address if it listens on TCP.
     pub(super) fn serve(
         self,
         startup: &Startup,
@@ -62,7 +62,7 @@ fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
         Listen::Tcp(address) => {
             if !address.ip().is_loopback() {
                 tracing::warn!(
-                    "whoever reaches {address} may configure this router: the CLI asks for no password"
+                    "the CLI has no password: everybody who reaches {address} may configure this router"
                 );
             }
             Listener::tcp(*address)
@@ -71,7 +71,8 @@ fn listen(startup: &Startup) -> Result<Listener, DaemonError> {
     listener.map_err(|e| failed(startup.about(&["cli-listen"], e)))
 }
 
-/// Makes the run-time directory if something is to lie in it. No other is made: its name may be a slip of the finger.
+/// Creates the run-time directory if a socket or the pidfile is in it. Creates no other directory: its name may be
+/// mistyped.
 fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
     let directory = &startup.unix.runtime_dir;
     let socket = match &startup.unix.cli_listen {
@@ -83,17 +84,17 @@ fn make_runtime_dir(startup: &Startup) -> Result<(), DaemonError> {
         return Ok(());
     }
     process::make_directory(directory).map_err(|e| {
-        let what = format_args!("the directory {} cannot be made: {e}", directory.display());
+        let what = format_args!("cannot create the directory {}: {e}", directory.display());
         failed(startup.about(&["runtime-dir"], what))
     })
 }
 
-/// The number of the group that may use a socket of the CLI.
+/// Returns the ID of the group that may use a socket of the CLI.
 fn group(startup: &Startup, parameter: &str, given: &Option<Group>) -> Result<Option<u32>, DaemonError> {
     let Some(group) = given else { return Ok(None) };
     let id = group.id().map_err(|e| failed(startup.about(&[parameter], e)))?;
     if id.is_none() {
-        let what = format_args!("this machine has no such group: the socket keeps the process's");
+        let what = format_args!("no such group on this machine: the socket keeps the group of the process");
         tracing::warn!("{}", startup.about(&[parameter], what));
     }
     Ok(id)

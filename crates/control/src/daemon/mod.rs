@@ -1,7 +1,7 @@
-//! The router as a process: what happens from its start to its end, on the main thread.
+//! The router as a process: its start, its work on the main thread, and its end.
 //!
-//! One executor on one thread owns everything that changes. It serves the CLI ([`doors`]), and between commands gives the router
-//! its turns ([`turns()`]).
+//! One executor on one thread owns all changeable state. It serves the CLI ([`doors`]), and runs the router's turns
+//! ([`turns()`]) between commands.
 
 mod doors;
 mod stop;
@@ -45,10 +45,10 @@ use doors::{Doors, where_listening};
 use stop::Stop;
 use turns::{Bell, turns, watch};
 
-/// How often the start asks for what another thread reads.
+/// Polling interval of the start for results of other threads.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Why the router did not start, or could not go on.
+/// The reason that the router did not start, or ended with an error.
 #[derive(Debug)]
 pub struct DaemonError(String);
 
@@ -69,11 +69,11 @@ fn failed(what: impl fmt::Display) -> DaemonError {
     DaemonError(visible(&what.to_string()).into_owned())
 }
 
-/// Runs the router until it is told to stop. The router does not start half-configured: whatever is wrong with its
-/// configuration ends it before it forwards a packet. It has these features; `log` is the process's.
+/// Runs the router with these features until it is stopped; `log` is the log of the process. A fault in the
+/// configuration ends the start before the router forwards a packet.
 ///
 /// # Errors
-/// What is wrong, for the operator.
+/// The fault, for the operator.
 pub fn run(startup: &Startup, features: &[&Feature], log: Arc<Log>) -> Result<(), DaemonError> {
     for warning in &startup.warnings {
         tracing::warn!("{warning}");
@@ -83,20 +83,20 @@ pub fn run(startup: &Startup, features: &[&Feature], log: Arc<Log>) -> Result<()
 }
 
 async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) -> Result<(), DaemonError> {
-    // From here on a signal to stop is an orderly end, also while the file of commands is being run.
+    // From here on, a signal to stop ends the router cleanly, even while the file of commands runs.
     let terminal = startup.unix.interactive.then(Terminal::remember);
     let mut stop = Stop::new(startup, terminal.as_ref())?;
     process::allow_open_files();
     process::core_dumps(startup.unix.full_coredump, startup.unix.coredump_size)
         .map_err(|(at, e)| failed(startup.about(&[at], e)))?;
-    // First of all: a second instance ends here, before it touches anything.
+    // First, so that a second instance ends here before it changes anything.
     let doors = Doors::open(startup)?;
-    // Before anything is taken from the kernel, and before this thread has its core.
+    // Before the router takes resources from the kernel, and before this thread is pinned.
     let guardian = guardian::start();
     features::unknown_plugins(features, startup).iter().for_each(|warning| tracing::warn!("{warning}"));
     let (features, left_out) = features::selected_features(features, &startup.plugins);
     let (registry, catalog) = features::declared_without(&features, &left_out);
-    // Both are read while all else is prepared.
+    // Two threads read these files during the other preparations.
     let asked = std::time::Instant::now();
     let keeper = startup.unix.state_dir.as_deref().map(|state| Keeper::begin(state, catalog.clone()));
     let long = startup.unix.startup_config.clone().filter(|file| commands::config::is_yaml(file));
@@ -113,9 +113,13 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     };
     let mut router = router(startup, &features, pool, &placement)?;
     let bell = Bell::new(router.doorbell().as_fd().try_clone_to_owned()?)?;
-    // Without it links are looked at as often as devices.
+    // Without it, links are polled as often as devices.
     let links = drivers::link_events().and_then(Bell::new);
-    let links = links.map_err(|e| tracing::warn!("the kernel does not say when links change: {e}")).ok();
+    let links = links
+        .map_err(|e| {
+            tracing::warn!("the kernel does not report changes of links, they are polled once a second: {e}")
+        })
+        .ok();
 
     let watched = router.take_watched();
     let mut context = Context::new(System::new(router, catalog, guardian));
@@ -123,7 +127,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     context.startup = startup.text.clone();
     context.main_core = placement.main;
     context.startup_config = startup.unix.startup_config.clone();
-    // The first turn tells the router the time, from which the ages of what is configured count.
+    // The first turn sets the router's time, from which the ages of configured objects count.
     let now = context.now();
     context.system.router.poll(now);
     if let Some(keeper) = keeper {
@@ -150,13 +154,13 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
                 return Ok(());
             }
         };
-        // On lines of its own, so that the mark stands under its word.
-        let refused = |e: CliError| format!("it could not be carried out:\n{}", e.render());
+        // The error begins a new line, so that its mark is below its word.
+        let refused = |e: CliError| format!("it failed:\n{}", e.render());
         done.map_err(|e| failed(startup.about(&["startup-config | exec"], refused(e))))?;
     }
     end_start(&context, origin).await;
     let address = doors.serve(startup, registry, &context)?;
-    // Scripts wait for this line, and the service manager for its own.
+    // Scripts wait for this line, and the service manager for its notification.
     eprintln!("volley: ready");
     service::ready(&context.borrow());
     tokio::task::spawn_local(service::watch(context.clone()));
@@ -165,8 +169,8 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let left = terminal.is_some().then(|| console(startup, address)).transpose()?;
     let why = tokio::select! {
         why = stop.told() => why,
-        () = left_by(left) => "the CLI on standard input was left",
-        // The turns end only when the router can no longer be turned.
+        () = left_by(left) => "the CLI on standard input has ended",
+        // The turns end only with an error.
         ended = turns => return Err(failed(format!("the router's turns ended: {ended:?}"))),
     };
     tracing::info!("{why}");
@@ -175,7 +179,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     Ok(())
 }
 
-/// Waits for what a keeper finds of earlier runs.
+/// Waits for a keeper's findings from earlier runs.
 async fn found(keeper: &Keeper, asked: std::time::Instant) -> Found {
     loop {
         match keeper.found(asked) {
@@ -185,13 +189,13 @@ async fn found(keeper: &Keeper, asked: std::time::Instant) -> Found {
     }
 }
 
-/// Says where threads run, and pins this one.
+/// Places the threads, and pins this one.
 fn place(startup: &Startup, log: &Log) -> Result<Placement, DaemonError> {
     let placement = startup.cpu.place(infra::cpu::own_cores());
     let placement = placement.map_err(|(at, e)| failed(startup.about(at, format_args!("cpu: {e}"))))?;
     if let Some(core) = placement.main {
         infra::cpu::pin_current(core)?;
-        // Its thread was there before, and may run on a worker's core.
+        // The log's thread started earlier, and may run on a worker's core.
         log.pin(core);
     }
     Ok(placement)
@@ -200,12 +204,12 @@ fn place(startup: &Startup, log: &Log) -> Result<Placement, DaemonError> {
 fn pidfile(startup: &Startup) -> Result<Option<PidFile<'_>>, DaemonError> {
     let Some(path) = startup.unix.pidfile.as_deref() else { return Ok(None) };
     PidFile::write(path).map(Some).map_err(|e| {
-        let what = format_args!("the pidfile {} cannot be written: {e}", path.display());
+        let what = format_args!("cannot write the pidfile {}: {e}", path.display());
         failed(startup.about(&["pidfile"], what))
     })
 }
 
-/// The router, with its workers running.
+/// Returns the router, with its workers running.
 fn router(
     startup: &Startup,
     features: &[&Feature],
@@ -223,7 +227,7 @@ fn router(
     };
     let Parts { mut router, workers } = Router::with_pool(install, pool, workers).map_err(failed)?;
     if router.pool().stats().window.page == PageSize::Small {
-        tracing::warn!("buffers lie in pages of 4 KiB: set vm.nr_hugepages for speed");
+        tracing::warn!("the buffers use pages of 4 KiB: set vm.nr_hugepages for speed");
     }
     if let Some(limit) = startup.route_memory {
         router.set_route_memory(limit);
@@ -239,47 +243,48 @@ fn router(
     Ok(router)
 }
 
-/// Fills a pool on a thread of its own: of much memory that takes a while, and a signal must end the router meanwhile.
-/// The thread of a router that ends goes with the process.
+/// Fills a pool on a thread of its own. Much memory takes some time, and a signal must end the router meanwhile. The
+/// thread then ends with the process.
 async fn buffers(startup: &Startup) -> Result<Pool, DaemonError> {
     let number = startup.buffers.per_numa;
     let (done, filled) = oneshot::channel();
     let filling = std::thread::Builder::new().name("volley_buffers".into()).spawn(move || {
-        // Nobody waits for it when the router ends.
+        // The receiver is gone if the router has ended.
         let _ = done.send(Pool::new(number));
     });
-    let ended = |_| Err(io::Error::other("the thread that makes them has ended"));
+    let ended = |_| Err(io::Error::other("the thread that allocates them died"));
     let pool = match filling {
         Ok(_) => filled.await.unwrap_or_else(ended),
         Err(e) => Err(e),
     };
     pool.map_err(|e| {
-        let what = format_args!("there cannot be {number} buffers: {e}");
+        let what = format_args!("cannot allocate {number} buffers: {e}");
         failed(startup.about(&["buffers-per-numa"], what))
     })
 }
 
-/// How the workers are to be scheduled, if that is said.
+/// Returns the scheduling of the workers, if set.
 ///
 /// # Errors
-/// When the kernel does not let them: a thread tries it.
+/// If the kernel refuses it; a thread tries it.
 fn schedule(startup: &Startup) -> Result<Option<Schedule>, DaemonError> {
     let Some(policy) = startup.cpu.policy else { return Ok(None) };
     let schedule = Schedule::new(policy, startup.cpu.priority.unwrap_or(1));
     let tried = std::thread::spawn(move || schedule.apply()).join();
-    let tried = tried.unwrap_or_else(|_| Err(io::Error::other("the thread that tries it has ended")));
+    let tried = tried.unwrap_or_else(|_| Err(io::Error::other("the thread that tries it died")));
     tried.map(|()| Some(schedule)).map_err(|e| {
         failed(startup.about(
             &["scheduler-policy"],
             format_args!(
-                "the kernel does not let the workers be scheduled this way: {e}; real-time policies need CAP_SYS_NICE, or \
+                "the kernel refuses this policy for the workers: {e}; real-time policies need CAP_SYS_NICE, or \
                  LimitRTPRIO= in the service manager's unit"
             ),
         ))
     })
 }
 
-/// Offers the CLI on standard input, on a thread of its own, which is a client like others. Says when it was left.
+/// Offers the CLI on standard input, on a thread of its own, which is a client like others. The receiver gets a
+/// message when the operator leaves it.
 fn console(startup: &Startup, address: Option<SocketAddr>) -> Result<oneshot::Receiver<()>, DaemonError> {
     let (done, left) = oneshot::channel();
     let socket = match (&startup.unix.cli_listen, address) {
@@ -289,13 +294,13 @@ fn console(startup: &Startup, address: Option<SocketAddr>) -> Result<oneshot::Re
     let line_mode = startup.unix.cli_line_mode;
     std::thread::Builder::new().name("volley_console".into()).spawn(move || {
         client::console(socket, line_mode);
-        // Nobody waits for it when the router ends for another reason.
+        // The receiver is gone if the router ends for another reason.
         let _ = done.send(());
     })?;
     Ok(left)
 }
 
-/// Waits until the console is left that may not be there.
+/// Waits until the operator leaves the console; for ever if there is none.
 async fn left_by(console: Option<oneshot::Receiver<()>>) {
     match console {
         Some(left) => drop(left.await),
@@ -310,7 +315,7 @@ async fn configure(
     file: &Path,
     reading: Option<Reading>,
 ) -> Result<(), CliError> {
-    // One device less is no reason to forward nothing.
+    // A missing device must not keep the router from starting.
     context.borrow_mut().system.absence = Absence::Missing;
     let say = |text: &str| text.lines().for_each(|line| tracing::debug!("{}: {line}", file.display()));
     if let Some(reading) = reading {
@@ -324,7 +329,7 @@ async fn configure(
     Ok(())
 }
 
-/// The configuration of the start is made: the journal hears of it, and which changes of earlier runs are in effect.
+/// Ends the configuration at the start. Tells the journal which changes of earlier runs are in effect.
 async fn end_start(context: &RefCell<Context>, origin: Origin) {
     let finder = context.borrow().find_last_in_effect();
     let known = match finder {
@@ -337,7 +342,7 @@ async fn end_start(context: &RefCell<Context>, origin: Origin) {
         Err(e) => Err(e),
     };
     let mut context = context.borrow_mut();
-    // A rollback finds it out, if it is not known now.
+    // If it is not known now, a rollback determines it.
     let known = known.unwrap_or_else(|_| context.journal.generation());
     context.end_start(origin, known);
 }

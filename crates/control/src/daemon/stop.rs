@@ -10,14 +10,14 @@ use crate::startup::Startup;
 /// The signals that end the router.
 pub(super) struct Stop {
     signals: [(Signal, &'static str); 3],
-    /// Whether the second one does.
+    /// True if the second signal ends the router.
     interrupts: bool,
-    /// Whether the third one does. Others send it to have a program read its configuration anew.
+    /// True if the third signal ends the router. It is also used to make programs read their configuration again.
     hangs_up: bool,
 }
 
 impl Stop {
-    /// Of a router with this terminal, if it has one.
+    /// Handles the signals of a router, which may have a terminal.
     pub(super) fn new(startup: &Startup, terminal: Option<&Terminal>) -> io::Result<Stop> {
         let ignores_hangups = process::ignores_hangups();
         let at_terminal = terminal.is_some_and(Terminal::is_there);
@@ -27,12 +27,12 @@ impl Stop {
             of(SignalKind::interrupt(), "interrupted")?,
             of(SignalKind::hangup(), "its terminal hung up")?,
         ];
-        // Where commands are edited, the key that sends this signal ends a command.
+        // While commands are edited, the key for this signal ends a command instead.
         let interrupts = !at_terminal || startup.unix.cli_line_mode;
         Ok(Stop { signals, interrupts, hangs_up: at_terminal && !ignores_hangups })
     }
 
-    /// Waits for one of them, and says which.
+    /// Waits for a signal, and returns the reason for the end.
     pub(super) async fn told(&mut self) -> &'static str {
         let [(term, terminated), (int, interrupted), (hup, hung_up)] = &mut self.signals;
         loop {
@@ -43,7 +43,7 @@ impl Stop {
                     if self.hangs_up {
                         return hung_up;
                     }
-                    tracing::info!("a hangup signal: nothing is done, and nothing is read again");
+                    tracing::info!("hangup signal ignored: no file is read again");
                 }
             }
         }

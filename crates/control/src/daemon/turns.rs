@@ -1,5 +1,5 @@
-//! The router's turns: when a worker rings, when something is due, when the kernel says that a link has changed, and once a second
-//! to look after the devices.
+//! The router's turns: when a worker rings, when a timer expires, when the kernel reports a changed link, and once a
+//! second to check the devices.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,30 +13,30 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::commands::Context;
 
-/// How often devices are looked after without word from the kernel.
+/// Interval of checks of the devices, without news from the kernel.
 const DEVICES: Duration = Duration::from_secs(1);
 /// The longest time between two turns of the router.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
-/// A file that can be read when something has happened; what is read says nothing.
+/// A file that becomes readable at an event; its contents do not matter.
 pub(super) struct Bell(pipe::Receiver);
 
 impl Bell {
     pub(super) fn new(file: OwnedFd) -> io::Result<Bell> {
-        // Any file whose readiness the executor can watch will do; a pipe's end is one that takes a file as it is.
+        // The executor can watch any pollable file; a pipe's receiver takes a file without conversion.
         pipe::Receiver::from_owned_fd_unchecked(file).map(Bell)
     }
 
-    /// Waits until something has happened.
+    /// Waits for an event.
     async fn rung(&self) -> io::Result<()> {
         self.0.readable().await?;
-        // Read until there is nothing, so that the executor waits for the next ring.
+        // Read everything, so that the executor waits for the next event.
         while self.0.try_read(&mut [0; 8]).is_ok() {}
         Ok(())
     }
 
-    /// Waits until something has happened to a file that is not to be read. It waits for what happens after this: so
-    /// whoever is told looks at everything.
+    /// Waits for an event of a file that must not be read. It returns only for events after the call, so the caller
+    /// must handle everything before the next call.
     async fn stirred(&self) -> io::Result<()> {
         self.0.readable().await?;
         let _ = self.0.try_io(|| Err::<(), _>(io::ErrorKind::WouldBlock.into()));
@@ -44,7 +44,7 @@ impl Bell {
     }
 }
 
-/// Waits until a bell is rung that may not be there.
+/// Waits for an event of a bell; for ever if there is none.
 async fn rung(bell: &Option<Bell>) -> io::Result<()> {
     match bell {
         Some(bell) => bell.rung().await,
@@ -52,12 +52,12 @@ async fn rung(bell: &Option<Bell>) -> io::Result<()> {
     }
 }
 
-/// Calls what a feature does when something has happened to its file, and has the router take a turn then: what the feature waits for
-/// may be another time than before.
+/// Calls a feature's function after each event of its file. Then has the router take a turn, because the feature's
+/// timeouts may have changed.
 pub(super) async fn watch(context: Rc<RefCell<Context>>, file: Bell, stirred: Stirred) {
     loop {
         if let Err(e) = file.stirred().await {
-            tracing::error!("a file of the router's can be watched no longer: {e}");
+            tracing::error!("cannot watch a file of the router any more: {e}");
             return;
         }
         let mut c = context.borrow_mut();
@@ -67,7 +67,7 @@ pub(super) async fn watch(context: Rc<RefCell<Context>>, file: Bell, stirred: St
     }
 }
 
-/// Gives the router its turns.
+/// Runs the router's turns.
 pub(super) async fn turns(context: Rc<RefCell<Context>>, bell: Bell, links: Option<Bell>) -> io::Result<()> {
     let mut devices = interval(DEVICES);
     devices.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -289,19 +289,19 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                 if let (Some(mine), Some(theirs)) = (host_end(i), host_end(o))
                     && mine == theirs
                 {
-                    return Some(format!("{mine} is the host's end of {other} already"));
+                    return Some(format!("{mine} is already the host's end of {other}"));
                 }
                 if let (Some(to), Some(taken)) = (recorded(i), recorded(o))
                     && to.file == taken.file
                 {
-                    return Some(format!("{other} records to {} already", to.file.display()));
+                    return Some(format!("{other} already records to {}", to.file.display()));
                 }
                 let (mine, by_xdp) = taken(i)?;
                 if host_end(o).as_ref() == Some(&mine) {
-                    return Some(format!("{mine} is the host's end of {other}, which is the router's own"));
+                    return Some(format!("{mine} is the host's end of {other}, the router's own tap"));
                 }
                 let in_the_other_way = taken(o) == Some((mine.clone(), !by_xdp));
-                in_the_other_way.then(|| format!("{other} has the Linux interface {mine} already"))
+                in_the_other_way.then(|| format!("{other} already uses the Linux interface {mine}"))
             };
             let narrow = too_narrow(name, i, list(tree.get(&Addresses::key(name))), i.ip6);
             Some(others.filter_map(clash).chain(narrow).collect())
@@ -340,7 +340,7 @@ fn is_about_others(said: &str) -> bool {
         "with these tags",
         "host's end",
         "records to",
-        "has the Linux interface",
+        "already uses the Linux interface",
         "router's own address",
         "but IPv6 needs at least",
     ]

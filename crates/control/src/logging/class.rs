@@ -1,4 +1,4 @@
-//! Which part of the router a message comes from, and how grave it is.
+//! Classes (the part of the router that a message comes from), and levels.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use net::feature::LogClass;
 use serde::Serialize;
 
-/// The classes of every router, by name. What is in no other is in `router`.
+/// The classes of every router, by name. Messages of no other class belong to `router`.
 const OWN: [LogClass; 11] = [
     LogClass { name: "cli", modules: &["control::cli"] },
     LogClass {
@@ -33,13 +33,14 @@ const OWN: [LogClass; 11] = [
     LogClass { name: "worker", modules: &["graph"] },
 ];
 
-/// Those and the features', once they are declared.
+/// These and the features' classes, once they are declared.
 static ALL: OnceLock<Vec<LogClass>> = OnceLock::new();
 
-/// Declares the classes of features, before a start configuration is read or anything is said: from then on there are no others.
+/// Declares the classes of features, before a start configuration is read and the first message is logged. No more
+/// classes can be added then.
 pub fn declare(of_features: impl IntoIterator<Item = LogClass>) {
     let declared = ALL.set(by_name(of_features)).is_ok();
-    debug_assert!(declared, "somebody has asked for the classes already");
+    debug_assert!(declared, "the classes were used before they were declared");
 }
 
 fn by_name(of_features: impl IntoIterator<Item = LogClass>) -> Vec<LogClass> {
@@ -48,17 +49,17 @@ fn by_name(of_features: impl IntoIterator<Item = LogClass>) -> Vec<LogClass> {
     all
 }
 
-/// Every class, by name.
+/// Returns every class, by name.
 pub fn classes() -> &'static [LogClass] {
     ALL.get_or_init(|| by_name([]))
 }
 
-/// The class of what a module says, as a place in [`classes`].
+/// Returns the class of a module's messages, as an index into [`classes`].
 pub(super) fn of(module: &str) -> usize {
     nearest(module, classes())
 }
 
-/// The class that names a module, or the nearest module around it.
+/// Returns the class of a module, or of its nearest parent module.
 fn nearest(module: &str, classes: &[LogClass]) -> usize {
     let covers = |part: &str| {
         let rest = module.strip_prefix(part);
@@ -69,22 +70,22 @@ fn nearest(module: &str, classes: &[LogClass]) -> usize {
     all.max().map_or(0, |(_, n)| n)
 }
 
-/// The class with this name, as a place in [`classes`].
+/// Returns the class with this name, as an index into [`classes`].
 pub(super) fn named(name: &str) -> Option<usize> {
     classes().iter().position(|class| class.name == name)
 }
 
-/// How grave a message is; as a bound, which messages are wanted.
+/// The severity of a message; as a limit, the least severe messages to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// No message at all.
+    /// No messages.
     Disabled,
-    /// Something does not work.
+    /// A failure.
     Error,
-    /// Something is not as it should be.
+    /// A problem that an operator should look at.
     Warn,
-    /// Something that an operator may want to know.
+    /// A fact of interest to an operator.
     Info,
     /// Details.
     Debug,
@@ -93,7 +94,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// VPP's names and some common ones, each with the level that it means here: there are fewer.
+    /// VPP's names and some common ones, with their levels: here are fewer levels.
     const NAMES: [(&'static str, Level); 12] = [
         ("emerg", Level::Error),
         ("alert", Level::Error),
@@ -108,20 +109,20 @@ impl Level {
         ("err", Level::Error),
         ("off", Level::Disabled),
     ];
-    /// How many of the names are offered: the others are only understood.
+    /// Number of names that are offered; the others are only accepted.
     const OFFERED: usize = 10;
 
-    /// The level of this name.
+    /// Returns the level with this name.
     pub fn parse(name: &str) -> Option<Level> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, level)| *level)
     }
 
-    /// The names to choose from.
+    /// Returns the offered names.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::NAMES.iter().take(Self::OFFERED).map(|(name, _)| *name)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Level::Disabled => "disabled",
@@ -133,7 +134,7 @@ impl Level {
         }
     }
 
-    /// The level of syslog(3) that the journal shows it as.
+    /// Returns the priority of syslog(3) for the journal.
     pub(super) fn priority(self) -> u8 {
         match self {
             Level::Error => 3,
@@ -169,18 +170,18 @@ impl From<tracing::Level> for Level {
     }
 }
 
-/// Which messages of a class are wanted, and how many.
+/// The settings of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Wanted {
-    /// Up to which level they are remembered, for `show logging`.
+    /// The least severe messages to keep for `show logging`.
     pub level: Level,
-    /// Up to which level they are written to standard error, the journal or a file.
+    /// The least severe messages to write to standard error, the journal or a file.
     pub syslog_level: Level,
-    /// How many a second from each place in the program.
+    /// Most messages a second of each logging statement.
     pub rate_limit: u32,
 }
 
-/// The same where anyone may look while it is changed.
+/// Settings that can be read while they are changed.
 pub(super) struct Bounds {
     level: AtomicU8,
     syslog_level: AtomicU8,
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_module_says_which_class_it_is() {
+    fn nearest_module_selects_the_class() {
         let all = by_name([LogClass { name: "toy", modules: &["toys"] }]);
         for (module, class) in [
             ("control::cli::server", "cli"),
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_in_order_and_found() {
+    fn classes_are_sorted_and_found() {
         let all =
             by_name([LogClass { name: "first", modules: &["x"] }, LogClass { name: "a", modules: &["y"] }]);
         assert!(all.is_sorted_by_key(|class| class.name) && all.len() == OWN.len() + 2);

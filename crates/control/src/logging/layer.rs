@@ -1,4 +1,4 @@
-//! Hears what the program says.
+//! The subscriber that receives the program's messages.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tracing_subscriber::layer::Context;
 
 use super::{Level, Log, class};
 
-/// The field that makes a message one of something that happened.
+/// The field that makes a message an event.
 const EVENT: &str = "event";
 
-/// Gives the log what is said.
+/// Passes messages to the log.
 pub(super) struct Listener(pub(super) Arc<Log>);
 
 impl Listener {
@@ -44,7 +44,7 @@ impl<S: Subscriber> Layer<S> for Listener {
     }
 }
 
-/// What a message says: its text, the fields that follow it, and what kind of event it is.
+/// The contents of a message: its text, the fields after it, and its kind of event.
 #[derive(Default)]
 struct Words {
     message: String,

@@ -1,37 +1,37 @@
-//! How much one place in the program may say. What a peer or a worker can cause a thousand times a second is said some times,
-//! and then counted.
+//! The rate limit of a logging statement. A message that a peer or a worker can cause a thousand times a second is
+//! logged a few times, and then counted.
 
 use std::time::{Duration, Instant};
 
-/// The time in which so many messages may come.
+/// The time in which the messages are limited.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A place that says something.
+/// The state of a logging statement.
 #[derive(Debug)]
 pub struct Place {
-    /// When the time began in which messages are counted.
+    /// The beginning of the time in which messages are counted.
     start: Instant,
     count: u32,
     suppressed: u64,
 }
 
-/// What was not said.
+/// The suppressed messages of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suppressed {
-    /// Messages.
+    /// Their number.
     pub messages: u64,
-    /// In this time.
+    /// The time in which they were suppressed.
     pub time: Duration,
 }
 
 impl Place {
-    /// One that has said nothing yet.
+    /// Returns the state of a statement without messages.
     pub fn new(now: Instant) -> Place {
         Place { start: now, count: 0, suppressed: 0 }
     }
 
-    /// Whether one more message may be said now, if there may be `limit` a second. One that had too much to say is silent
-    /// for all of `silence`, from its first message on.
+    /// True if a message may be logged now, with at most `limit` a second. Above the limit, the statement is silent
+    /// until [`over`](Place::over) ends the silence.
     pub fn may_speak(&mut self, now: Instant, limit: u32) -> bool {
         if self.suppressed == 0 && now.duration_since(self.start) >= SECOND {
             (self.start, self.count) = (now, 0);
@@ -42,7 +42,8 @@ impl Place {
         may
     }
 
-    /// What was not said, when the silence is over; then it may speak again.
+    /// Returns the suppressed messages once `silence` is over since the first message; then the statement may log
+    /// again.
     pub fn over(&mut self, now: Instant, silence: Duration) -> Option<Suppressed> {
         let time = now.duration_since(self.start);
         if self.suppressed == 0 || time < silence.max(SECOND) {
@@ -62,7 +63,7 @@ mod tests {
     const SILENCE: Duration = Duration::from_secs(3);
 
     #[test]
-    fn so_many_a_second_and_then_silence() {
+    fn limit_a_second_then_silence() {
         let start = Instant::now();
         let mut place = Place::new(start);
         let at = |ms| start + Duration::from_millis(ms);
@@ -79,10 +80,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, no message is lost without being counted, and no second has more than twice the limit: a time
-        /// begins with its first message, so parts of two may be in one second.
+        /// Every message is logged or counted, and no second has more than twice the limit. Twice, because a time
+        /// begins with its first message, and a second may have parts of two times.
         #[test]
-        fn every_message_is_said_or_counted(gaps in prop::collection::vec(0_u64..400, 1..500), limit in 1_u32..8) {
+        fn every_message_is_logged_or_counted(gaps in prop::collection::vec(0_u64..400, 1..500), limit in 1_u32..8) {
             let start = Instant::now();
             let (mut place, mut now) = (Place::new(start), 0);
             let (mut said, mut counted) = (Vec::new(), 0);

@@ -1,12 +1,11 @@
-//! The log: what the program says by `tracing`, in classes, each with levels that change while it runs.
+//! The log: messages of `tracing` in classes, each with levels that can be changed at run time.
 //!
-//! A message goes two ways, each with a level of its own for each class: to memory, for `show logging`, and out, to standard
-//! error, the journal or a file. One with a field `event` tells of something that has happened, and what kind it is: that
-//! is remembered in the event log, too, whatever the levels are.
+//! A message may go to memory, for `show logging`, and to an output: standard error, the journal or a file. Each
+//! class has a level for both. A message with a field `event` also goes into the event log, whatever the levels are.
 //!
-//! Messages are said by the main thread nearly always, and never for a packet; a thread of its own writes them. Each place in the program
-//! has so many a second ([`limit`]); what is more is counted, and the number is said when it is quiet again. So what
-//! peers cause fills neither disk nor memory.
+//! Nearly all messages come from the main thread, and none is logged for each packet. A thread of its own writes
+//! them. Each logging statement may write a number of messages a second ([`limit`]). Further ones are counted, and
+//! the count is logged when the statement is quiet again. So peers can fill neither disk nor memory.
 
 mod class;
 mod layer;
@@ -40,36 +39,36 @@ use out::{Out, Sink};
 use ring::Ring;
 pub use ring::Usage;
 
-/// The environment variable that says which messages are wanted, whatever the configuration says.
+/// The environment variable that overrides the levels of the configuration.
 pub const VARIABLE: &str = "VOLLEY_LOG";
 
-/// The most messages that can be remembered.
+/// The most messages that can be kept in memory.
 pub const MOST_MESSAGES: usize = 65_536;
 
-/// Events that are remembered.
+/// Events kept in memory.
 const EVENTS: usize = 4096;
-/// The longest text that is remembered or written, in bytes.
+/// The longest text that is kept or written, in bytes.
 const LONGEST: usize = 2048;
 
-/// What is said of a class in the start configuration.
+/// The settings of a class in the start configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassSettings {
-    /// Instead of the default one.
+    /// Overrides the default level.
     pub level: Option<Level>,
-    /// Instead of the default one.
+    /// Overrides the default level.
     pub syslog_level: Option<Level>,
-    /// Instead of the default one.
+    /// Overrides the default limit.
     pub rate_limit: Option<u32>,
 }
 
 /// The `logging` section of the start configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Messages that are remembered.
+    /// Number of messages kept in memory.
     pub size: usize,
-    /// How long a place that had too much to say is silent, in seconds.
+    /// Seconds for which a logging statement is silent after it exceeded its limit.
     pub unthrottle_time: u32,
-    /// What holds for classes of which nothing is said.
+    /// The settings of classes without their own.
     pub default: Wanted,
     /// Classes by name.
     pub classes: BTreeMap<&'static str, ClassSettings>,
@@ -87,7 +86,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is wanted of a class.
+    /// Returns the settings of a class.
     fn wanted(&self, class: &str) -> Wanted {
         let of = self.classes.get(class).copied().unwrap_or_default();
         Wanted {
@@ -97,7 +96,7 @@ impl Settings {
         }
     }
 
-    /// Changes the levels to what a text says, as `warn,neighbor=debug`.
+    /// Changes the levels as a text asks, such as `warn,neighbor=debug`.
     fn override_by(&mut self, text: &str) -> Result<(), LogError> {
         let wrong = |part: &str| LogError::Filter { text: text.to_owned(), part: part.to_owned() };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -106,7 +105,7 @@ impl Settings {
             let level = Level::parse(level).ok_or_else(|| wrong(part))?;
             let Some(class) = class else {
                 (self.default.level, self.default.syslog_level) = (level, level);
-                // It goes before all that the configuration says.
+                // The text overrides all of the configuration.
                 self.classes.values_mut().for_each(|c| (c.level, c.syslog_level) = (None, None));
                 continue;
             };
@@ -118,31 +117,31 @@ impl Settings {
     }
 }
 
-/// The name of a class that there is.
+/// Returns the name of a class, if it exists.
 pub fn class_name(name: &str) -> Option<&'static str> {
     class::named(name).map(|class| classes()[class].name)
 }
 
-/// Why logging could not start.
+/// The reason that logging could not start.
 #[derive(Debug)]
 pub enum LogError {
-    /// The variable does not say what is wanted.
+    /// The variable is invalid.
     Filter {
-        /// What it says.
+        /// Its text.
         text: String,
-        /// What of that is wrong.
+        /// The invalid part.
         part: String,
     },
-    /// The log's file cannot be opened.
+    /// The log file cannot be opened.
     File {
         /// The file.
         path: PathBuf,
         /// The kernel's error.
         source: io::Error,
     },
-    /// There can be no thread that writes.
+    /// The thread that writes cannot be started.
     Thread(io::Error),
-    /// There is a log already.
+    /// The log is already set up.
     Again,
 }
 
@@ -151,51 +150,51 @@ impl fmt::Display for LogError {
         match self {
             Self::Filter { text, part } => write!(
                 f,
-                "{VARIABLE} is '{text}', and '{part}' in it is no level, or of no class: expected a level ({}), or classes and \
-                 levels as warn,neighbor=debug; classes are {}",
+                "{VARIABLE} is '{text}', and '{part}' has an unknown level or class: expected a level ({}), or classes and \
+                 levels such as warn,neighbor=debug; classes are {}",
                 Level::names().collect::<Vec<_>>().join(", "),
                 classes().iter().map(|class| class.name).collect::<Vec<_>>().join(", "),
             ),
             Self::File { path, source } => write!(
                 f,
-                "the log's file {} cannot be opened: {source}; name another (unix {{ log … }}), or make its directory",
+                "cannot open the log file {}: {source}; set another (unix {{ log … }}), or create its directory",
                 path.display()
             ),
-            Self::Thread(source) => write!(f, "no thread can be started that writes the log: {source}"),
-            Self::Again => f.write_str("the log is set up already"),
+            Self::Thread(source) => write!(f, "cannot start the thread that writes the log: {source}"),
+            Self::Again => f.write_str("the log is already set up"),
         }
     }
 }
 
 impl Error for LogError {}
 
-/// A message that is remembered.
+/// A message in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// When it was said.
+    /// Its time.
     pub time: SystemTime,
-    /// How grave it is.
+    /// Its level.
     pub level: Level,
-    /// Where it is from.
+    /// Its class.
     pub class: &'static str,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// Something that happened.
+/// An event in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happened {
-    /// When.
+    /// Its time.
     pub time: SystemTime,
-    /// What kind of thing.
+    /// Its kind.
     pub kind: String,
-    /// What.
+    /// Its text.
     pub text: String,
 }
 
-/// The log of a process: what is wanted, and what was said.
+/// The log of a process: settings, messages and events.
 pub struct Log {
-    /// Of each class.
+    /// The settings of each class.
     bounds: Vec<class::Bounds>,
     default: Wanted,
     unthrottle_time: AtomicU32,
@@ -206,11 +205,11 @@ pub struct Log {
 struct Said {
     lines: Ring<Line>,
     events: Ring<Happened>,
-    /// The places that have said something: there are only so many in the program.
+    /// The logging statements that were used; the program has a fixed number of them.
     places: HashMap<Identifier, Speaker>,
 }
 
-/// A place in the program, with what it said last.
+/// A logging statement, with its last message.
 struct Speaker {
     place: Place,
     at: &'static Metadata<'static>,
@@ -218,11 +217,12 @@ struct Speaker {
     last: String,
 }
 
-/// Starts the log for the whole process: to `file`, appended, or else to standard error. Colours appear on a
-/// terminal only; the journal gets priorities instead of times, which it adds itself. [`VARIABLE`] goes before `settings`.
+/// Starts the log of the process. It appends to `file`, or writes to standard error. Colours appear on a terminal
+/// only. The journal gets priorities instead of times, because it adds times itself. [`VARIABLE`] overrides
+/// `settings`.
 ///
 /// # Errors
-/// When the variable or the file is no good, or when there is a log already.
+/// If the variable is invalid, the file cannot be opened, or the log is already set up.
 pub fn init(settings: &Settings, file: Option<&Path>) -> Result<Arc<Log>, LogError> {
     let mut settings = settings.clone();
     if let Ok(text) = env::var(VARIABLE) {
@@ -232,7 +232,7 @@ pub fn init(settings: &Settings, file: Option<&Path>) -> Result<Arc<Log>, LogErr
     let log = Log::new(&settings, Out::to(sink)?);
     let subscriber = tracing_subscriber::registry().with(layer::Listener(log.clone()));
     subscriber.try_init().map_err(|_| LogError::Again)?;
-    // What was said before a fault is what explains it.
+    // A panic writes the messages before it, which may explain it.
     let (told, last) = (panic::take_hook(), log.clone());
     panic::set_hook(Box::new(move |fault| {
         told(fault);
@@ -254,109 +254,110 @@ impl Log {
         })
     }
 
-    /// A log that hears nothing: of a router that is no process.
+    /// Returns a log without output, for a router that is not a process.
     pub fn silent() -> Arc<Log> {
         Log::new(&Settings::default(), Out::nowhere())
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
-        // A panic while the lock is held leaves whole messages.
+        // A panic while the lock is held leaves no partial messages.
         self.said.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// What holds for classes of which the start configuration says nothing.
+    /// Returns the settings of classes without their own.
     pub fn default(&self) -> Wanted {
         self.default
     }
 
-    /// Which messages of each class are wanted.
+    /// Returns the settings of each class.
     pub fn classes(&self) -> impl Iterator<Item = (&'static str, Wanted)> {
         classes().iter().zip(&self.bounds).map(|(class, bounds)| (class.name, bounds.get()))
     }
 
-    /// Changes which messages of a class are wanted; nothing if there is no such class.
+    /// Changes the settings of a class, if it exists.
     pub fn set_class(&self, class: &str, change: impl FnOnce(&mut Wanted)) {
         let Some(bounds) = class::named(class).and_then(|class| self.bounds.get(class)) else { return };
         let mut wanted = bounds.get();
         change(&mut wanted);
         bounds.set(wanted);
         if !self.out.is_nowhere() {
-            // Places whose messages nobody wanted were told so once.
+            // `tracing` caches which statements are enabled.
             tracing::callsite::rebuild_interest_cache();
         }
     }
 
-    /// How long a place that had too much to say is silent, in seconds.
+    /// Returns the seconds for which a logging statement is silent after it exceeded its limit.
     pub fn unthrottle_time(&self) -> u32 {
         self.unthrottle_time.load(Relaxed)
     }
 
-    /// Changes that.
+    /// Sets these seconds.
     pub fn set_unthrottle_time(&self, seconds: u32) {
         self.unthrottle_time.store(seconds, Relaxed);
     }
 
-    /// How many messages are remembered.
+    /// Returns the use of the memory for messages.
     pub fn lines_usage(&self) -> Usage {
         self.said().lines.usage()
     }
 
-    /// Remembers so many messages.
+    /// Sets the number of messages to keep.
     pub fn set_lines(&self, size: usize) {
         self.said().lines.resize(size);
     }
 
-    /// The number of the first of the last `n` messages.
+    /// Returns the number of the first of the last `n` messages.
     pub fn last_lines(&self, n: usize) -> u64 {
         self.said().lines.last(n)
     }
 
-    /// At most `n` messages from this number on, with their numbers.
+    /// Returns at most `n` messages from this number on, with their numbers.
     pub fn lines(&self, from: u64, n: usize) -> Vec<(u64, Line)> {
         self.said().lines.from(from).take(n).map(|(number, line)| (number, line.clone())).collect()
     }
 
-    /// Forgets all messages.
+    /// Removes all messages.
     pub fn clear_lines(&self) {
         self.said().lines.clear();
     }
 
-    /// How many events are remembered.
+    /// Returns the use of the memory for events.
     pub fn events_usage(&self) -> Usage {
         self.said().events.usage()
     }
 
-    /// The number of the first of the last `n` events.
+    /// Returns the number of the first of the last `n` events.
     pub fn last_events(&self, n: usize) -> u64 {
         self.said().events.last(n)
     }
 
-    /// At most `n` events from this number on, with their numbers.
+    /// Returns at most `n` events from this number on, with their numbers.
     pub fn events(&self, from: u64, n: usize) -> Vec<(u64, Happened)> {
         self.said().events.from(from).take(n).map(|(number, event)| (number, event.clone())).collect()
     }
 
-    /// Forgets all events.
+    /// Removes all events.
     pub fn clear_events(&self) {
         self.said().events.clear();
     }
 
-    /// Messages that were not written, because the place where they go did not take those before them in time.
+    /// Returns the number of messages that were not written, because the output did not take earlier ones in time.
     pub fn unwritten(&self) -> u64 {
         self.out.unwritten()
     }
 
-    /// Has the thread that writes stay on a core.
+    /// Pins the thread that writes to a core.
     pub fn pin(&self, core: usize) {
         self.out.pin(core);
     }
 
-    /// Waits until what was said is written, for a second at most.
+    /// Waits until all messages are written, for a second at most.
     pub fn drain(&self) {
         self.out.drain();
     }
 
-    /// Says how much was not said, of places whose silence is over. Called now and then.
+    /// Logs the number of suppressed messages of each statement whose silence is over. To be called about every
+    /// second.
     pub fn flush(&self) {
         self.flush_at(Instant::now());
     }
@@ -381,7 +382,7 @@ impl Log {
         out.into_iter().for_each(|line| self.out.write(line));
     }
 
-    /// Takes a message in.
+    /// Receives a message, unless its statement exceeds its limit.
     fn hear(&self, at: &'static Metadata<'static>, kind: Option<String>, text: String, now: Instant) {
         let limit = self.bounds[class::of(at.target())].get().rate_limit;
         let text = tidy(text);
@@ -400,7 +401,7 @@ impl Log {
         out.into_iter().for_each(|line| self.out.write(line));
     }
 
-    /// Puts a message where it is wanted.
+    /// Adds a message to events, memory and output as its class is set.
     fn remember(
         &self,
         lines: &mut Ring<Line>,
@@ -426,7 +427,7 @@ impl Log {
     }
 }
 
-/// A text that is not too long, and in which nothing controls a terminal or looks like a line of its own.
+/// Truncates a long text, escapes control characters, and indents its further lines.
 fn tidy(text: String) -> String {
     let mut text = text;
     if text.len() > LONGEST {

@@ -1,5 +1,5 @@
-//! Where messages go: standard error, which may be a terminal or the journal, or a file. A thread of its own writes them, for a reader may
-//! stand still, or a disk: who says something never waits for that.
+//! The output of the log: standard error, which may be a terminal or the journal, or a file. A thread of its own
+//! writes to it, so that a slow reader or disk blocks no other thread.
 
 use std::{
     env,
@@ -20,39 +20,40 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::{Level, Line, LogError, class, classes};
 use crate::files;
 
-/// Messages that wait to be written, at most.
+/// Most messages that wait to be written.
 const WAITING: usize = 4096;
-/// How long the end of the program waits for its last messages.
+/// Time that the end of the program waits for its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How often it is tried to say that these are the last.
+/// Interval of attempts to queue the end.
 const STEP: Duration = Duration::from_millis(1);
-/// How often it is said at most that messages are lost.
+/// Shortest interval of warnings about lost messages.
 const LOSSES: Duration = Duration::from_secs(1);
 
-/// The way to the place where messages go.
+/// The queue of an output.
 pub(super) struct Out {
-    /// Nothing: they go nowhere.
+    /// `None` if there is no output.
     writer: Option<SyncSender<Said>>,
-    /// Messages for which there was no room, or which their place did not take.
+    /// Messages for which the queue had no room, or which the output did not take.
     unwritten: Arc<AtomicU64>,
 }
 
-/// What the thread is told.
+/// A request to the thread.
 enum Said {
     Line(Line),
-    /// To stay on this core.
+    /// Pins the thread to this core.
     Pin(usize),
-    /// All that was said before is to be written, and then this answered.
+    /// Answers when everything before is written.
     End(Sender<()>),
 }
 
 impl Out {
-    /// No place.
+    /// Returns no output.
     pub(super) fn nowhere() -> Out {
         Out { writer: None, unwritten: Arc::default() }
     }
 
-    /// A place. The thread has no other file than that, so that one which hangs keeps no socket of a router that was killed.
+    /// Returns an output. Its thread has no other file open, so that a thread that hangs keeps no socket of a killed
+    /// router open.
     pub(super) fn to(sink: Sink) -> Result<Out, LogError> {
         let (writer, said) = sync_channel(WAITING);
         let unwritten = Arc::<AtomicU64>::default();
@@ -66,12 +67,12 @@ impl Out {
         self.writer.is_none()
     }
 
-    /// Messages that were not written.
+    /// Returns the number of messages that were not written.
     pub(super) fn unwritten(&self) -> u64 {
         self.unwritten.load(Relaxed)
     }
 
-    /// Has a message written.
+    /// Queues a message.
     pub(super) fn write(&self, line: Line) {
         let Some(writer) = &self.writer else { return };
         if writer.try_send(Said::Line(line)).is_err() {
@@ -79,15 +80,15 @@ impl Out {
         }
     }
 
-    /// Has the thread stay on a core.
+    /// Pins the thread to a core.
     pub(super) fn pin(&self, core: usize) {
         if let Some(writer) = &self.writer {
-            // Without room for this, the thread has other troubles.
+            // A full queue means worse problems than a wrong core.
             let _ = writer.try_send(Said::Pin(core));
         }
     }
 
-    /// Waits until what was said is written, for a second at most.
+    /// Waits until all queued messages are written, for a second at most.
     pub(super) fn drain(&self) {
         let Some(writer) = &self.writer else { return };
         let ((done, answer), end) = (channel(), Instant::now() + LAST_WORDS);
@@ -103,11 +104,11 @@ impl Out {
     }
 }
 
-/// Writes what is said until nobody can say anything more.
+/// Writes queued messages until the queue is closed.
 fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line) -> io::Result<()>) {
     let (mut told, mut told_at, mut why) = (0, None::<Instant>, None);
     loop {
-        // What is lost is told even if nothing more is said.
+        // Losses are reported even if no message follows.
         let next = match unwritten.load(Relaxed) > told {
             true => said.recv_timeout(LOSSES),
             false => said.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -127,14 +128,14 @@ fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)
         let lost = unwritten.load(Relaxed);
         if lost > told && (pause || done.is_some() || told_at.is_none_or(|at| at.elapsed() >= LOSSES)) {
             let because = why.as_ref().map_or_else(
-                || "their place did not take those before them in time".into(),
-                |e: &io::Error| format!("their place did not take them ({e})"),
+                || "the output did not take earlier ones in time".into(),
+                |e: &io::Error| format!("the output did not take them ({e})"),
             );
             let text =
                 format!("messages not written: {}; {because} (show logging has the last ones)", lost - told);
             let class = classes()[class::of(module_path!())].name;
             told_at = Some(Instant::now());
-            // What cannot be told now is told later.
+            // If the report fails, it is repeated later.
             if write(&Line { time: SystemTime::now(), level: Level::Warn, class, text }).is_ok() {
                 (told, why) = (lost, None);
             }
@@ -148,24 +149,24 @@ fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)
     }
 }
 
-/// The place where messages go.
+/// An output.
 #[derive(Debug)]
 pub(super) struct Sink {
     file: OwnedFd,
     form: Form,
 }
 
-/// How messages look there.
+/// The format of messages.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// With times; in colours on a terminal.
+    /// With times; with colours on a terminal.
     Timed { colours: bool },
     /// The journal adds times, and reads a priority before each line (sd-daemon(3)).
     Journal,
 }
 
 impl Sink {
-    /// Standard error, as what it is.
+    /// Returns standard error, in the format for a terminal, the journal, or a file.
     pub(super) fn stderr() -> Result<Sink, LogError> {
         let colours = io::stderr().is_terminal();
         let form = if stderr_is_journal() { Form::Journal } else { Form::Timed { colours } };
@@ -173,7 +174,7 @@ impl Sink {
         Ok(Sink { file, form })
     }
 
-    /// A file, which is appended to, and made if need be.
+    /// Returns a file to append to. Creates it if missing.
     pub(super) fn file(path: &Path) -> Result<Sink, LogError> {
         let file = files::to_append(path, 0o640);
         let file = file.map_err(|source| LogError::File { path: path.to_owned(), source })?;
@@ -182,7 +183,7 @@ impl Sink {
 }
 
 impl Form {
-    /// Writes a message in one call if it can, so that lines of several processes do not mix.
+    /// Writes a message, in one call if possible, so that lines of several processes do not mix.
     fn write(self, mut file: &File, line: &Line) -> io::Result<()> {
         let text = match self {
             Form::Timed { colours } => plain(line, colours),
@@ -194,7 +195,7 @@ impl Form {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => rest = &rest[n..],
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // Another program that has the file, too, may have it so that it does not block.
+                // Another program with the same file may have set it to non-blocking.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE)?;
                 }
@@ -205,7 +206,7 @@ impl Form {
     }
 }
 
-/// With its time.
+/// Returns the message with its time.
 fn plain(line: &Line, colours: bool) -> String {
     let Line { time, level, class, text } = line;
     let time = humantime::format_rfc3339_micros(*time);
@@ -221,7 +222,7 @@ fn plain(line: &Line, colours: bool) -> String {
     }
 }
 
-/// With its priority before each line, since to the journal each is a message of its own.
+/// Returns the message with its priority before each line, because each is a message to the journal.
 fn for_journal(line: &Line) -> String {
     let Line { level, class, text, .. } = line;
     let priority = level.priority();
@@ -229,7 +230,7 @@ fn for_journal(line: &Line) -> String {
     format!("<{priority}>{class}: {text}\n")
 }
 
-/// Whether standard error is the journal: the service manager then names its device and inode.
+/// True if standard error is the journal: the service manager reports its device and inode.
 fn stderr_is_journal() -> bool {
     let stderr = fs::metadata("/proc/self/fd/2");
     env::var("JOURNAL_STREAM").is_ok_and(|stream| stderr.is_ok_and(|stderr| is_stream(&stderr, &stream)))
@@ -249,21 +250,21 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_gets_priorities_and_others_get_times() {
+    fn journal_gets_priorities_and_others_get_times() {
         assert_eq!(for_journal(&line("a\n    b")), "<4>interface: a\n<4>    b\n");
         assert_eq!(plain(&line("a"), false), "1970-01-01T00:00:00.000000Z  warn interface: a\n");
         assert!(plain(&line("a"), true).contains("\x1b[33m warn\x1b[0m interface: a"));
     }
 
     #[test]
-    fn the_journal_is_known_by_device_and_inode() {
+    fn journal_is_recognized_by_device_and_inode() {
         let file = fs::metadata("/").unwrap();
         assert!(is_stream(&file, &format!("{}:{}", file.dev(), file.ino())));
         assert!(!is_stream(&file, &format!("{}:{}", file.dev(), file.ino() + 1)));
     }
 
     #[test]
-    fn a_file_is_appended_to() {
+    fn files_are_appended_to() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         fs::write(&path, "before\n").unwrap();
@@ -277,14 +278,14 @@ mod tests {
     }
 
     #[test]
-    fn who_says_something_never_waits_and_what_is_lost_is_counted() {
+    fn full_queue_drops_and_counts_messages() {
         let (writer, said) = sync_channel(2);
         let out = Out { writer: Some(writer), unwritten: Arc::default() };
-        // Nobody writes.
+        // No thread writes.
         (0..5).for_each(|n| out.write(line(&n.to_string())));
         let begun = Instant::now();
         out.drain();
-        assert!(begun.elapsed() >= LAST_WORDS, "somebody may still make room");
+        assert!(begun.elapsed() >= LAST_WORDS, "the queue could have become free");
         assert_eq!(out.unwritten(), 3);
         let unwritten = Arc::clone(&out.unwritten);
         drop(out);
@@ -298,9 +299,9 @@ mod tests {
         assert!(texts[1].starts_with("messages not written: 3; "), "{texts:?}");
     }
 
-    /// Also where there is no room to say that it is the end.
+    /// Even if the queue has no room for the end.
     #[test]
-    fn the_end_waits_for_the_last_message() {
+    fn drain_waits_for_the_last_message() {
         let (writer, said) = sync_channel(100);
         let out = Out { writer: Some(writer), unwritten: Arc::default() };
         (0..100).for_each(|n| out.write(line(&n.to_string())));
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_disk_does_not_take_is_counted_and_told_when_it_does() {
+    fn messages_lost_to_a_full_disk_are_reported_later() {
         let (writer, said) = sync_channel(8);
         let out = Out { writer: Some(writer), unwritten: Arc::default() };
         (0..3).for_each(|n| out.write(line(&n.to_string())));
@@ -329,7 +330,7 @@ mod tests {
         let (calls, texts) = (std::cell::Cell::new(0), std::cell::RefCell::new(Vec::new()));
         write_all(&said, &unwritten, |line| {
             calls.set(calls.get() + 1);
-            // The first message, and the first word of it.
+            // The first message and its first report fail.
             if calls.get() <= 2 {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_now_and_then_and_when_nothing_more_comes() {
+    fn losses_are_reported_at_intervals_and_when_idle() {
         let (writer, said) = sync_channel(4);
         let out = Out { writer: Some(writer), unwritten: Arc::default() };
         (0..10).for_each(|n| out.write(line(&n.to_string())));
@@ -354,7 +355,7 @@ mod tests {
             let texts = std::cell::RefCell::new(Vec::new());
             write_all(&said, &unwritten, |line| {
                 texts.borrow_mut().push(line.text.clone());
-                // More is lost while this is written.
+                // More messages are lost while this one is written.
                 if line.text == "1" {
                     unwritten.fetch_add(5, Relaxed);
                 }

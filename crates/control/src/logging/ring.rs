@@ -1,30 +1,30 @@
-//! The last things of many, each with a number.
+//! A buffer of the last items, each with a number.
 
 use std::collections::VecDeque;
 
-/// Remembers the last so many; an older one gives way to a new one.
+/// Keeps a number of last items; a new item replaces the oldest.
 #[derive(Debug)]
 pub struct Ring<T> {
     items: VecDeque<T>,
     size: usize,
-    /// The number of the first one; each has the next number.
+    /// The number of the first item; the others follow.
     first: u64,
     lost: u64,
 }
 
 impl<T> Ring<T> {
-    /// Room for `size`, at least one.
+    /// Returns a ring with room for `size` items, at least one.
     pub fn new(size: usize) -> Ring<T> {
         Ring { items: VecDeque::new(), size: size.max(1), first: 0, lost: 0 }
     }
 
-    /// Adds one.
+    /// Adds an item.
     pub fn push(&mut self, item: T) {
         self.items.push_back(item);
         self.shrink();
     }
 
-    /// Makes room for `size`.
+    /// Changes the room to `size` items.
     pub fn resize(&mut self, size: usize) {
         self.size = size.max(1);
         self.shrink();
@@ -37,38 +37,38 @@ impl<T> Ring<T> {
         self.lost += over as u64;
     }
 
-    /// Forgets all, and how many were lost.
+    /// Removes all items, and resets the number of lost ones.
     pub fn clear(&mut self) {
         self.first += self.items.len() as u64;
         self.items.clear();
         self.lost = 0;
     }
 
-    /// Those whose numbers are not below this one, with their numbers.
+    /// Returns the items from a number on, with their numbers.
     pub fn from(&self, number: u64) -> impl Iterator<Item = (u64, &T)> {
         let skip = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         (self.first..).zip(&self.items).skip(skip)
     }
 
-    /// The number of the first of the last `n`.
+    /// Returns the number of the first of the last `n` items.
     pub fn last(&self, n: usize) -> u64 {
         self.first + self.items.len().saturating_sub(n) as u64
     }
 
-    /// How much is in it.
+    /// Returns the use of the ring.
     pub fn usage(&self) -> Usage {
         Usage { entries: self.items.len(), size: self.size, lost: self.lost }
     }
 }
 
-/// How much is in a ring.
+/// The use of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Those that are remembered.
+    /// Items in it.
     pub entries: usize,
-    /// How many there is room for.
+    /// Room for items.
     pub size: usize,
-    /// Those that gave way to newer ones.
+    /// Items that newer ones replaced.
     pub lost: u64,
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_the_last_ones_and_counts_the_others() {
+    fn keeps_last_items_and_counts_lost_ones() {
         let mut ring = Ring::new(3);
         (0..5).for_each(|n| ring.push(n));
         assert_eq!(
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!((ring.from(0).next(), ring.usage().lost), (Some((4, &4)), 4));
         ring.clear();
         ring.push(5);
-        // Whoever was reading goes on with what came since.
+        // A reader continues with the new items.
         assert_eq!(
             (ring.from(5).next(), ring.usage()),
             (Some((5, &5)), Usage { entries: 1, size: 1, lost: 0 })

@@ -1,7 +1,7 @@
 use super::*;
 use std::fs;
 
-/// What is said through a log that writes to a file, and the file.
+/// A log that writes to a file.
 struct Heard {
     log: Arc<Log>,
     directory: tempfile::TempDir,
@@ -42,7 +42,7 @@ fn say_some() {
 }
 
 #[test]
-fn the_variable_chooses_by_level_and_class() {
+fn variable_selects_by_level_and_class() {
     for (filter, texts) in [
         ("info", vec!["link is up name=\"host-eth0\""]),
         ("warn,cli=debug", vec!["a detail"]),
@@ -66,7 +66,7 @@ fn the_variable_chooses_by_level_and_class() {
 }
 
 #[test]
-fn the_variable_goes_before_the_configuration() {
+fn variable_overrides_the_configuration() {
     let mut settings = Settings::default();
     let debug = ClassSettings { level: Some(Level::Debug), rate_limit: Some(7), ..ClassSettings::default() };
     settings.classes.insert("cli", debug);
@@ -77,7 +77,7 @@ fn the_variable_goes_before_the_configuration() {
 }
 
 #[test]
-fn levels_change_while_it_runs() {
+fn levels_change_at_run_time() {
     let heard = Heard::with(&Settings::default());
     heard.during(|| {
         say_some();
@@ -95,7 +95,7 @@ fn levels_change_while_it_runs() {
 }
 
 #[test]
-fn what_happens_is_remembered_whatever_the_levels_are() {
+fn events_are_kept_at_any_level() {
     let heard = Heard::with(&by("off"));
     heard.during(|| {
         tracing::debug!(event = "link", "{} is up", "host-eth0");
@@ -109,9 +109,9 @@ fn what_happens_is_remembered_whatever_the_levels_are() {
     assert_eq!(heard.log.events(0, 9), []);
 }
 
-/// A flood from one place is cut off, and counted; other places go on.
+/// A flood from one statement is cut off and counted; other statements are not affected.
 #[test]
-fn a_flood_is_limited_by_place() {
+fn floods_are_limited_by_statement() {
     let heard = Heard::with(&Settings::default());
     heard.log.set_class("neighbor", |wanted| wanted.rate_limit = 10);
     heard.during(|| {
@@ -121,7 +121,7 @@ fn a_flood_is_limited_by_place() {
         tracing::warn!(target: "net::neighbor", "another place");
     });
     let texts = heard.texts();
-    // On a slow machine it lasts longer than the second in which the first ten are said: then it is silent, still.
+    // On a slow machine, the loop takes longer than a second: the statement is still silent then.
     assert_eq!((texts.len(), texts[9].as_str(), texts[10].as_str()), (11, "flood 9", "another place"));
     assert_eq!(heard.log.events(0, 99_999).len(), 10);
     heard.log.flush_at(Instant::now() + Duration::from_secs(4));
@@ -133,11 +133,11 @@ fn a_flood_is_limited_by_place() {
     assert!(heard.file().ends_with(&format!(" warn neighbor: {text}\n")), "{}", heard.file());
     assert_eq!(heard.log.events(10, 9)[0].1.text, text);
     heard.log.flush_at(Instant::now() + Duration::from_secs(40));
-    assert_eq!(heard.texts().len(), 12, "it is said once");
+    assert_eq!(heard.texts().len(), 12, "it is reported once");
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn memory_of_the_log_is_bounded() {
     let heard = Heard::with(&Settings { size: 3, ..Settings::default() });
     heard.during(|| {
         for n in 0..5 {
@@ -152,7 +152,7 @@ fn what_is_remembered_is_bounded() {
 }
 
 #[test]
-fn a_message_is_no_other_and_moves_no_cursor() {
+fn messages_cannot_fake_lines_or_control_terminals() {
     assert_eq!(tidy("a\nb\x1b[2J\r".into()), "a\n    b\\u001b[2J\\u000d");
     assert_eq!(tidy("schön".into()), "schön");
 }

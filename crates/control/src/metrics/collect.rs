@@ -1,4 +1,4 @@
-//! The main thread's part: it collects samples when it is asked to, in slices.
+//! The main thread's part: it collects samples on request, in slices.
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,20 +20,20 @@ use super::text::{Samples, samples};
 use crate::commands::Context;
 use crate::intent::{Find, OfFamily};
 
-/// How long a slice runs before the others get their turn.
+/// Time limit of a slice, before other work gets its turn.
 const SLICE: Duration = Duration::from_micros(500);
-/// How often it is seen to that samples which nobody reads take no memory.
+/// Interval of checks for samples that no client reads any more.
 const LET_GO: Duration = Duration::from_millis(200);
-/// Interfaces, or VRFs, at a time: a small part of a slice.
+/// Interfaces, or VRFs, of a step: a small part of a slice.
 const PAGE: usize = 32;
 
-/// Answers what is asked until nobody is left who could ask. All who wait when a collection begins get what comes of it,
-/// and after it the main thread has as much time for itself as it took: so however many ask, and however often, at least
-/// half of the time is the router's.
+/// Answers requests until all senders are gone. All clients that wait when a collection begins share its result.
+/// After it, the main thread does other work for as long as the collection took. So at least half of its time is the
+/// router's, whatever the number and rate of requests.
 ///
-/// Each slice borrows the context for itself, so nobody may hold a borrow of it while waiting.
+/// Each slice borrows the context, so no task may hold a borrow of it while waiting.
 pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask>) {
-    // Once: the two clocks do not stay together, and a start is not to move.
+    // Computed once: the two clocks drift apart, and the start time must not move.
     let elapsed = context.borrow().started.elapsed();
     let started = SystemTime::now().checked_sub(elapsed).and_then(|t| t.duration_since(UNIX_EPOCH).ok());
     let mut given = Given::default();
@@ -48,7 +48,7 @@ pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask
         let others = std::iter::from_fn(|| asked.try_recv().ok());
         for ask in std::iter::once(first).chain(others) {
             match ask {
-                // Whoever has asked may be gone.
+                // The client may have disconnected.
                 Ask::Alive(reply) => drop(reply.send(context.borrow().degraded())),
                 Ask::Samples(reply) if !reply.is_closed() => waiting.push(reply),
                 Ask::Samples(_) => {}
@@ -65,19 +65,19 @@ pub async fn answer(context: Rc<RefCell<Context>>, mut asked: mpsc::Receiver<Ask
     }
 }
 
-/// Samples that may still be read. They are let go of here: memory that another thread frees than the one that had it stays with the
-/// process, and there may be too little of it for the next samples then.
+/// Samples that clients may still read. They are freed here: memory freed by another thread than the one that
+/// allocated it stays with the process, and may then be missing for the next samples.
 #[derive(Default)]
 struct Given(Vec<Samples>);
 
 impl Given {
-    /// Lets go of those that nobody reads any more.
+    /// Frees samples that no client reads any more.
     fn let_go(&mut self) {
         self.0.retain(|samples| Arc::strong_count(samples) > 1);
     }
 }
 
-/// All samples.
+/// Collects all samples.
 async fn collect(context: &RefCell<Context>, started: Duration) -> Samples {
     let mut collection = Collection::new(started);
     while collection.slice(&context.borrow()) {
@@ -86,25 +86,25 @@ async fn collect(context: &RefCell<Context>, started: Duration) -> Samples {
     collection.samples()
 }
 
-/// What comes next.
+/// The next step of a collection.
 enum Next {
-    /// What there is one of.
+    /// Metrics of the whole router.
     Router,
     /// The interfaces from this index on.
     Interfaces(u32),
     /// The workers from this one on.
     Workers(usize),
-    /// The VRFs behind those that were here, in reverse order.
+    /// The remaining VRFs, in reverse order.
     Tables(Vec<u16>),
-    /// What is not of interfaces, from this feature on, at its cursor.
+    /// Metrics of features that do not belong to interfaces: the next feature, and its cursor.
     Features(usize, u32),
 }
 
-/// A collection under way: a cursor, since what it is about changes while others have their turn.
+/// A collection in progress. It is a cursor, because the router changes between slices.
 pub(crate) struct Collection {
     lines: Lines,
     next: Next,
-    /// When the router started, in universal time since 1970.
+    /// Start time of the router since 1970 (UTC).
     started: Duration,
 }
 
@@ -113,12 +113,12 @@ impl Collection {
         Collection { lines: Lines::default(), next: Next::Router, started }
     }
 
-    /// What was collected.
+    /// Returns the collected samples.
     pub(crate) fn samples(self) -> Samples {
         samples(self.lines)
     }
 
-    /// Collects for the time of a slice; returns whether there is more.
+    /// Collects for the time of a slice. Returns true if there is more.
     pub(crate) fn slice(&mut self, c: &Context) -> bool {
         let start = Instant::now();
         while self.step(c) {
@@ -129,7 +129,7 @@ impl Collection {
         false
     }
 
-    /// Collects a piece; returns whether there is more.
+    /// Collects a piece. Returns true if there is more.
     fn step(&mut self, c: &Context) -> bool {
         let router = &c.system.router;
         match &mut self.next {
@@ -213,7 +213,7 @@ impl Collection {
         }
     }
 
-    /// The table that a family has of a VRF.
+    /// Adds the metrics of a VRF's table of one family.
     fn table<A: OfFamily>(&mut self, router: &Router, vrf: u16, name: &str) {
         let (labels, routes) = ([A::FAMILY.word(), name], router.routes::<A>());
         self.lines.add(Id::FibRoutes, &labels, routes.count(vrf));
@@ -275,7 +275,7 @@ impl Collection {
     }
 }
 
-/// The neighbours of a family.
+/// Adds the neighbors of a family.
 fn neighbors<A: OfFamily>(out: &mut Lines, router: &Router) {
     for (state, n) in router.neighbors_by_state::<A>() {
         out.add(Id::Neighbors, &[A::FAMILY.word(), state], n);
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_are_let_go_of_when_nobody_reads_them() {
+    fn unread_samples_are_freed() {
         let (read, unread) = (Samples::default(), Samples::default());
         let mut given = Given(vec![read.clone(), unread]);
         given.let_go();

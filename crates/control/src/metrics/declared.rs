@@ -1,4 +1,4 @@
-//! Every metric: its name, its labels, and what it means.
+//! Every metric: its name, labels and meaning.
 
 use crate::intent::Catalog;
 use std::fmt::Write;
@@ -7,11 +7,11 @@ pub use model::metrics::{Kind, Metric};
 
 macro_rules! metrics {
     ($($id:ident: $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
-        /// A metric, by the order of [`METRICS`].
+        /// A metric, in the order of [`METRICS`].
         #[derive(Clone, Copy, Debug)]
         pub(super) enum Id { $($id),* }
 
-        /// Those that are no feature's.
+        /// The metrics that do not belong to a feature.
         static METRICS: &[Metric] = &[
             $(Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help }),*
         ];
@@ -28,20 +28,20 @@ metrics! {
     BuildInfo: Info "volley_build_info" ["version", "cpu_level"]
         "The version of the router, and the CPU level that its kernels were chosen for.";
     StartTime: Gauge "volley_start_time_seconds" []
-        "When the router started, in seconds of universal time since 1970.";
+        "Start time of the router, in seconds since 1970 (UTC).";
     ConfigGeneration: Gauge "volley_config_generation" []
-        "The number of the last change of the configuration, as `show config yaml` has it; it goes on after a restart if there is a `state-dir`.";
+        "Number of the last change of the configuration, as in `show config yaml`. With a `state-dir`, it continues after a restart.";
     ConfigUnconfirmed: Gauge "volley_config_unconfirmed" []
-        "1 while a configuration that was applied waits to be confirmed, or to be taken back.";
+        "1 while an applied configuration awaits confirmation or rollback.";
     ConfigOverdue: Gauge "volley_config_vain_rollbacks" []
-        "How often it was tried in vain to take back the configuration that nobody has confirmed; 0 if all is well.";
+        "Failed attempts to roll back an unconfirmed configuration; 0 if all is well.";
 
     ProcessStart: Gauge "process_start_time_seconds" []
         "Start time of the process, in seconds since 1970 (UTC).";
     ProcessCpu: Counter "process_cpu_seconds_total" []
         "CPU time of the process, in user mode and in the kernel. Workers that poll use all of their cores.";
     ProcessVirtual: Gauge "process_virtual_memory_bytes" []
-        "Virtual memory of the process, much of it reserved only.";
+        "Virtual memory of the process; much of it is only reserved.";
     ProcessResident: Gauge "process_resident_memory_bytes" []
         "Memory of the process, without huge pages.";
     ProcessFds: Gauge "process_open_fds" []
@@ -52,89 +52,89 @@ metrics! {
         "Threads of the process.";
 
     InterfaceInfo: Info "volley_interface_info" ["interface", "kind", "vrf", "mac", "description"]
-        "Properties of the interface, to be joined to its other metrics. Without a description the label is empty.";
+        "Properties of the interface, to join with its other metrics. Without a description, the label is empty.";
     InterfaceUp: Gauge "volley_interface_up" ["interface"]
-        "1 if packets can leave by the interface: it is set up, and its link is up, too.";
+        "1 if the interface can send packets: it is set up, and its link is up.";
     InterfaceAdminUp: Gauge "volley_interface_admin_up" ["interface"]
         "1 if the operator has set the interface up.";
     InterfaceAbsent: Gauge "volley_interface_absent" ["interface"]
-        "1 while the interface is without its device, and waits for it.";
+        "1 while the interface waits for its missing device.";
     InterfaceMtu: Gauge "volley_interface_mtu_bytes" ["interface"]
         "The largest network packet that the interface sends.";
     InterfaceSpeed: Gauge "volley_interface_speed_bytes_per_second" ["interface"]
-        "Speed of the link, of interfaces whose device reports it.";
+        "Speed of the link, if the device reports it.";
     RxPackets: Counter "volley_interface_receive_packets_total" ["interface"]
         "Packets received.";
     RxBytes: Counter "volley_interface_receive_bytes_total" ["interface"]
         "Bytes received, with link headers.";
     RxMissed: Counter "volley_interface_receive_missed_total" ["interface"]
-        "Packets that came to the device, and that it could not hand over.";
+        "Packets that arrived at the device, but could not be delivered.";
     RxErrors: Counter "volley_interface_receive_errors_total" ["interface"]
-        "What the device handed over and could not be used.";
+        "Unusable packets from the device.";
     TxPackets: Counter "volley_interface_transmit_packets_total" ["interface"]
-        "Packets for the interface to send, which features of its output, like a policer, may still drop, and its device may refuse.";
+        "Packets for the interface to send. Output features, such as a policer, may still drop them, and the device may refuse them.";
     TxBytes: Counter "volley_interface_transmit_bytes_total" ["interface"]
         "Bytes sent, with link headers.";
     TxErrors: Counter "volley_interface_transmit_errors_total" ["interface"]
-        "Packets that the device did not take.";
+        "Packets that the device refused.";
     InterfaceDrops: Counter "volley_interface_drops_total" ["interface"]
-        "Packets dropped that came in by the interface.";
+        "Dropped packets that were received on the interface.";
     OwnDrops: Counter "volley_own_drops_total" []
-        "Packets dropped that came in by no interface: the router's own. With volley_interface_drops_total, all of volley_drop_packets_total.";
+        "Dropped packets of the router itself, received on no interface. With volley_interface_drops_total, they are all of volley_drop_packets_total.";
     DropPackets: Counter "volley_drop_packets_total" ["node", "reason"]
-        "Packets dropped, by the node (or main-thread) that dropped them and its reason.";
+        "Dropped packets, by reason and by the node (or main-thread) that dropped them.";
     NodeEvents: Counter "volley_node_events_total" ["node", "reason"]
-        "What nodes counted and was no drop: packets that they have no use for and nothing is wrong with, reports about packets that were not sent, what devices handed over and was no packet.";
+        "Events at nodes other than drops: valid packets without use, error reports that were not sent, and input from devices that was not a packet.";
     PuntPackets: Counter "volley_punt_packets_total" ["reason"]
-        "Packets that nodes gave to the main thread.";
+        "Packets that nodes passed to the main thread.";
     PuntPoliced: Counter "volley_punt_policed_packets_total" ["reason"]
-        "Packets for the main thread that were dropped because there were more than their reason may have; volley_drop_packets_total has them, too, as punt-policed.";
+        "Packets for the main thread that exceeded the rate of their reason and were dropped. volley_drop_packets_total counts them, too, as punt-policed.";
 
     NodeCalls: Counter "volley_node_calls_total" ["node", "worker"]
-        "How often the node ran.";
+        "Calls of the node.";
     NodePackets: Counter "volley_node_packets_total" ["node", "worker"]
-        "Packets that the node was given, or brought in.";
+        "Packets that the node was given, or brought in as an input.";
     NodeTimedPackets: Counter "volley_node_timed_packets_total" ["node", "worker"]
-        "Packets of the calls that were timed: all with 32 packets or more, one in 16 of the others.";
+        "Packets of the timed calls: all calls with 32 packets or more, and one in 16 of the others.";
     NodeCycles: Counter "volley_node_cycles_total" ["node", "worker"]
-        "TSC cycles of the calls that were timed; divided by volley_node_timed_packets_total it is cycles a packet.";
+        "TSC cycles of the timed calls. Divided by volley_node_timed_packets_total, this is cycles per packet.";
 
     WorkerTurns: Counter "volley_worker_turns_total" ["worker"]
-        "How often the worker asked all of its inputs for packets.";
+        "Turns of the worker. In each turn it polls all its inputs.";
     WorkerBusy: Counter "volley_worker_busy_seconds_total" ["worker"]
-        "Time that the worker spent in turns in which packets came.";
+        "Time of the turns in which packets arrived.";
     WorkerIdle: Counter "volley_worker_idle_seconds_total" ["worker"]
-        "Time that the worker slept, or found no packet.";
+        "Time that the worker slept, or found no packets.";
 
     WorkerNaps: Counter "volley_worker_naps_total" ["worker"]
-        "How often the worker slept for some microseconds, because few packets came.";
+        "Sleeps of some microseconds, because few packets arrived.";
     WorkerSleeps: Counter "volley_worker_sleeps_total" ["worker"]
-        "How often the worker slept until something woke it.";
+        "Sleeps of the worker until an event woke it.";
 
     VectorSize: Histogram "volley_worker_vector_size_packets" ["worker"]
-        "Packets that came in together, of those times when any came.";
+        "Packets that arrived together, without polls that found none.";
 
     Buffers: Gauge "volley_buffers" ["state"]
         "Packet buffers: `free` in the pool, `cached` by threads, `lent` to devices, or `used` by packets.";
     BuffersRefused: Counter "volley_buffer_refusals_total" []
-        "How often no buffer was free for a packet.";
+        "Failed allocations of a buffer, because none was free.";
     PacketsLost: Counter "volley_packets_lost_total" []
-        "Packets that left without a reason: a defect, please report it.";
+        "Packets that vanished without a drop reason. This is a defect: please report it.";
 
     FibRoutes: Gauge "volley_fib_routes" ["af", "vrf"]
-        "Prefixes that have routes, those that every VRF has included.";
+        "Prefixes with routes, including those that every VRF has.";
     FibMemory: Gauge "volley_fib_memory_bytes" ["af", "vrf"]
         "Memory of the lookup table.";
     Neighbors: Gauge "volley_neighbors" ["af", "state"]
-        "Neighbours by what is known of them.";
+        "Neighbors by state.";
 }
 
-/// Every metric, in the order of [`Id`], and then by feature.
+/// Returns every metric: those in the order of [`Id`], then those of features.
 pub fn metrics(catalog: &Catalog) -> Vec<&'static Metric> {
     METRICS.iter().chain(catalog.all_metrics().iter().copied()).collect()
 }
 
-/// The metrics as a Markdown table; `docs/reference/metrics.md` ends with it.
+/// Returns the metrics as a Markdown table, for the end of `docs/reference/metrics.md`.
 pub fn reference(catalog: &Catalog) -> String {
     let mut text = String::from("| metric | labels | kind | meaning |\n|---|---|---|---|\n");
     for metric in metrics(catalog) {

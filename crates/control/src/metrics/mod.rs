@@ -1,8 +1,9 @@
-//! What Prometheus sees: `GET /metrics`, and `GET /health` for whoever asks whether the router is well.
+//! Metrics for Prometheus: `GET /metrics`, and `GET /health` for monitoring.
 //!
-//! HTTP is spoken on a thread of its own ([`server`]), which asks the main thread for samples. That one collects them in
-//! slices ([`collect`]), between which packets and commands get their turn. All metrics are declared in [`declared`], from
-//! which `docs/reference/metrics.md` is made. Counters are totals since the start: what `clear` commands do is not seen here.
+//! A thread of its own ([`server`]) speaks HTTP, and asks the main thread for samples. The main thread collects them
+//! in slices ([`collect`]), and handles packets and commands in between. All metrics are declared in [`declared`],
+//! from which `docs/reference/metrics.md` is generated. Counters are totals since the start: `clear` commands do not
+//! affect them.
 
 mod collect;
 pub mod declared;
@@ -25,10 +26,10 @@ pub use server::listen;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use {collect::Collection, text::Format};
 
-/// Shows the metrics to whoever connects to `listener`, as long as the `LocalSet` that this is called on runs.
+/// Serves the metrics on `listener`, as long as the calling `LocalSet` runs.
 ///
 /// # Errors
-/// The thread cannot be started.
+/// If the thread cannot be started.
 pub fn start(listener: TcpListener, context: &Rc<RefCell<Context>>) -> io::Result<()> {
     let health = {
         let router = &context.borrow().system.router;

@@ -1,4 +1,4 @@
-//! Metrics of the process, with the names that Prometheus' own clients use.
+//! Metrics of the process, named as in Prometheus' own clients.
 
 use std::fs;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use nix::sys::time::TimeVal;
 
 use super::declared::Id;
 
-/// Bytes of a page on x86-64, in which the kernel counts (proc_pid_statm(5)).
+/// Bytes of a page on x86-64, the unit of proc_pid_statm(5).
 const PAGE: u64 = 4096;
 
-/// Adds the samples of this process. What the kernel does not say is left out. `started` is the start of the router in
-/// universal time since 1970.
+/// Adds the samples of this process; leaves out what the kernel does not report. `started` is the router's start time
+/// since 1970 (UTC).
 pub fn collect(out: &mut Lines, started: Duration) {
     out.add(Id::ProcessStart, &[], started.as_secs());
     if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
@@ -43,18 +43,18 @@ pub fn collect(out: &mut Lines, started: Duration) {
     }
 }
 
-/// How many file descriptors the process has open.
+/// Returns the number of open file descriptors of the process.
 fn open_files() -> Option<u64> {
-    // Linux 6.2 and later count them for `stat`.
+    // Linux 6.2 and later report the number in `stat`.
     let counted = fs::metadata("/proc/self/fd").ok()?.len();
     if counted > 0 {
         return Some(counted);
     }
-    // One of them is the directory, open for this.
+    // One of them is the directory itself.
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as u64)
 }
 
-/// A time in nanoseconds; 0 for one before 0.
+/// Returns a time in nanoseconds; 0 for negative ones.
 fn nanoseconds(time: TimeVal) -> u64 {
     let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
     seconds * 1_000_000_000 + u64::try_from(time.tv_usec()).unwrap_or(0) * 1000

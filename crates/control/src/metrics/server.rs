@@ -1,12 +1,14 @@
-//! HTTP, on a thread of its own: what clients do costs the main thread nothing but the samples.
+//! The HTTP server, on a thread of its own: clients cost the main thread only the collection of samples.
 //!
-//! A connection is for one request, and for [`LONGEST`] at most. There are [`PLACES`] of them. When all are taken, somebody of the network
-//! that has the most gives way to the next one: whoever has got no further for the longest time, or has been reading for the longest
-//! time. So whoever comes from elsewhere stays, however many come and however fast.
+//! A connection serves one request, for at most [`LONGEST`]. There are [`PLACES`] of them. When all are taken, a
+//! client of the network with the most connections is disconnected to make room. It is the one without progress for
+//! the longest time, or the one that has been reading for the longest time. So clients of other networks keep their
+//! places, whatever the number and rate of new ones.
 //!
-//! The metrics are many megabytes where there is much to count. Clients that ask while samples are collected share those of the next
-//! round, and there is memory for the samples of [`GENERATIONS`] moments: when as many are being read, or there is no memory for more, who
-//! asks is given the youngest. When these have been read for [`SLOW`], those who read the oldest give way to new ones.
+//! The metrics of a large router have many megabytes. Clients that ask while samples are collected share those of the
+//! next round. Samples of at most [`GENERATIONS`] moments are in memory. While that many are being read, or memory is
+//! short, new clients get the newest ones. When these are older than [`SLOW`], the readers of the oldest ones are
+//! disconnected.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -37,71 +39,72 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::text::{Collected, Format, Samples};
 
-/// How many clients are served at once.
+/// Most clients served at once.
 pub(super) const PLACES: usize = 128;
-/// The samples of how many moments are read at once.
+/// Most moments whose samples are read at once.
 const GENERATIONS: usize = 4;
-/// How long the same samples are given out at most, and an answer is read before its client may give way to another.
+/// Time for which the same samples are handed out at most, and for which a client may read without being
+/// disconnected.
 const SLOW: Duration = Duration::from_secs(1);
-/// How long a client may get no further before it gives way to another of its network.
+/// Time without progress after which a client may be disconnected for another of its network.
 const STALLED: Duration = Duration::from_millis(20);
-/// How long who comes waits for room.
+/// Time that a new client waits for room.
 const WAIT: Duration = Duration::from_millis(400);
-/// Bytes of an answer that the kernel holds for a client: it would hold megabytes, for each.
+/// Bytes of an answer that the kernel buffers for a client; its default is megabytes.
 const UNREAD: usize = 256 << 10;
-/// Metrics of more bytes are given only if there is memory for them.
+/// Size in bytes from which metrics are served only if there is memory for them.
 const LARGE: u64 = 1 << 20;
-/// How long a client may take to say what it wants.
+/// Time limit for a client to send its request.
 const SILENCE: Duration = Duration::from_secs(5);
-/// How long a connection lasts at most.
+/// Time limit of a connection.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How many bytes a request may have.
+/// Most bytes of a request.
 const REQUEST: usize = 16 << 10;
-/// How long no client is let in after the system had no room for one.
+/// Time without new clients after the system had no room for one.
 const RECOVERY: Duration = Duration::from_millis(100);
-/// How long a thread of a router that is well may not be heard of. Sleeping workers wake ten times a second.
+/// Time without a sign of life after which a thread counts as stuck. Sleeping workers wake ten times a second.
 const UNHEARD: Duration = Duration::from_secs(2);
-/// How often it is looked at what is waited for: workers that were not heard of, other clients.
+/// Polling interval while waiting for workers or for room.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What the main thread is asked.
+/// A request to the main thread.
 pub enum Ask {
-    /// For all samples.
+    /// Asks for all samples.
     Samples(oneshot::Sender<Samples>),
-    /// Whether it is there, and what is not as it should be.
+    /// Asks if it runs, and for the limitations of the router.
     Alive(oneshot::Sender<Vec<String>>),
 }
 
-/// Tells whether the router is well.
+/// Checks the router's health.
 #[derive(Clone)]
 pub struct Health {
-    /// The graph's statistics, where workers leave their traces.
+    /// The graph's statistics, with the turns of the workers.
     pub stats: Stats,
-    /// Knows which workers there are.
+    /// Knows the existing workers.
     pub workers: Exchange,
 }
 
-/// Takes the address.
+/// Listens on an address.
 ///
 /// # Errors
-/// It is in use, or is not this host's.
+/// If it is in use, or does not belong to this host.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    // What it accepts inherits this.
+    // Accepted sockets inherit this.
     setsockopt(&listener, sockopt::SndBuf, &UNREAD)?;
     Ok(drivers::closed_first(listener.into()).into())
 }
 
-/// Serves clients on a thread of its own, until nobody is left to answer what is asked.
+/// Serves clients on a thread of its own, until the main thread closes `main`.
 ///
 /// # Errors
-/// The thread cannot be started.
+/// If the thread cannot be started.
 pub fn serve(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = move || {
         let served = LocalSet::new().block_on(&runtime, accept(listener, health, main));
-        served.unwrap_or_else(|e| tracing::error!("metrics cannot be served: {e}"));
+        served.unwrap_or_else(|e| tracing::error!("cannot serve metrics: {e}"));
     };
     std::thread::Builder::new().name("volley_metrics".into()).spawn(run).map(drop)
 }
@@ -112,15 +115,15 @@ struct Client {
     state: Rc<State>,
 }
 
-/// What a client is at.
+/// The progress of a client.
 struct State {
     /// Its network.
     from: IpAddr,
-    /// When it came, or was given its answer, or last took something of that.
+    /// Time of its last progress: its arrival, its answer, or its last read of the answer.
     moved: Cell<Instant>,
-    /// Whether it waits for its answer.
+    /// True while it waits for its answer.
     waits: Cell<bool>,
-    /// When it was given its answer.
+    /// Time of its answer.
     answered: Cell<Option<Instant>>,
     /// The samples that it reads.
     reads: RefCell<Weak<Collected>>,
@@ -137,18 +140,18 @@ impl State {
         }
     }
 
-    /// How long it has got no further; whoever waits for the router does not stand still by itself.
+    /// Returns the time since its last progress; zero while it waits for the router.
     fn stands_still(&self) -> Duration {
         if self.waits.get() { Duration::ZERO } else { self.moved.get().elapsed() }
     }
 
-    /// How long it has been reading.
+    /// Returns the time for which it has been reading.
     fn reads_for(&self) -> Duration {
         self.answered.get().map_or(Duration::ZERO, |answered| answered.elapsed())
     }
 }
 
-/// The network that a client is taken to have all addresses of: in IPv6 it may choose them.
+/// Returns the network of a client, which counts as one: in IPv6, a client may choose any address of its /64.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -156,24 +159,24 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Samples that are being read, and since when.
+/// Samples that are being read, and their time.
 struct Generation {
     since: Instant,
     samples: Weak<Collected>,
 }
 
-/// The connections, in the order in which they came.
+/// The connections, in order of arrival.
 #[derive(Default)]
 struct Clients {
     all: RefCell<VecDeque<Client>>,
-    /// Samples that are being read, the oldest first.
+    /// Samples that are being read, oldest first.
     generations: RefCell<VecDeque<Generation>>,
-    /// Bytes of the metrics when they were last asked for.
+    /// Size of the last metrics in bytes.
     size: Cell<u64>,
 }
 
 impl Clients {
-    /// Whether there is room for one more from this network, which there may be because another one has to go.
+    /// True if there is room for one more client of this network. May disconnect another client for it.
     fn make_room(&self, from: IpAddr) -> bool {
         let mut all = self.all.borrow_mut();
         all.retain(|client| !client.task.is_finished());
@@ -185,19 +188,19 @@ impl Clients {
         let own = networks.get(&from).copied().unwrap_or(0);
         let most = networks.into_iter().max_by_key(|(network, clients)| (*clients, *network == from));
         let Some((crowd, clients)) = most else { return false };
-        // Of the crowd, the one for which it is the longest, if it is long enough.
+        // Returns the client of the crowd with the longest time, if that is at least `least`.
         let longest = |time: fn(&State) -> Duration, least| {
             let of_crowd = all.iter().enumerate().filter(|(_, client)| client.state.from == crowd);
             let times = of_crowd.map(|(n, client)| (time(&client.state), n));
             times.max_by_key(|(time, n)| (*time, Reverse(*n))).filter(|(time, _)| *time >= least)
         };
-        // Who comes from where there are fewer need not wait for the others.
+        // A client of a network with fewer connections need not wait.
         let least = if own + 1 < clients { Duration::ZERO } else { STALLED };
         let goes = longest(State::stands_still, least).or_else(|| longest(State::reads_for, SLOW));
         goes.and_then(|(_, n)| all.remove(n)).inspect(|client| client.task.abort()).is_some()
     }
 
-    /// Waits a moment for room for one more: whoever has just been answered ends soon, or stalls.
+    /// Waits for room for one more client: others end soon after their answer, or stall.
     async fn has_room(&self, from: IpAddr) -> bool {
         let start = Instant::now();
         while !self.make_room(from) {
@@ -209,8 +212,8 @@ impl Clients {
         true
     }
 
-    /// The samples to be given to whoever asks now, if there are to be no new ones yet: those of so many moments are being read that
-    /// there is no memory for more. When the youngest are old, the readers of the oldest go, and there are new ones.
+    /// Returns the newest samples if there must be no new ones yet, because too many moments are being read. If the
+    /// newest ones are old, disconnects the readers of the oldest, and returns `None`.
     fn old_samples(&self) -> Option<Samples> {
         let mut generations = self.generations.borrow_mut();
         generations.retain(|generation| generation.samples.strong_count() > 0);
@@ -227,7 +230,7 @@ impl Clients {
         None
     }
 
-    /// Samples that were collected for whoever asks now, or with others.
+    /// Returns samples for a new request. It may share them with others.
     async fn samples(&self, main: &mpsc::Sender<Ask>) -> Result<Samples, String> {
         if let Some(samples) = self.old_samples() {
             return Ok(samples);
@@ -260,13 +263,13 @@ async fn accept(listener: TcpListener, health: Health, main: mpsc::Sender<Ask>) 
                     let answerer = Answerer { state: state.clone(), clients: clients.clone(), health: health.clone(), main: main.clone() };
                     let task = tokio::task::spawn_local(connection(stream, answerer));
                     clients.all.borrow_mut().push_back(Client { task, state });
-                    // However fast others come, it is its turn.
+                    // Let its task run, however fast others connect.
                     yield_now().await;
                 }
-                // The connection ends; Prometheus will try again.
-                Ok(_) => tracing::debug!("a client of the metrics was turned away: {PLACES} are being answered"),
+                // The connection is closed; Prometheus tries again.
+                Ok(_) => tracing::debug!("metrics client refused: all {PLACES} places are taken"),
                 Err(error) => {
-                    tracing::warn!("cannot accept a client of the metrics: {error}");
+                    tracing::warn!("cannot accept a metrics client: {error}");
                     sleep(RECOVERY).await;
                 }
             }
@@ -295,17 +298,17 @@ async fn connection(stream: TcpStream, answerer: Answerer) {
         .serve_connection(TokioIo::new(stream), service);
     match timeout(LONGEST, served).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!("a client of the metrics is gone: {error}"),
-        Err(_) => tracing::debug!("a client of the metrics was too slow"),
+        Ok(Err(error)) => tracing::debug!("metrics client disconnected: {error}"),
+        Err(_) => tracing::debug!("metrics client disconnected: it was too slow"),
     }
 }
 
 /// The body of an answer: pieces that are sent one by one.
 struct Pieces {
     pieces: VecDeque<Bytes>,
-    /// What they are of, so that it is known what is still read.
+    /// Their samples, which are in use until the last piece is sent.
     _samples: Option<Samples>,
-    /// Who takes them.
+    /// The receiver.
     client: Rc<State>,
 }
 
@@ -342,7 +345,7 @@ fn answer(status: StatusCode, kind: &'static str, body: Pieces) -> Response<Piec
 }
 
 impl Answerer {
-    /// An answer of one piece.
+    /// Returns an answer of one piece.
     fn answer(&self, status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Response<Pieces> {
         let pieces = VecDeque::from([text.into()]);
         answer(status, kind, Pieces { pieces, _samples: None, client: self.state.clone() })
@@ -354,7 +357,7 @@ impl Answerer {
 
     async fn respond(&self, request: Request<Incoming>) -> Result<Response<Pieces>, Infallible> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut refused = self.say(StatusCode::METHOD_NOT_ALLOWED, "there is nothing but GET here\n");
+            let mut refused = self.say(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return Ok(refused);
         }
@@ -364,7 +367,7 @@ impl Answerer {
                 self.metrics(Format::wanted(&accept.collect::<Vec<_>>().join(","))).await
             }
             "/health" => self.health().await,
-            _ => self.say(StatusCode::NOT_FOUND, "there are /metrics and /health\n"),
+            _ => self.say(StatusCode::NOT_FOUND, "not found: use /metrics or /health\n"),
         })
     }
 
@@ -384,7 +387,7 @@ impl Answerer {
         let (failing, degraded) = self.health.faults(&self.main).await;
         let (code, status) = match (failing.is_empty(), degraded.is_empty()) {
             (true, true) => (StatusCode::OK, "ok"),
-            // It forwards: another one would not do it better.
+            // It still forwards: another router would not do better.
             (true, false) => (StatusCode::OK, "degraded"),
             (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
         };
@@ -397,7 +400,7 @@ impl Answerer {
 
 const SILENT_MAIN: &str = "the main thread does not answer";
 
-/// Asks the main thread something; `None` if it does not answer.
+/// Sends a request to the main thread. Returns `None` if it does not answer in time.
 async fn ask<T>(main: &mpsc::Sender<Ask>, what: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Option<T> {
     let (reply, answer) = oneshot::channel();
     let asked = async {
@@ -408,7 +411,7 @@ async fn ask<T>(main: &mpsc::Sender<Ask>, what: impl FnOnce(oneshot::Sender<T>) 
 }
 
 impl Health {
-    /// What is wrong with the router so that it does not forward; and what else is wrong.
+    /// Returns the faults that stop the router from forwarding, and the other faults.
     async fn faults(&self, main: &mpsc::Sender<Ask>) -> (Vec<String>, Vec<String>) {
         let (main, workers) = tokio::join!(ask(main, Ask::Alive), self.stuck());
         let silent = main.is_none().then(|| SILENT_MAIN.to_owned());
@@ -419,7 +422,7 @@ impl Health {
         (silent.into_iter().chain(workers).collect(), main.unwrap_or_default())
     }
 
-    /// The workers that do not turn.
+    /// Returns the workers that make no turns.
     async fn stuck(&self) -> Vec<usize> {
         let turns = |worker| self.stats.worker_totals(worker).turns;
         let mut unheard: Vec<(usize, u64)> =
@@ -427,7 +430,7 @@ impl Health {
         let start = Instant::now();
         while !unheard.is_empty() && start.elapsed() < UNHEARD {
             sleep(LOOK).await;
-            // One that has gone need not turn.
+            // A removed worker makes no turns.
             let there = self.workers.workers();
             unheard.retain(|(worker, before)| there.contains(worker) && turns(*worker) == *before);
         }

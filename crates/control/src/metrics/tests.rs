@@ -1,4 +1,4 @@
-//! Answers as clients get them, from a real router whose workers turn.
+//! Answers to clients, from a real router with running workers.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,15 +28,15 @@ use crate::commands::Context;
 use crate::testing;
 use model::metrics::Lines;
 
-/// Long enough for anything that should happen, on a busy machine.
+/// Time limit for any wait on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Every metric.
+/// Returns every metric.
 fn metrics() -> Vec<&'static super::declared::Metric> {
     declared::metrics(&testing::catalog())
 }
 
-/// A router with pg0 (10.0.0.1/24, up), pg1, a VRF and a neighbour.
+/// Returns a router with pg0 (10.0.0.1/24, up), pg1, a VRF and a neighbor.
 fn router(turning: bool) -> Context {
     let sizes = Sizes { buffers: 1024, workers: 2 };
     let mut context = Context::new(testing::system(testing::FEATURES, &sizes, turning));
@@ -63,7 +63,7 @@ fn run(context: &mut Context, line: &str) -> String {
     answer.text
 }
 
-/// All samples.
+/// Collects all samples.
 fn collect(context: &Context) -> Samples {
     let mut collection = Collection::new(Duration::from_secs(1_700_000_000));
     while collection.slice(context) {}
@@ -74,14 +74,14 @@ fn written(format: Format, samples: Samples) -> String {
     format.write(&samples).map(|piece| String::from_utf8(piece.to_vec()).unwrap()).collect()
 }
 
-/// The value of a sample.
+/// Returns the value of a sample.
 fn value(text: &str, sample: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {sample} in\n{text}")).parse().unwrap()
 }
 
 #[test]
-fn both_formats_are_read_by_a_parser_and_have_every_metric() {
+fn both_formats_parse_and_have_every_metric() {
     let context = router(false);
     let samples = collect(&context);
     // A packet generator has no speed.
@@ -101,7 +101,7 @@ fn both_formats_are_read_by_a_parser_and_have_every_metric() {
     }
     assert_eq!(value(&text, "volley_interface_up{interface=\"pg0\"}"), 1.0);
     assert_eq!(value(&text, "volley_interface_up{interface=\"pg1\"}"), 0.0);
-    // The operator's, and those that each VRF has.
+    // The operator's route, and the routes that each VRF has.
     let routes = context.system.router.routes::<Ipv4Addr>().count(7) as f64;
     assert_eq!(value(&text, "volley_fib_routes{af=\"ip4\",vrf=\"7\"}"), routes);
     assert!(routes > 1.0);
@@ -112,7 +112,7 @@ fn both_formats_are_read_by_a_parser_and_have_every_metric() {
     assert_eq!(value(&text, "volley_neighbors{af=\"ip4\",state=\"static\"}"), 1.0);
     assert_eq!(value(&text, "volley_start_time_seconds"), 1_700_000_000.0);
     assert_eq!(value(&text, "volley_drop_packets_total{node=\"ip4-input\",reason=\"bad-version\"}"), 0.0);
-    // What is no drop is in no sum of drops.
+    // Events that are not drops are in no sum of drops.
     let unreported = "{node=\"ip4-icmp-error\",reason=\"unreported-limit\"}";
     assert_eq!(value(&text, &format!("volley_node_events_total{unreported}")), 0.0);
     assert!(!text.contains(&format!("volley_drop_packets_total{unreported}")));
@@ -152,7 +152,7 @@ fn names_follow_the_conventions() {
 }
 
 #[test]
-fn any_label_is_written_so_that_it_can_be_read() {
+fn labels_are_escaped() {
     let mut lines = Lines::default();
     lines.add(Id::DropPackets, &["a\"b\\c\nd", "größe, {}"], u64::MAX);
     lines.add_seconds(Id::WorkerBusy, &["0"], 12_000_000_034);
@@ -180,7 +180,7 @@ fn any_label_is_written_so_that_it_can_be_read() {
 }
 
 #[test]
-fn clients_get_the_format_that_they_like_best() {
+fn clients_get_the_format_they_prefer() {
     for (accept, format) in [
         ("", Format::Prometheus),
         ("*/*", Format::Prometheus),
@@ -203,7 +203,7 @@ fn clients_get_the_format_that_they_like_best() {
 }
 
 #[test]
-fn what_is_cleared_is_not_forgotten() {
+fn clear_commands_do_not_affect_metrics() {
     let mut context = router(false);
     let rx = context.system.router.tables().counters.rx.clone();
     rx.lane(0).unwrap().add(0, [5, 300]);
@@ -219,7 +219,7 @@ fn what_is_cleared_is_not_forgotten() {
 }
 
 #[test]
-fn lowered_segments_are_counted_by_family_where_they_are_lowered() {
+fn mss_clamping_is_counted_by_family() {
     let mut context = router(false);
     let mss = context.system.router.attached::<mss::Clamps>().unwrap();
     mss.counts.lane(0).unwrap().add(0, [5, 7]);
@@ -243,7 +243,7 @@ fn lowered_segments_are_counted_by_family_where_they_are_lowered() {
     assert_eq!(lowered(&text, "ip6"), 7.0);
 }
 
-/// How long this thread has run, on whatever CPU.
+/// Returns the CPU time of this thread.
 fn cpu_time() -> Duration {
     ClockId::CLOCK_THREAD_CPUTIME_ID.now().unwrap().into()
 }
@@ -260,7 +260,7 @@ fn thousands_of_interfaces_are_collected_in_slices() {
     while more {
         let (start, on_cpu) = (Instant::now(), cpu_time());
         more = collection.slice(&context);
-        // How long it takes is the scheduler's matter, too; how long it runs is not.
+        // The elapsed time depends on the scheduler, the CPU time does not.
         longest = longest.max(start.elapsed());
         busiest = busiest.max(cpu_time() - on_cpu);
         slices += 1;
@@ -278,7 +278,7 @@ fn thousands_of_interfaces_are_collected_in_slices() {
     assert_eq!(all.len(), 4002, "each once");
 }
 
-/// Serves a router while a client, on a thread of its own, does something.
+/// Serves a router while a client runs on a thread of its own.
 fn served<T: Send + 'static>(context: Context, client: impl FnOnce(SocketAddr) -> T + Send + 'static) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
@@ -289,7 +289,7 @@ fn served<T: Send + 'static>(context: Context, client: impl FnOnce(SocketAddr) -
     })
 }
 
-/// Sends a request and gives head and body of the answer.
+/// Sends a request. Returns head and body of the answer.
 fn request(address: SocketAddr, text: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -305,7 +305,7 @@ fn get(address: SocketAddr, path: &str) -> (String, String) {
 }
 
 #[test]
-fn it_speaks_http() {
+fn serves_http() {
     served(router(true), |address| {
         let (head, body) = get(address, "/metrics");
         assert!(head.starts_with("http/1.1 200") && head.contains("text/plain; version=0.0.4"), "{head}");
@@ -328,7 +328,7 @@ fn it_speaks_http() {
         assert!(head.starts_with("http/1.1 405") && head.contains("allow: get, head"), "{head}");
         assert!(request(address, "nonsense\r\n\r\n").0.starts_with("http/1.1 400"));
         let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(20 << 10));
-        // The connection may be closed before all of this was sent.
+        // The server may close the connection before the whole request is sent.
         let mut stream = TcpStream::connect(address).unwrap();
         let mut answer = Vec::new();
         drop(stream.write_all(long.as_bytes()));
@@ -338,9 +338,9 @@ fn it_speaks_http() {
 }
 
 #[test]
-fn silent_clients_keep_nobody_from_scraping() {
+fn silent_clients_do_not_block_others() {
     served(router(true), |address| {
-        // More than there are places; every other one has begun to speak.
+        // Every other client has begun its request.
         let mut silent: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(address).unwrap()).collect();
         silent.iter_mut().step_by(2).for_each(|s| drop(s.write_all(b"GET /metr")));
         let start = Instant::now();
@@ -348,14 +348,14 @@ fn silent_clients_keep_nobody_from_scraping() {
             assert!(get(address, "/metrics").0.starts_with("http/1.1 200"));
         }
         assert!(start.elapsed() < LONG);
-        // Those that say nothing are not kept for ever.
+        // Silent clients are disconnected in the end.
         let first = &mut silent[0];
         first.set_read_timeout(Some(LONG)).unwrap();
         assert!(!matches!(first.read(&mut [0; 1]), Ok(1..)), "nothing was asked");
     });
 }
 
-/// A router with so many loopback interfaces besides.
+/// Returns a router with this many loopback interfaces in addition.
 fn large_router(interfaces: usize) -> Context {
     let mut context = router(true);
     for n in 0..interfaces {
@@ -364,7 +364,8 @@ fn large_router(interfaces: usize) -> Context {
     context
 }
 
-/// Does something over and over on a thread of its own while `meanwhile` runs, also if that panics; returns how often.
+/// Repeats something on a thread of its own while `meanwhile` runs, even if that panics. Returns the number of
+/// repetitions.
 fn beside(mut again: impl FnMut() + Send, meanwhile: impl FnOnce()) -> usize {
     struct Ends<'a>(&'a AtomicBool);
     impl Drop for Ends<'_> {
@@ -389,14 +390,14 @@ fn beside(mut again: impl FnMut() + Send, meanwhile: impl FnOnce()) -> usize {
     })
 }
 
-/// Asks for the metrics, and reads nothing.
+/// Asks for the metrics, without reading the answer.
 fn slow_reader(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: v\r\n\r\n").unwrap();
     stream
 }
 
-/// Fails unless the metrics, of so many bytes at least, and the health are answered whole.
+/// Fails unless the metrics, with at least this many bytes, and the health are answered completely.
 fn must_be_answered(address: SocketAddr, least: usize) {
     let (head, body) = get(address, "/metrics");
     let whole = format!("content-length: {}", body.len());
@@ -406,10 +407,10 @@ fn must_be_answered(address: SocketAddr, least: usize) {
 }
 
 #[test]
-fn slow_readers_take_little_and_keep_nobody_out() {
-    // More than the buffers of the sockets take.
+fn slow_readers_do_not_block_others() {
+    // The answer is larger than the sockets' buffers.
     served(large_router(12_000), |address| {
-        // More than there are places.
+        // More clients than places.
         let slow: Vec<TcpStream> = (0..300).map(|_| slow_reader(address)).collect();
         for _ in 0..5 {
             must_be_answered(address, 7 << 20);
@@ -419,7 +420,7 @@ fn slow_readers_take_little_and_keep_nobody_out() {
 }
 
 #[test]
-fn slow_readers_that_keep_coming_keep_nobody_out() {
+fn ever_new_slow_readers_do_not_block_others() {
     served(large_router(6_000), |address| {
         let mut slow = Vec::new();
         let come = || {
@@ -436,10 +437,10 @@ fn slow_readers_that_keep_coming_keep_nobody_out() {
     });
 }
 
-/// Connects from another address of this host, as somebody who reads nothing.
+/// Connects from another address of this host, for a client that reads nothing.
 fn connect_from([a, b, c, d]: [u8; 4], to: SocketAddr) -> nix::Result<OwnedFd> {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-    // What it does not read the kernel does not take for it.
+    // The kernel buffers little for it.
     setsockopt(&socket, sockopt::RcvBuf, &2048)?;
     bind(socket.as_raw_fd(), &SockaddrIn::new(a, b, c, d, 0))?;
     connect(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, to.port()))?;
@@ -447,19 +448,19 @@ fn connect_from([a, b, c, d]: [u8; 4], to: SocketAddr) -> nix::Result<OwnedFd> {
 }
 
 #[test]
-fn who_comes_a_thousand_times_a_second_keeps_nobody_else_out() {
+fn flood_of_one_network_does_not_block_others() {
     served(large_router(12_000), |address| {
         let mut kept = VecDeque::new();
         let come = || {
             if let Ok(socket) = connect_from([127, 0, 0, 2], address) {
-                // One that was closed already is one that gave way.
+                // The write fails if the server has already closed the connection.
                 let _ = nix::unistd::write(&socket, b"GET /metrics HTTP/1.1\r\nHost: v\r\n\r\n");
                 kept.push_back(socket);
             }
             if kept.len() > 1500 {
                 kept.pop_front();
             }
-            // Faster ones would wait for each other.
+            // At a higher rate, the connections would wait for each other.
             std::thread::sleep(Duration::from_micros(500));
         };
         let came = beside(come, || {
@@ -471,7 +472,7 @@ fn who_comes_a_thousand_times_a_second_keeps_nobody_else_out() {
 }
 
 #[test]
-fn many_scrapers_at_once_all_get_everything() {
+fn concurrent_scrapers_get_all_metrics() {
     served(router(true), |address| {
         let clients: Vec<_> = (0..12)
             .map(|_| {
@@ -485,7 +486,7 @@ fn many_scrapers_at_once_all_get_everything() {
 }
 
 #[test]
-fn health_says_which_worker_does_not_turn() {
+fn health_names_stuck_workers() {
     let (head, body) = served(router(false), |address| get(address, "/health"));
     assert!(head.starts_with("http/1.1 503"), "{head}");
     let json: serde_json::Value = serde_json::from_str(&body).unwrap();
@@ -497,7 +498,7 @@ fn health_says_which_worker_does_not_turn() {
 }
 
 #[test]
-fn health_says_what_is_missing_of_a_router_that_forwards() {
+fn health_names_missing_devices() {
     let mut context = router(true);
     context.system.router.add_absent_device("host-eth7", wire::Mac([0; 6]), 1500).unwrap();
     served(context, |address| {
@@ -514,13 +515,13 @@ fn health_says_what_is_missing_of_a_router_that_forwards() {
 }
 
 #[test]
-fn a_main_thread_that_does_not_answer_is_a_fault() {
+fn silent_main_thread_is_a_fault() {
     let context = router(true);
     let listener: TcpListener = server::listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let graph = context.system.router.graph();
     let health = Health { stats: graph.stats().clone(), workers: graph.exchange().clone() };
-    // Nobody answers what is asked.
+    // Nothing answers the requests.
     let (ask, _asked) = mpsc::channel(1);
     server::serve(listener, health, ask).unwrap();
     let (head, body) = get(address, "/health");

@@ -1,5 +1,4 @@
-//! The text of an answer, in both of the formats that Prometheus reads. They differ in what describes a metric; samples
-//! are the same.
+//! The text of an answer, in both formats of Prometheus. They differ only in the description of metrics.
 
 use std::iter;
 use std::sync::Arc;
@@ -7,19 +6,19 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use model::metrics::{Kind, Lines, Metric};
 
-/// All samples of a moment, by metric, in pieces.
+/// All samples of one moment, by metric, in pieces.
 pub type Collected = Vec<(&'static Metric, Vec<Bytes>)>;
 
-/// Samples as they are given out: all who are given the same ones share their memory.
+/// Samples as shared by all clients that get them.
 pub type Samples = Arc<Collected>;
 
-/// What was collected.
+/// Returns the collected samples.
 pub fn samples(lines: Lines) -> Samples {
     let bytes = |(metric, pieces): (_, Vec<String>)| (metric, pieces.into_iter().map(Bytes::from).collect());
     Arc::new(lines.samples().map(bytes).collect())
 }
 
-/// How an answer is written.
+/// The format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus' text format, version 0.0.4.
@@ -29,7 +28,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What a client with this `Accept` header likes best.
+    /// Returns the preferred format of a client with this `Accept` header.
     pub fn wanted(accept: &str) -> Format {
         let quality = |media: &str| {
             let like = accept.split(',').filter(|range| {
@@ -46,7 +45,7 @@ impl Format {
         if open > 0.0 && open >= quality("text/plain") { Format::OpenMetrics } else { Format::Prometheus }
     }
 
-    /// The value of the `Content-Type` header.
+    /// Returns the value of the `Content-Type` header.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -54,11 +53,11 @@ impl Format {
         }
     }
 
-    /// Writes an answer, in pieces. A metric without samples is left out.
+    /// Writes an answer, in pieces. Leaves out metrics without samples.
     pub fn write(self, samples: &Samples) -> impl Iterator<Item = Bytes> {
         let all = samples.iter().flat_map(move |(metric, lines)| {
             let (name, kind) = match (self, metric.kind) {
-                // This format knows no such kind.
+                // This format has no such kind.
                 (Format::Prometheus, Kind::Info) => (metric.name, Kind::Gauge.name()),
                 (Format::Prometheus, kind) => (metric.name, kind.name()),
                 (Format::OpenMetrics, kind) => {

@@ -12,7 +12,7 @@ use crate::commands::{Context, Done};
 use crate::intent::{Abilities, Refused, View};
 use crate::system::System;
 
-/// What they are called, before the name of the Linux interface.
+/// Prefix of the interface names, before the name of the Linux interface.
 pub(super) const PREFIX: &str = "host-";
 
 fn schema() -> &'static Schema<Config> {
@@ -30,7 +30,7 @@ fn schema() -> &'static Schema<Config> {
                 truth(),
                 |c| c.shared,
                 |c, on| c.shared = on,
-                "The kernel goes on using the interface, too.",
+                "The kernel continues to use the interface, too.",
             )
             .field("force", truth(), |c| c.force, |c, on| c.force = on, FORCE)
     });
@@ -87,9 +87,7 @@ impl feature::Feature<Context> for Feature {
                 if let Some((at, "dpdk" | "af-xdp")) = by {
                     r.fault(
                         at,
-                        format!(
-                            "{name} is a Linux interface: its device-type is af-packet (by AF_XDP it is xdp-{host})"
-                        ),
+                        format!("{name} needs the device-type af-packet; name it xdp-{host} for AF_XDP"),
                     );
                 }
                 let mut config = Config::new(host);
@@ -113,13 +111,17 @@ impl feature::Feature<Context> for Feature {
         });
         r.command(
             "create host-interface name <name:word> [hw-addr <mac:mac>] [shared] [v3] [force] [index <index:u32>]",
-            "Take a Linux interface; it becomes host-NAME.",
+            "Take a Linux interface, as host-NAME.",
             create,
         );
-        r.command("delete host-interface name <name:word>", "Give a Linux interface back.", |c, a| {
-            let name = format!("{PREFIX}{}", a.need::<String>("name")?);
-            c.delete_interface::<Config>(a, "name", &name)
-        });
+        r.command(
+            "delete host-interface name <name:word>",
+            "Return a Linux interface to the host.",
+            |c, a| {
+                let name = format!("{PREFIX}{}", a.need::<String>("name")?);
+                c.delete_interface::<Config>(a, "name", &name)
+            },
+        );
     }
 }
 

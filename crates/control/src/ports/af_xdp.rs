@@ -12,7 +12,7 @@ use crate::commands::{Context, Done};
 use crate::intent::{Abilities, MOST_QUEUES, Refused, View, refuse};
 use crate::system::System;
 
-/// What they are called, before the name of the Linux interface.
+/// Prefix of the interface names, before the name of the Linux interface.
 pub(super) const PREFIX: &str = "xdp-";
 
 fn schema() -> &'static Schema<Config> {
@@ -24,7 +24,7 @@ fn schema() -> &'static Schema<Config> {
                 optional(number(1..=MOST_QUEUES)),
                 |c| c.queues,
                 |c, n| c.queues = n,
-                "Queues each way; all that the interface has, if nothing is said.",
+                "The number of queues in each direction; all queues of the interface by default.",
             )
             .field("rx-ring-size", ring(), |c| c.rx_ring, |c, n| c.rx_ring = n, "The size of a receive ring.")
             .field("tx-ring-size", ring(), |c| c.tx_ring, |c, n| c.tx_ring = n, "The size of a transmit ring.")
@@ -33,7 +33,8 @@ fn schema() -> &'static Schema<Config> {
                 optional(pairs(&[(Attach::Native, "native"), (Attach::Generic, "generic")])),
                 |c| c.attach,
                 |c, attach| c.attach = attach,
-                "Where the program runs: in the driver, or in the kernel for drivers that cannot. The better one, if nothing is said.",
+                "Where the program runs: in the driver (`native`), or behind it in the kernel (`generic`), which works with every \
+                 driver. By default, native where the driver supports it.",
             )
             .field(
                 "zero-copy",
@@ -49,14 +50,14 @@ fn schema() -> &'static Schema<Config> {
                         None => Copying::IfNeeded,
                     }
                 },
-                "`true`: only if the driver can do without copies; `false`: always copy. Without copies it has not been seen at work \
-                 yet, for want of such a driver.",
+                "`true`: fail if the driver does not support zero copy; `false`: always copy. By default, copy only if needed. Zero \
+                 copy is implemented but untested, for lack of such a driver.",
             )
             .field("force", truth(), |c| c.force, |c, on| c.force = on, FORCE)
             .check(|c| {
                 for (field, size) in [("rx-ring-size", c.rx_ring), ("tx-ring-size", c.tx_ring)] {
                     if !size.is_power_of_two() {
-                        return Err(Bad::new(field, format!("{size} is no power of two")));
+                        return Err(Bad::new(field, format!("{size} is not a power of two")));
                     }
                 }
                 Ok(())
@@ -72,7 +73,7 @@ impl Backing<System> for Config {
         check_linux_name(&self.name)?;
         if let Some(mtu) = mtu.filter(|mtu| *mtu > af_xdp::MAX_MTU) {
             return refuse(format!(
-                "an MTU of {mtu} is more than {}, the most by AF_XDP: host-{} may have more",
+                "the MTU {mtu} is more than {}, the maximum of AF_XDP: use host-{} for a larger one",
                 af_xdp::MAX_MTU,
                 self.name
             ));
@@ -140,7 +141,7 @@ impl feature::Feature<Context> for Feature {
                     r.fault(
                         at,
                         format!(
-                            "{name} is a Linux interface by AF_XDP: its device-type is af-xdp, not {word}"
+                            "{name} is a Linux interface by AF_XDP: its device-type must be af-xdp, not {word}"
                         ),
                     );
                 }
@@ -167,12 +168,14 @@ impl feature::Feature<Context> for Feature {
             "create interface af_xdp host-if <name:word> [num-rx-queues {all | <queues:u32>}] [rx-queue-size <rx:u32>] \
              [tx-queue-size <tx:u32>] [{native | generic}] [{zero-copy | no-zero-copy}] [hw-addr <mac:mac>] [force] \
              [index <index:u32>]",
-            "Take a Linux interface by AF_XDP, with all its queues; it becomes xdp-NAME.",
+            "Take a Linux interface by AF_XDP, as xdp-NAME; with all its queues by default.",
             create,
         );
-        r.command("delete interface af_xdp <interface:interface>", "Give a Linux interface back.", |c, a| {
-            c.delete_interface::<Config>(a, "interface", &a.need::<String>("interface")?)
-        });
+        r.command(
+            "delete interface af_xdp <interface:interface>",
+            "Return a Linux interface to the host.",
+            |c, a| c.delete_interface::<Config>(a, "interface", &a.need::<String>("interface")?),
+        );
     }
 }
 

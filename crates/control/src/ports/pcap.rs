@@ -1,4 +1,4 @@
-//! Devices that replay and record files: `pcapN`.
+//! Devices that replay and record capture files: `pcapN`.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -19,16 +19,16 @@ use crate::files;
 use crate::intent::{Abilities, RECORDS, Refused, View, recorded, refuse};
 use crate::system::System;
 
-/// What they are called, before their number.
+/// Prefix of the interface names, before the number.
 const PREFIX: &str = "pcap";
 
-/// The files of a device, as a file says them.
+/// The fields of a device in the configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Files {
     rx: Option<PathBuf>,
     rate: Option<u32>,
     full: bool,
-    /// `Some(None)`: for ever.
+    /// `Some(None)` means forever.
     rounds: Option<Option<u32>>,
     tx: Option<PathBuf>,
     max: Option<u64>,
@@ -36,14 +36,14 @@ struct Files {
 
 fn path() -> Parsed<PathBuf> {
     parsed(
-        "a whole path",
+        "an absolute path",
         &["/tmp/a.pcap"],
         |text| {
             let path = PathBuf::from(text);
             if path.is_absolute() {
                 Ok(path)
             } else {
-                Err(format!("{text}: a file is named by its whole path, from / on"))
+                Err(format!("{text} is not an absolute path: it must begin with /"))
             }
         },
         |path: &PathBuf| file(path),
@@ -60,11 +60,9 @@ fn rounds() -> Parsed<Option<u32>> {
         &["forever", "2"],
         |text| match text {
             "forever" => Ok(None),
-            text => {
-                text.parse().ok().filter(|n| *n > 0).map(Some).ok_or_else(|| {
-                    format!("\"{text}\" is not a number from 1 to {}, nor \"forever\"", u32::MAX)
-                })
-            }
+            text => text.parse().ok().filter(|n| *n > 0).map(Some).ok_or_else(|| {
+                format!("\"{text}\" is neither a number from 1 to {} nor \"forever\"", u32::MAX)
+            }),
         },
         |rounds| rounds.map_or("forever".into(), |n| n.to_string()),
     )
@@ -79,36 +77,36 @@ fn schema() -> &'static Schema<Files> {
                 optional(path()),
                 |f| f.rx.clone(),
                 |f, path| f.rx = path,
-                "A file, pcap or pcapng, of at most 64 MiB, that is received whenever the device is set up.",
+                "The file to replay, pcap or pcapng, of at most 64 MiB. Replay begins whenever the device is set up.",
             )
             .field(
                 "rate",
                 optional(number(1..=u32::MAX).unit("packets a second")),
                 |f| f.rate,
                 |f, rate| f.rate = rate,
-                "The rate of `rx`; with the times of the file, if nothing is said.",
+                "The rate of `rx`; the times of the file by default.",
             )
-            .field("full-speed", truth(), |f| f.full, |f, on| f.full = on, "`rx` as fast as possible.")
+            .field("full-speed", truth(), |f| f.full, |f, on| f.full = on, "Replays `rx` as fast as possible.")
             .field(
                 "loop",
                 optional(rounds()),
                 |f| f.rounds,
                 |f, n| f.rounds = n,
-                "How many times `rx` is received: once, if nothing is said.",
+                "Number of times that `rx` is replayed; 1 by default.",
             )
             .field(
                 "tx",
                 optional(path()),
                 |f| f.tx.clone(),
                 |f, path| f.tx = path,
-                "A file that is made anew, with what is sent.",
+                "The file to record sent packets in. An existing capture file is replaced.",
             )
             .field(
                 "max",
                 optional(number(0..=u64::MAX).unit("packets")),
                 |f| f.max,
                 |f, n| f.max = n,
-                "How many packets `tx` holds: 100,000, if nothing is said.",
+                "The most packets in `tx`; 100,000 by default.",
             )
             .check(Files::check)
     });
@@ -120,22 +118,20 @@ impl Files {
         let replayed = self.rate.is_some() || self.full || self.rounds.is_some();
         match self {
             Files { rx: None, .. } if replayed => {
-                Err(Bad::new("", "rate, full-speed and loop are of a file that is replayed: \"rx\""))
+                Err(Bad::new("", "rate, full-speed and loop need a file to replay: \"rx\""))
             }
             Files { rate: Some(_), full: true, .. } => {
                 Err(Bad::new("", "a file is replayed at a rate or at full speed, not both"))
             }
-            Files { tx: None, max: Some(_), .. } => {
-                Err(Bad::new("", "max is of a file that is recorded: \"tx\""))
-            }
+            Files { tx: None, max: Some(_), .. } => Err(Bad::new("", "max needs a file to record: \"tx\"")),
             Files { rx: None, tx: None, .. } => {
-                Err(Bad::new("", "it has no file: \"rx\" to replay one, \"tx\" to record one, or both"))
+                Err(Bad::new("", "no file is given: use \"rx\" to replay one, \"tx\" to record one, or both"))
             }
             _ => Ok(()),
         }
     }
 
-    /// What the device of this number is asked for.
+    /// Returns the configuration of the device with this number.
     fn config(self, number: u16) -> Config {
         let speed = match (self.rate, self.full) {
             (Some(pps), _) => Speed::Rate(pps),
@@ -148,7 +144,7 @@ impl Files {
         Config { replay, record, ..Config::new(number) }
     }
 
-    /// The same of a device.
+    /// Returns the fields of a device's configuration.
     fn of(config: &Config) -> Files {
         let (replay, record) = (config.replay.as_ref(), config.record.as_ref());
         let rounds = replay.map(|r| r.rounds).filter(|n| *n != Some(1));
@@ -169,7 +165,7 @@ impl Backing<System> for Config {
     fn validate(&self, name: &str, _: Option<u16>, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         let Some(record) = &self.record else { return Ok(()) };
         match recorded(view, &record.file).find(|other| other != name) {
-            Some(other) => refuse(format!("{other} records to {} already", record.file.display())),
+            Some(other) => refuse(format!("{other} already records to {}", record.file.display())),
             None => Ok(()),
         }
     }
@@ -181,7 +177,7 @@ impl Backing<System> for Config {
     fn find(&self) -> Result<(), Unready> {
         let Some(Record { file, .. }) = &self.record else { return Ok(()) };
         files::may_be_made(file).map_err(|e| {
-            let why = Refused(format!("{} cannot be written: {e}", file.display()));
+            let why = Refused(format!("cannot write {}: {e}", file.display()));
             Unready { about: "tx", why }
         })
     }
@@ -230,14 +226,14 @@ impl Backing<System> for Config {
     }
 
     fn lacks(&self, to: &mut dyn FnMut(String)) {
-        // All that a router does with the file, without its recording.
+        // Opens the file to replay as the router would, but records nothing.
         let replayed = Config { record: None, ..self.clone() };
         if let Some(error) = replayed.replay.is_some().then(|| pcap::open(&replayed).err()).flatten() {
             to(error.to_string());
         }
         let folder = self.record.as_ref().and_then(|record| record.file.parent());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            to(format!("there is no directory {} to record in", folder.display()));
+            to(format!("cannot record: no such directory: {}", folder.display()));
         }
     }
 }
@@ -251,12 +247,12 @@ impl feature::Feature<Context> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Replays files as what devices receive, and records what they send."
+        "Replays capture files as received packets, and records sent packets."
     }
 
     fn register(&self, r: &mut Registrar<'_, Context>) {
         r.interfaces(Interfaces {
-            what: "a device of files",
+            what: "a capture-file device",
             named: numbered(PREFIX),
             section: None,
             names: Box::new(is_numbered::<u16>(PREFIX)),
@@ -289,41 +285,43 @@ impl feature::Feature<Context> for Feature {
         r.command(
             "create pcap interface <name:word> [rx <rx:path>] [{rate <pps:u32> | full-speed}] \
              [loop {forever | <rounds:u32>}] [tx <tx:path>] [max <most:u64>] [index <index:u32>]",
-            "Make a device that receives the packets of one file (pcap or pcapng), with the times between them that it has or \
-             faster, and writes what is sent to it to another; names are pcap0, pcap1, …. It plays from when it is set up.",
+            "Make a device (pcap0, pcap1, …) that receives the packets of the file \"rx\" (pcap or pcapng), and records sent \
+             packets in the file \"tx\". Replay begins when the device is set up; by default with the times of the file.",
             create,
         );
-        r.command("delete pcap interface <interface:interface>", "Remove a device of files.", |c, a| {
+        r.command("delete pcap interface <interface:interface>", "Remove a capture-file device.", |c, a| {
             c.delete_interface::<Config>(a, "interface", &a.need::<String>("interface")?)
         });
     }
 }
 
 fn create(c: &mut Context, a: &Args) -> Done {
-    let (name, number) = numbered_name(a, PREFIX, "device of files")?;
+    let (name, number) = numbered_name(a, PREFIX, "capture-file device")?;
     let mut config = Config::new(number);
     if let Some(file) = a.get::<PathBuf>("rx") {
         let speed = match a.get::<u32>("pps") {
-            Some(0) => return Err(a.fault("pps", "a rate is at least one packet a second")),
+            Some(0) => return Err(a.fault("pps", "the rate must be at least one packet a second")),
             Some(pps) => Speed::Rate(pps),
             None if a.has("full-speed") => Speed::Full,
             None => Speed::Own,
         };
         let rounds = match a.get::<u32>("rounds") {
-            Some(0) => return Err(a.fault("rounds", "a file is replayed at least once")),
+            Some(0) => return Err(a.fault("rounds", "a file must be replayed at least once")),
             rounds => rounds.or((!a.has("forever")).then_some(1)),
         };
         config.replay = Some(Replay { file, speed, rounds });
     } else if let Some(word) = ["rate", "full-speed", "loop"].into_iter().find(|word| a.has(word)) {
-        return Err(a.fault(word, "this is of a file that is replayed: rx FILE"));
+        return Err(a.fault(word, "this needs a file to replay: rx FILE"));
     }
     if let Some(file) = a.get::<PathBuf>("tx") {
         config.record = Some(Record { file, most: a.get::<u64>("most").unwrap_or(PACKETS) });
     } else if a.has("max") {
-        return Err(a.fault("max", "this is of a file that is recorded: tx FILE"));
+        return Err(a.fault("max", "this needs a file to record: tx FILE"));
     }
     if config.replay.is_none() && config.record.is_none() {
-        return Err(a.fault("name", "it has no file: rx FILE to replay one, tx FILE to record one, or both"));
+        return Err(
+            a.fault("name", "no file is given: use rx FILE to replay one, tx FILE to record one, or both")
+        );
     }
     let about = if config.replay.is_some() { "rx" } else { "tx" };
     c.create_interface(a, about, &name, config)

@@ -1,4 +1,4 @@
-//! Taps, whose other end is an interface of the host: `tapN`.
+//! Taps: each has one end in the router, `tapN`, and the other end is an interface of the host.
 
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
@@ -24,10 +24,10 @@ use crate::files;
 use crate::intent::{Abilities, Refused, TAPS, View, refuse, taps};
 use crate::system::System;
 
-/// What they are called, before their number.
+/// Prefix of the interface names, before the number.
 const PREFIX: &str = "tap";
 
-/// A tap: both of its ends.
+/// The fields of a tap and its host's end.
 #[derive(Clone, Debug, PartialEq)]
 struct Tap {
     config: Config,
@@ -35,7 +35,7 @@ struct Tap {
 }
 
 impl Tap {
-    /// A tap of which nothing is said but the name.
+    /// Returns a tap with defaults for everything but the name.
     fn new(name: &str) -> Tap {
         Tap { config: Config::new(name), mtu: None }
     }
@@ -70,13 +70,13 @@ fn schema() -> &'static Schema<Tap> {
             .field(
                 "address",
                 optional(parsed(
-                    "an IPv4 address with its length",
+                    "an IPv4 address with prefix length",
                     &["10.0.0.1/24"],
                     |text| {
                         let address = address(text)?;
                         let of = address.of().map(|a| (a.address, a.len));
                         of.ok_or_else(|| {
-                            format!("{address} is no IPv4 address, which the host's end can be given")
+                            format!("{address} is not an IPv4 address: the host's end takes only those")
                         })
                     },
                     |(ip, len): &(std::net::Ipv4Addr, u8)| format!("{ip}/{len}"),
@@ -104,9 +104,9 @@ impl Backing<System> for Config {
         check_linux_name(&self.host_name)?;
         self.host_mac.map_or(Ok(()), |mac| check_mac(Mac(mac)))?;
         let same_end = || taps(view, &self.host_name).find(|other| other != name);
-        // What names there are in another namespace, it knows.
+        // Other namespaces have other interfaces: the kernel checks the name there.
         match same_end().filter(|_| self.host_namespace.is_none()) {
-            Some(other) => refuse(format!("{} is the host's end of {other} already", self.host_name)),
+            Some(other) => refuse(format!("{} is already the host's end of {other}", self.host_name)),
             None => Ok(()),
         }
     }
@@ -120,9 +120,9 @@ impl Backing<System> for Config {
         let why = match files::open_by(&tap::namespace_file(namespace), tap::open_namespace) {
             Ok(_) => return Ok(()),
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                format!("there is no network namespace {}", namespace.display())
+                format!("no such network namespace: {}", namespace.display())
             }
-            Err(e) => format!("the network namespace {} cannot be opened: {e}", namespace.display()),
+            Err(e) => format!("cannot open the network namespace {}: {e}", namespace.display()),
         };
         Err(Unready { about: "ns", why: Refused(why) })
     }
@@ -146,7 +146,7 @@ impl Backing<System> for Config {
         s + if self.gso { "" } else { " no-gso" }
     }
 
-    /// One that becomes another interface of the host may have to wait until that has another name.
+    /// A new name at the host's end may be in use until another interface is changed, so the tap is then made anew.
     fn takes_over(&self, old: &Config) -> bool {
         self.host_name == old.host_name && self.host_namespace == old.host_namespace
     }
@@ -167,7 +167,7 @@ impl feature::Feature<Context> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Makes interfaces of the host whose other end is an interface here."
+        "Makes interfaces of the host whose other end is in the router."
     }
 
     fn register(&self, r: &mut Registrar<'_, Context>) {
@@ -181,10 +181,10 @@ impl feature::Feature<Context> for Feature {
                 let description =
                     fields.take("description").and_then(|node| Description.read(r, node)).flatten();
                 for name in ["rx-ring-size", "tx-ring-size"] {
-                    // A tap has no rings here: packets are copied one by one, as many as there are.
+                    // Checked, but without effect: a tap has no rings here, because packets are copied one by one.
                     let size = fields.take(name).and_then(|n| Some((n.at, r.number(n, 8..=32_768u32)?)));
                     if let Some((at, size)) = size.filter(|(_, size)| !size.is_power_of_two()) {
-                        r.fault(at, format!("{size} is no power of two"));
+                        r.fault(at, format!("{size} is not a power of two"));
                     }
                 }
                 let mut tap = Tap::new(name);
@@ -200,7 +200,7 @@ impl feature::Feature<Context> for Feature {
             is: |backed| backed.get::<Config>().is_some(),
             write: Box::new(|t, backed| {
                 if let Some(config) = backed.get::<Config>() {
-                    // The MTU is the interface's.
+                    // The MTU has its own field of the interface.
                     t.map("host", |t| schema().write(t, &Tap { config: config.clone(), mtu: None }));
                     t.field("gso", (!config.gso).then_some(false));
                 }
@@ -215,7 +215,7 @@ impl feature::Feature<Context> for Feature {
         r.command(
             "create tap [id <id:u32>] [host-if-name <host:word>] [host-ns <ns:word>] [host-mac-addr <host-mac:mac>] \
              [host-ip4-addr <host-ip:address4>] [hw-addr <mac:mac>] [{gso | no-gso}] [index <index:u32>]",
-            "Make a tap, whose other end is an interface of this host.",
+            "Make a tap: an interface of the host whose other end is in the router.",
             create,
         );
         r.command("delete tap <interface:interface>", "Remove a tap.", |c, a| {
@@ -234,7 +234,7 @@ fn create(c: &mut Context, a: &Args) -> Done {
         gso: !a.has("no-gso"),
         ..Config::new(a.get::<String>("host").unwrap_or_else(|| name.clone()))
     };
-    // What is left to refuse is a name that is taken, here or at the host's end.
+    // The usual reason to refuse is a name in use, here or at the host's end.
     let about = ["host", "id"].into_iter().find(|name| a.has(name)).unwrap_or("tap");
     c.create_interface(a, about, &name, config)
 }

@@ -1,17 +1,17 @@
-//! The `cpu` section, and which thread runs on which core by it.
+//! The `cpu` section, and the cores of the threads.
 
 use infra::cpu::Policy;
 use std::fmt::Write;
 
-/// How many workers there are, or where.
+/// The number of workers, or their cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// Nothing was said: one worker.
+    /// One worker: nothing is set.
     #[default]
     Default,
-    /// So many; 0 counts as 1, because the main thread never forwards packets.
+    /// This many; 0 counts as 1, because the main thread never forwards packets.
     Count(usize),
-    /// One on each of these cores.
+    /// One worker on each of these cores.
     Cores(Vec<usize>),
 }
 
@@ -22,15 +22,15 @@ pub struct Cpu {
     pub main_core: Option<usize>,
     /// The workers.
     pub workers: Workers,
-    /// How many of the first cores are left alone.
+    /// Number of first cores that are not chosen.
     pub skip_cores: usize,
-    /// How the kernel schedules the workers; `None`: as it schedules the process.
+    /// The kernel's scheduling policy of the workers; `None` for the process's.
     pub policy: Option<Policy>,
     /// Their priority, for real-time policies only.
     pub priority: Option<u8>,
 }
 
-/// Where the threads run; `None` leaves the choice to the kernel.
+/// The cores of the threads; `None` leaves the choice to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The main thread's core.
@@ -40,12 +40,12 @@ pub struct Placement {
 }
 
 impl Cpu {
-    /// Places the threads on the `usable` cores, which are in ascending order. When the section sets nothing, no
-    /// thread is bound to a core.
+    /// Places the threads on the `usable` cores, which are in ascending order. Without settings, no thread is bound
+    /// to a core.
     ///
     /// # Errors
-    /// The parameters at fault and a message for the operator, when a core that is named is not usable, or when there are
-    /// too few.
+    /// If a named core is not usable, or there are too few. Returns the parameters at fault, and a message for the
+    /// operator.
     pub fn place(&self, usable: &[usize]) -> Result<Placement, (&'static [&'static str], String)> {
         if *self == Self::default() {
             return Ok(Placement { main: None, workers: vec![None] });
@@ -74,7 +74,7 @@ impl Cpu {
         };
         if workers.len() < wanted {
             let message = format!(
-                "workers {wanted} with skip-cores {} need {} cores, and there are {} ({}): lower one of them, \
+                "workers {wanted} with skip-cores {} need {} cores, {} available ({}): lower one of them, \
                  or place the workers with corelist-workers",
                 self.skip_cores,
                 self.skip_cores + wanted + 1,
@@ -87,12 +87,12 @@ impl Cpu {
     }
 }
 
-/// What is wrong with a core that is none of the usable ones.
+/// Returns the message for a core that is not usable.
 pub(crate) fn not_there(core: usize, usable: &[usize]) -> String {
-    format!("core {core} is not there to use: name cores out of {}", core_ranges(usable))
+    format!("core {core} is not available: use cores out of {}", core_ranges(usable))
 }
 
-/// Ascending cores in the notation of `corelist-workers`.
+/// Returns ascending cores in the notation of `corelist-workers`.
 fn core_ranges(cores: &[usize]) -> String {
     let mut text = String::new();
     for run in cores.chunk_by(|a, b| a + 1 == *b) {
@@ -140,16 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_explained() {
+    fn impossible_placements_are_explained() {
         let (at, message) = Cpu { main_core: Some(9), ..Cpu::default() }.place(&[0, 1, 2, 5]).unwrap_err();
-        assert_eq!(
-            (at, &*message),
-            (&["main-core"][..], "core 9 is not there to use: name cores out of 0-2,5")
-        );
+        assert_eq!((at, &*message), (&["main-core"][..], "core 9 is not available: use cores out of 0-2,5"));
         let cpu = Cpu { workers: Workers::Count(2), skip_cores: 1, ..Cpu::default() };
         let (_, message) = cpu.place(&[0, 1]).unwrap_err();
         assert!(
-            message.starts_with("workers 2 with skip-cores 1 need 4 cores, and there are 2 (0-1)"),
+            message.starts_with("workers 2 with skip-cores 1 need 4 cores, 2 available (0-1)"),
             "{message}"
         );
     }

@@ -1,41 +1,41 @@
-//! Text to tokens: words, `{` and `}`, each with its place.
+//! Splits text into tokens: words, `{` and `}`, each with its place.
 //!
 //! White space separates words; braces need none around them. A word that starts with `#` begins a comment, which
-//! runs to the end of the line. A word in double quotes may hold anything but a line's end; `\"` and `\\` stand for
-//! a quote and a backslash in it.
+//! ends with the line. A word in double quotes may hold anything but a line's end; inside, `\"` and `\\` are a quote
+//! and a backslash.
 
 use model::place::{Fault, Place};
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `{`
     Open,
     /// `}`
     Close,
-    /// Anything else, quotes taken off.
+    /// A word, without its quotes.
     Word(String),
 }
 
 /// A token and the place of its first character.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Where it starts.
     pub place: Place,
 }
 
-/// Where the text comes from.
+/// The origin of a text.
 pub enum Source {
-    /// A file of this name.
+    /// A file with this name.
     File(Arc<str>),
-    /// The argument of this number, counted from 1.
+    /// The argument with this number, counted from 1.
     Argument(usize),
 }
 
-/// The tokens of `text`, and what is wrong with its quotes and characters.
+/// Returns the tokens of `text`, and the faults of its quotes and characters.
 pub fn lex(text: &str, source: &Source) -> (Vec<Token>, Vec<Fault>) {
     let mut lexer = Lexer { rest: text.chars().peekable(), source, line: 1, column: 1 };
     let (mut tokens, mut faults) = (Vec::new(), Vec::new());
@@ -66,7 +66,7 @@ pub fn lex(text: &str, source: &Source) -> (Vec<Token>, Vec<Fault>) {
         };
         match &kind {
             Kind::Word(word) if word.chars().any(model::visible::is_hidden) => {
-                faults.push(Fault::new(&place, "a word holds a control character: expected plain text"));
+                faults.push(Fault::new(&place, "control character in a word: expected plain text"));
             }
             _ => tokens.push(Token { kind, place }),
         }
@@ -111,7 +111,7 @@ impl Lexer<'_> {
         taken
     }
 
-    /// A quoted word from its opening quote; `None` when the line ends first.
+    /// Reads a quoted word from its opening quote. Returns `None` if the line ends first.
     fn quoted(&mut self) -> Option<String> {
         self.bump();
         let mut word = String::new();

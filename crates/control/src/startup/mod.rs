@@ -5,9 +5,9 @@
 //! cpu { main-core 0 corelist-workers 1 }   # a comment
 //! ```
 //!
-//! Text becomes tokens (`lex`), a tree (`tree`), and by the table of `parameters` a [`Startup`]. What VPP knows and
-//! Volley has no use for is accepted with one warning; what nobody knows is an error. All faults are reported at
-//! once, each with its place. `docs/reference/startup-conf.md` lists every parameter.
+//! The text is split into tokens (`lex`), parsed into a tree (`tree`), and read by the table of `parameters` into a
+//! [`Startup`]. Parameters of VPP without use here are accepted with one warning; unknown ones are errors. All faults
+//! are reported at once, each with its place. `docs/reference/startup-conf.md` lists every parameter.
 
 mod cpu;
 mod lex;
@@ -41,67 +41,67 @@ use std::{
 /// The `unix` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unix {
-    /// Offer the CLI on standard input and output as well, and end with it.
+    /// True to offer the CLI on standard input and output, too; the router ends with it.
     pub interactive: bool,
-    /// There, read whole lines without editing them.
+    /// True to read whole lines there, without editing.
     pub cli_line_mode: bool,
-    /// The log's file, instead of standard error.
+    /// The log file; `None` for standard error.
     pub log: Option<PathBuf>,
     /// A file of CLI commands to run at the start.
     pub startup_config: Option<PathBuf>,
-    /// Where the CLI listens.
+    /// The socket of the CLI.
     pub cli_listen: Listen,
-    /// A socket of the CLI where only what changes nothing is carried out.
+    /// The read-only socket of the CLI.
     pub cli_listen_read_only: Option<PathBuf>,
-    /// Whether the CLI may listen where others than this machine reach it.
+    /// True if the CLI may listen on an address that other machines can reach.
     pub cli_allow_remote: bool,
-    /// How long a client of the CLI has done nothing when it gives way to another, should there be no room.
+    /// Idle time after which a client of the CLI may be disconnected to make room for another.
     pub cli_idle_timeout: Duration,
     /// The CLI's prompt.
     pub cli_prompt: String,
     /// The group that may use the CLI's socket.
     pub gid: Option<Group>,
-    /// The group that may use the socket for reading.
+    /// The group that may use the read-only socket.
     pub gid_read_only: Option<Group>,
-    /// Where to write the number of the process.
+    /// The file for the process ID.
     pub pidfile: Option<PathBuf>,
-    /// Where relative paths of sockets and of the pidfile lie.
+    /// Directory of sockets and the pidfile, if their paths are relative.
     pub runtime_dir: PathBuf,
-    /// Where the journal is kept across restarts; `None`: nowhere.
+    /// Directory of the journal; `None` if it does not outlive the router.
     pub state_dir: Option<PathBuf>,
-    /// Whether a core dump holds all mapped memory.
+    /// True if a core dump includes all mapped memory.
     pub full_coredump: bool,
-    /// The largest core dump in bytes, `u64::MAX` for any; `None` leaves the limit as it is.
+    /// The largest core dump in bytes, `u64::MAX` for any; `None` leaves the limit unchanged.
     pub coredump_size: Option<u64>,
 }
 
-/// Where sockets lie, unless another directory is said.
+/// Default directory of sockets.
 const RUNTIME_DIR: &str = "/run/volley";
-/// Where the router with these sockets keeps what is to outlive it.
+/// Default directory of the journal, for a router with its sockets in [`RUNTIME_DIR`].
 const STATE_DIR: &str = "/var/lib/volley";
 
 /// The `buffers` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffers {
-    /// How many buffers each NUMA node has.
+    /// Number of buffers in all: there is one pool for all NUMA nodes.
     pub per_numa: usize,
 }
 
 /// The `metrics` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Where Prometheus finds them; `None`: nowhere.
+    /// The address for Prometheus, if any.
     pub listen: Option<SocketAddr>,
-    /// Whether others than this machine may reach it.
+    /// True if the address may be one that other machines can reach.
     pub allow_remote: bool,
 }
 
 /// The `plugins` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugins {
-    /// What holds for a plugin that is not named.
+    /// True if plugins that are not named are enabled.
     pub default_enabled: bool,
-    /// Plugins by name, in order; a later entry counts.
+    /// Plugins by name, in order; the last entry with a name counts.
     pub named: Vec<(String, bool)>,
 }
 
@@ -112,8 +112,8 @@ impl Default for Plugins {
 }
 
 impl Plugins {
-    /// Whether a feature of this name is wanted, which VPP has in this plugin, if it is one there. `default` is about VPP's plugins
-    /// only: a file that names all plugins that it wants names nothing that VPP always has.
+    /// True if the feature `name` is enabled; `plugin` is its plugin in VPP, if any. The default applies to VPP's
+    /// plugins only: a file that lists all wanted plugins does not list what is built into VPP.
     pub fn want(&self, name: &str, plugin: Option<&str>) -> bool {
         let said = self.named.iter().rev().find(|(said, _)| said == name || Some(said.as_str()) == plugin);
         said.map_or(self.default_enabled || plugin.is_none(), |(_, enabled)| *enabled)
@@ -129,34 +129,34 @@ pub struct Startup {
     pub cpu: Cpu,
     /// Packet buffers.
     pub buffers: Buffers,
-    /// How much memory routes may take, in bytes, if that is said.
+    /// Limit on the memory of routes in bytes, if set.
     pub route_memory: Option<u64>,
-    /// What Prometheus sees.
+    /// The metrics for Prometheus.
     pub metrics: Metrics,
-    /// What is logged.
+    /// The log.
     pub logging: logging::Settings,
-    /// Which plugins are wanted.
+    /// The wanted plugins.
     pub plugins: Plugins,
-    /// Where each parameter was given last, by its name in the table, for what turns out wrong later.
+    /// The last place of each parameter, by its name in the table. Used for faults that are found later.
     pub places: BTreeMap<&'static str, Place>,
-    /// What was read, in full.
+    /// The whole text.
     pub text: String,
-    /// What was accepted but has no effect, for the log; each begins with its place.
+    /// Warnings for the log; each begins with its place.
     pub warnings: Vec<String>,
 }
 
 impl Default for Startup {
-    /// The configuration that an empty file gives.
+    /// Returns the configuration of an empty file.
     fn default() -> Self {
         Self::unresolved().resolved()
     }
 }
 
 impl Startup {
-    /// Reads `text`; `file` is the name that messages give to it.
+    /// Parses `text`; messages call the file `file`.
     ///
     /// # Errors
-    /// Everything that is wrong, in order of place.
+    /// All faults, in order of place.
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Fault>> {
         let (tokens, faults) = lex(text, &Source::File(file.into()));
         Ok(Self { text: text.to_owned(), ..Self::build(tokens, faults)? })
@@ -165,7 +165,7 @@ impl Startup {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// That the file cannot be read, or everything that is wrong in it.
+    /// If the file cannot be read; or all faults in it.
     pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
         let file: Arc<str> = path.display().to_string().into();
         let start = |line, column| Place::File { file: file.clone(), line, column };
@@ -183,11 +183,11 @@ impl Startup {
         }
     }
 
-    /// Reads the arguments of a command line, as `unix { interactive cli-listen 127.0.0.1:5002 }`; an argument may hold
-    /// several words.
+    /// Parses the arguments of a command line, such as `unix { interactive cli-listen 127.0.0.1:5002 }`. An argument
+    /// may hold several words.
     ///
     /// # Errors
-    /// Everything that is wrong, each with the number of its argument.
+    /// All faults, each with the number of its argument.
     pub fn from_args(words: &[String]) -> Result<Self, Vec<Fault>> {
         let (mut tokens, mut faults) = (Vec::new(), Vec::new());
         for (i, word) in words.iter().enumerate() {
@@ -198,7 +198,7 @@ impl Startup {
         Ok(Self { text: words.join(" "), ..Self::build(tokens, faults)? })
     }
 
-    /// A message about a parameter, with the place where it was given, if it was. There may be several that set the same.
+    /// Returns a message with the place of a parameter, if it was given. The first one given of `parameters` counts.
     pub fn about(&self, parameters: &[&str], message: impl fmt::Display) -> String {
         match parameters.iter().find_map(|name| self.places.get(name)) {
             Some(place) => format!("{place}: {message}"),
@@ -206,13 +206,13 @@ impl Startup {
         }
     }
 
-    /// The groups that this machine does not know, each with its place.
+    /// Returns a warning for each group that this machine does not know.
     pub fn unknown_groups(&self) -> Vec<String> {
         let groups = [("gid", &self.unix.gid), ("gid-read-only", &self.unix.gid_read_only)];
         let wrong = |(name, group): (&str, &Option<Group>)| {
             let what = match group.as_ref()?.id() {
                 Ok(Some(_)) => return None,
-                Ok(None) => "there is no such group: the socket keeps the process's".into(),
+                Ok(None) => "no such group: the socket keeps the group of the process".into(),
                 Err(e) => e,
             };
             Some(self.about(&[name], format_args!("on this machine: {what}")))
@@ -229,7 +229,7 @@ impl Startup {
         if faults.is_empty() { Ok(startup.resolved()) } else { Err(faults) }
     }
 
-    /// The defaults, with paths that still need the run-time directory before them.
+    /// Returns the defaults; paths are not yet joined to the run-time directory.
     fn unresolved() -> Self {
         Self {
             unix: Unix {
@@ -262,7 +262,7 @@ impl Startup {
         }
     }
 
-    /// Puts the run-time directory before the paths that are relative to it.
+    /// Joins relative paths to the run-time directory, and sets the default state directory.
     fn resolved(mut self) -> Self {
         let unix = &mut self.unix;
         if let Listen::Socket(path) = &mut unix.cli_listen {
@@ -271,7 +271,7 @@ impl Startup {
         for path in [&mut unix.pidfile, &mut unix.cli_listen_read_only].into_iter().flatten() {
             *path = unix.runtime_dir.join(&*path);
         }
-        // Of several routers on a machine, the others need directories of their own.
+        // Several routers on a machine must not share the default directory.
         if matches!(&unix.cli_listen, Listen::Socket(path) if path.parent() == Some(Path::new(RUNTIME_DIR))) {
             unix.state_dir.get_or_insert_with(|| STATE_DIR.into());
         }

@@ -1,5 +1,5 @@
-//! Every section and parameter that VPP's configuration reference has for the sections used here, in one table:
-//! what it takes, what it does, and how it is read. `docs/reference/startup-conf.md` is checked against it.
+//! Every section and parameter that VPP's configuration reference has for the sections used here, in one table: the
+//! values, the effect, and how to read them. A test checks `docs/reference/startup-conf.md` against it.
 
 use super::{
     Startup, Workers,
@@ -11,12 +11,12 @@ use infra::cpu::Policy;
 use model::place::{Fault, hint};
 use std::time::Duration;
 
-/// What becomes of a parameter.
+/// The effect of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It sets something.
     Sets,
-    /// It asks for what is so anyway; accepted in silence.
+    /// It sets what Volley does anyway; accepted without a warning.
     Granted,
     /// It has no effect; accepted with one warning.
     Ignored,
@@ -26,19 +26,19 @@ type Read = fn(&mut Startup, &mut Cursor<'_>) -> Result<(), Fault>;
 
 /// A parameter of a section.
 pub struct Parameter {
-    /// Its name; spellings that mean the same are separated by ` | `.
+    /// Its name; equivalent spellings are separated by ` | `.
     pub name: &'static str,
     /// The values that follow the name.
     pub values: &'static str,
-    /// What holds when it is not given; empty for switches that are off then.
+    /// The default; empty for switches that are off.
     pub default: &'static str,
-    /// What it does, or why it has no effect.
+    /// Its effect, or why it has none.
     pub help: &'static str,
-    /// What becomes of it.
+    /// The kind of effect.
     pub effect: Effect,
-    /// Whether it may be given several times.
+    /// True if it may be given several times.
     pub repeats: bool,
-    /// Reads the values, and sets what they set.
+    /// Reads and applies the values.
     pub read: Read,
 }
 
@@ -59,12 +59,12 @@ impl Parameter {
         Self::new(Effect::Ignored, name, values, read)
     }
 
-    /// The spellings of the name.
+    /// Returns the spellings of the name.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
         self.name.split(" | ")
     }
 
-    /// The spelling that comes next at `cursor`, if one does.
+    /// Returns the spelling at `cursor`, if there is one.
     pub fn next_name(&self, cursor: &Cursor<'_>) -> Option<&'static str> {
         self.names().find(|name| cursor.starts_with(name))
     }
@@ -82,7 +82,7 @@ impl Parameter {
     }
 }
 
-/// The sections that are used, with their parameters.
+/// The used sections, with their parameters.
 pub const SECTIONS: [(&str, &[Parameter]); 7] = [
     ("unix", UNIX),
     ("cpu", CPU),
@@ -95,7 +95,7 @@ pub const SECTIONS: [(&str, &[Parameter]); 7] = [
 
 const UNIX: &[Parameter] = &[
     Parameter::granted("nodaemon", "", |_, _| Ok(()))
-        .help("Stay in the foreground. Volley always does; a service manager keeps it in the background."),
+        .help("Stay in the foreground. Volley always does: a service manager runs it in the background."),
     Parameter::granted("nosyslog", "", |_, _| Ok(()))
         .help("Log to standard error instead of syslog. Volley always does, unless `log` names a file."),
     Parameter::sets("log", "<file>", |s, c| {
@@ -115,8 +115,8 @@ const UNIX: &[Parameter] = &[
         Ok(())
     })
     .help(
-        "The CLI on the terminal that the router was started from as well; to leave it ends the router. Without a terminal, \
-         commands are read to the end of standard input. Give `log`, too, or messages get between the lines.",
+        "Offer the CLI on the router's terminal, too; leaving it ends the router. Without a terminal, commands are read up to \
+         the end of standard input. Set `log`, too, or log messages appear between the lines.",
     ),
     Parameter::sets("cli-line-mode", "", |s, _| {
         s.unix.cli_line_mode = true;
@@ -129,8 +129,8 @@ const UNIX: &[Parameter] = &[
     })
     .default("cli.sock")
     .help(
-        "Where the CLI listens: a UNIX socket, or TCP on a loopback address, for `volley ctl`, `nc` and `telnet`. A relative path \
-         lies in `runtime-dir`.",
+        "The socket of the CLI for `volley ctl`, `nc` and `telnet`: a UNIX socket, or TCP on a loopback address. A relative path \
+         is in `runtime-dir`.",
     ),
     Parameter::sets("cli-listen-read-only", "<path>", |s, c| {
         s.unix.cli_listen_read_only = Some(c.path()?);
@@ -138,15 +138,15 @@ const UNIX: &[Parameter] = &[
     })
     .default("none")
     .help(
-        "A second UNIX socket of the CLI, for those who may look and change nothing: `show`, `monitor` and `help` are carried out there, and \
-         nothing else. A relative path lies in `runtime-dir`.",
+        "A second UNIX socket of the CLI, for users who may not change anything: it accepts only `show`, `monitor` and `help`. \
+         A relative path is in `runtime-dir`.",
     ),
     Parameter::sets("cli-allow-remote", "", |s, _| {
         s.unix.cli_allow_remote = true;
         Ok(())
     })
     .help(
-        "Let `cli-listen` have an address that is no loopback address: everybody who reaches it may do everything, \
+        "Accept an address for `cli-listen` that is not a loopback address. Everybody who reaches it may do everything, \
          without a password.",
     ),
     Parameter::sets("cli-idle-timeout", "<seconds>", |s, c| {
@@ -155,12 +155,12 @@ const UNIX: &[Parameter] = &[
     })
     .default("60")
     .help(
-        "Each socket of the CLI serves 64 clients at once, and 8 more if these are root's: who may only read keeps nobody out \
-         who may change things, and nobody keeps root out, whose clients come by a socket of their own, with `.root` at the end of its \
-         name. When there is no room for another, one that never said a whole line gives \
-         way, or else the one that was idle for the longest time, if that is at least so long. `volley ctl` connects again by \
-         itself. A user who is not root may open 64 connections at \
-         once, and 400 a second: others wait, at most 256 of a user.",
+        "Idle time after which a client may be disconnected to make room for another. Each socket of the CLI serves 64 clients \
+         at once, and 8 more of root. Read-only users cannot keep out others, because each socket has its own clients. Nobody can \
+         keep out root, whose clients have sockets of their own, with `.root` at the end of their names. When a socket is full, a \
+         client that never sent a whole line is disconnected first, then the one that was idle longest, if for at least this time. \
+         `volley ctl` reconnects by itself. A user other than root may open 64 connections at once, and 400 a second. Further ones \
+         wait, at most 256 for each user.",
     ),
     Parameter::sets("cli-prompt", "<text>", |s, c| {
         s.unix.cli_prompt = c.text("the prompt's text")?;
@@ -185,34 +185,35 @@ const UNIX: &[Parameter] = &[
         Ok(())
     })
     .default("none")
-    .help("Write the process number to this file. A relative path lies in `runtime-dir`."),
+    .help("Write the process ID to this file. A relative path is in `runtime-dir`."),
     Parameter::sets("runtime-dir", "<directory>", |s, c| {
         s.unix.runtime_dir = c.path()?;
         Ok(())
     })
     .default("/run/volley")
-    .help("Where relative paths of sockets and the pidfile lie. It is made if need be; beside it and `state-dir`, no directory is."),
+    .help("Directory of sockets and the pidfile, if their paths are relative. Created if missing; so is `state-dir`, but no other directory."),
     Parameter::sets("state-dir", "<directory>", |s, c| {
         s.unix.state_dir = Some(c.path()?);
         Ok(())
     })
     .default("/var/lib/volley, or none")
     .help(
-        "Where the journal of changes is kept across restarts (`show config history`), in a file that only its owner can read. It is made if need be. The \
-         default holds for a router whose `cli-listen` lies in /run/volley; any other keeps none, unless it has a directory of its own.",
+        "Directory of the journal of changes (`show config history`), which survives restarts. Only its owner can read the \
+         journal. Created if missing. The default is for a router whose `cli-listen` is in /run/volley; any other saves no \
+         journal, unless this is set.",
     ),
     Parameter::sets("use-current-dir", "", |s, _| {
         s.unix.runtime_dir = ".".into();
         Ok(())
     })
-    .help("The same as `runtime-dir .`: sockets and the pidfile lie in the directory that the router is started in."),
+    .help("The same as `runtime-dir .`: sockets and the pidfile are in the directory where the router was started."),
     Parameter::granted("cli-no-banner | nobanner", "", |_, _| Ok(()))
-        .help("Do not greet when the CLI starts. It never does."),
+        .help("Start the CLI without a banner. It never has one."),
     Parameter::sets("full-coredump", "", |s, _| {
         s.unix.full_coredump = true;
         Ok(())
     })
-    .help("Have a core dump hold all memory, as large as the process may make it."),
+    .help("Include all memory in a core dump, and raise its size to the process's hard limit, unless `coredump-size` is set."),
     Parameter::sets("coredump-size", "unlimited | <size>", |s, c| {
         s.unix.coredump_size = Some(match c.peek() {
             Some(word) if word.text == "unlimited" => c.text("unlimited").map(|_| u64::MAX)?,
@@ -220,18 +221,18 @@ const UNIX: &[Parameter] = &[
         });
         Ok(())
     })
-    .default("what the process was given")
+    .default("the limit of the process")
     .help("The largest core dump in bytes."),
     Parameter::ignored("poll-sleep-usec", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
-        .help("Workers that have nothing to do sleep by themselves."),
+        .help("Idle workers sleep by themselves."),
     Parameter::ignored("cli-history-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
         .help("The client keeps the history."),
     Parameter::granted("cli-no-pager", "", |_, _| Ok(()))
-        .help("Do not page long output. Volley's CLI never does; pipe it into a pager."),
+        .help("Do not page long output. Volley's CLI never does: pipe it into a pager."),
     Parameter::ignored("cli-pager-buffer-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
         .help("The CLI has no pager of its own."),
     Parameter::granted("nocolor", "", |_, _| Ok(()))
-        .help("No colours in the CLI's output. There are none; the client colours its prompt at most."),
+        .help("No colours in the CLI's output. There are none, except in the client's prompt."),
 ];
 
 const CPU: &[Parameter] = &[
@@ -239,14 +240,14 @@ const CPU: &[Parameter] = &[
         s.cpu.main_core = Some(c.number(0..=LAST_CORE)?);
         Ok(())
     })
-    .default("the first core after those skipped, once this section sets anything")
+    .default("the first core not skipped, if this section sets anything")
     .help("The core of the main thread."),
     Parameter::sets("corelist-workers", "<cores>", |s, c| {
         s.cpu.workers = Workers::Cores(c.cores()?);
         Ok(())
     })
     .default("none")
-    .help("The cores of the workers, as 2-3,18-19; one worker on each."),
+    .help("The cores of the workers, such as 2-3,18-19; one worker on each."),
     Parameter::sets("coremask-workers", "<mask>", |s, c| {
         s.cpu.workers = Workers::Cores(c.core_mask()?);
         Ok(())
@@ -258,15 +259,15 @@ const CPU: &[Parameter] = &[
         Ok(())
     })
     .default("1")
-    .help("How many workers there are; each on a core of its own, after the main thread's. 0 counts as 1."),
+    .help("Number of workers, each on a core of its own after the main thread's. 0 counts as 1."),
     Parameter::sets("skip-cores", "<n>", |s, c| {
         s.cpu.skip_cores = c.number(0..=LAST_CORE)?;
         Ok(())
     })
     .default("0")
-    .help("How many of the first cores to leave alone when cores are chosen."),
+    .help("Number of first cores to skip when cores are chosen."),
     Parameter::ignored("relative", "", |_, _| Ok(()))
-        .help("Cores have the machine's numbers, whatever the process is confined to."),
+        .help("Core numbers are always the machine's, even if the process is confined to some cores."),
     Parameter::sets("scheduler-policy", "other | batch | idle | fifo | rr", |s, c| {
         s.cpu.policy = Some(match c.choice(&["other", "batch", "idle", "fifo", "rr"])? {
             "batch" => Policy::Batch,
@@ -277,8 +278,8 @@ const CPU: &[Parameter] = &[
         });
         Ok(())
     })
-    .default("what the process was given")
-    .help("How the kernel schedules the workers. Real-time ones (fifo, rr) that always find packets leave others nothing."),
+    .default("the policy of the process")
+    .help("The kernel's scheduling policy of the workers. A busy worker with a real-time policy (fifo, rr) leaves no time for others on its core."),
     Parameter::sets("scheduler-priority", "<n>", |s, c| {
         s.cpu.priority = Some(c.number(1..=99)? as u8);
         Ok(())
@@ -287,12 +288,12 @@ const CPU: &[Parameter] = &[
     .help("The priority of the workers under fifo and rr, 1 to 99."),
     Parameter::ignored("numa-heap-size", "<size>", |_, c| c.size().map(|_| ()))
         .help("There is no heap of a fixed size."),
-    Parameter::ignored("use-pthreads", "", |_, _| Ok(())).help("Threads are always the system's."),
+    Parameter::ignored("use-pthreads", "", |_, _| Ok(())).help("Threads are always pthreads."),
     Parameter::ignored("thread-prefix", "<text>", |_, c| c.text("the prefix").map(|_| ()))
-        .help("Threads are named after the router and what they do: `volley_wk_0`."),
+        .help("Threads are named after the router and their task: `volley_wk_0`."),
 ];
 
-/// As many buffers as 16 million: 40 GiB.
+/// The most buffers: 16 million, or 41 GiB.
 pub const MOST_BUFFERS: usize = 1 << 24;
 
 const BUFFERS: &[Parameter] = &[
@@ -302,21 +303,21 @@ const BUFFERS: &[Parameter] = &[
     })
     .default("16384")
     .help(
-        "How many packet buffers there are in all, 2624 bytes each. The router does not start if the machine, or its control \
-         group, has less memory than that. `set buffers` adds some while the router forwards, for all but what AF_XDP and \
-         trusted memif fill by themselves: they have those of the start.",
+        "Number of packet buffers in all, 2624 bytes each. The router does not start if the machine, or its control group, has \
+         less memory. `set buffers` adds buffers while the router forwards, except for AF_XDP and trusted memif: they use only \
+         the buffers of the start.",
     ),
     Parameter::ignored("default data-size", "<n>", |_, c| c.number(1..=65_536).map(|_| ()))
         .help("A buffer always holds 2112 bytes; longer packets take several."),
     Parameter::ignored("layout", "natural | packed", |_, c| c.choice(&["natural", "packed"]).map(|_| ()))
-        .help("The distance between buffers is chosen for the cache."),
+        .help("The distance between buffers suits the cache."),
     Parameter::ignored("page-size", "<size> | default | default-hugepage", |_, c| match c.peek() {
         Some(word) if word.text.starts_with("default") => {
             c.choice(&["default", "default-hugepage"]).map(|_| ())
         }
         _ => c.size().map(|_| ()),
     })
-    .help("Huge pages are used when the kernel has them, and transparent ones otherwise."),
+    .help("Huge pages are used if the kernel has them, and transparent ones otherwise."),
     Parameter::ignored("numa", "<node> { buffers <n> }", |_, c| {
         c.number(0..=1023)?;
         let mut body = c.body("'{ buffers <n> }'")?;
@@ -332,12 +333,12 @@ const ROUTES: &[Parameter] = &[Parameter::sets("memory", "<size>", |s, c| {
     s.route_memory = Some(c.size()?);
     Ok(())
 })
-.default("half of what is free")
+.default("half of the free memory")
 .help(
-    "Memory that routes may take, such as 2G: lookup tables, routes, and their configuration. The default is half of the memory that is \
+    "Limit on the memory of routes, such as 2G: lookup tables, routes, and their configuration. The default is half of the memory that is \
      free at the start. A new route is refused at this limit, and when the machine or a control group has less than 32 MiB left (`show ip \
      route-memory`). Set it where a control group around a container limits memory: that limit cannot be read from inside. A router takes \
-     another 50 MiB, its buffers, and 2 KiB for each neighbour (`set ip neighbor-config`).",
+     another 50 MiB, its buffers, and 2 KiB for each neighbor (`set ip neighbor-config`).",
 )];
 
 const LOGGING: &[Parameter] = &[
@@ -347,28 +348,27 @@ const LOGGING: &[Parameter] = &[
     })
     .default("info")
     .help(
-        "Which messages are remembered, for `show logging`: those of this level and of graver ones. Levels are emerg, alert, crit, \
-         error, warn, notice, info, debug, trace and disabled, as VPP has them; here the first four are one, and so are notice \
-         and info.",
+        "Least severe messages to keep for `show logging`. Levels are emerg, alert, crit, error, warn, notice, info, debug, trace \
+         and disabled, as in VPP; here the first four are the same, and so are notice and info.",
     ),
     Parameter::sets("default-syslog-log-level", "<level>", |s, c| {
         s.logging.default.syslog_level = c.level()?;
         Ok(())
     })
     .default("info")
-    .help("Which messages are written to standard error, the journal, or the file that `unix { log }` names."),
+    .help("Least severe messages to write to standard error, the journal, or the file in `unix { log }`."),
     Parameter::sets("size", "<n>", |s, c| {
         s.logging.size = c.number(1..=MOST_MESSAGES)?;
         Ok(())
     })
     .default("512")
-    .help("How many messages are remembered."),
+    .help("Number of messages kept."),
     Parameter::sets("unthrottle-time", "<seconds>", |s, c| {
         s.logging.unthrottle_time = c.number(1..=3600)? as u32;
         Ok(())
     })
     .default("3")
-    .help("How long a place in the program that had too much to say is silent."),
+    .help("Time for which a logging statement is silent after it exceeded its rate limit."),
     Parameter::sets("class", "<name> { [level <level>] [syslog-level <level>] [rate-limit <n>] }", |s, c| {
         let name = c.word("a class")?;
         let mut body = c.body("'{ level info }'")?;
@@ -382,24 +382,24 @@ const LOGGING: &[Parameter] = &[
         }
         match class_name(&name.text) {
             Some(class) => drop(s.logging.classes.insert(class, settings)),
-            // VPP's files have VPP's classes.
+            // Files of VPP may have VPP's classes.
             None if is_log_class(&name.text) => {
-                s.warnings.push(format!("{}: the class '{}' of VPP's is not used", name.place, name.text));
+                s.warnings.push(format!("{}: VPP's log class '{}' is not used", name.place, name.text));
             }
             None => {
                 let hint = hint(&name.text, classes().iter().map(|class| class.name));
-                return Err(Fault::new(&name.place, format!("no class is called '{}': {hint}", name.text)));
+                return Err(Fault::new(&name.place, format!("unknown log class '{}': {hint}", name.text)));
             }
         }
         Ok(())
     })
     .repeats()
     .help(
-        "The same for one class of messages; `rate-limit` is how many messages a second each place in the program has, 50 \
-         unless it is said. `show logging configuration` lists the classes.",
+        "The same for one class of messages. `rate-limit` is the number of messages a second for each logging statement, 50 by \
+         default. `show logging configuration` lists the classes.",
     ),
     Parameter::ignored("add-to-elog", "", |_, _| Ok(()))
-        .help("What happens is in the event log anyway (`show event-logger`)."),
+        .help("Events are always in the event log (`show event-logger`)."),
 ];
 
 const METRICS: &[Parameter] = &[
@@ -408,14 +408,13 @@ const METRICS: &[Parameter] = &[
         Ok(())
     })
     .help(
-        "Where Prometheus finds the [metrics](metrics.md), on a loopback address, as `127.0.0.1:9482`; `/health` is there, \
-         too.",
+        "The address of the [metrics](metrics.md) for Prometheus, and of `/health`: a loopback address, such as `127.0.0.1:9482`.",
     ),
     Parameter::sets("allow-remote", "", |s, _| {
         s.metrics.allow_remote = true;
         Ok(())
     })
-    .help("Let `listen` have an address that is no loopback address: everybody who reaches it may read the metrics."),
+    .help("Accept an address for `listen` that is not a loopback address. Everybody who reaches it may read the metrics."),
 ];
 
 const PLUGINS: &[Parameter] = &[
@@ -446,13 +445,13 @@ const PLUGINS: &[Parameter] = &[
     .repeats()
     .default("enable")
     .help(
-        "Enables or disables a feature, by its name in `show plugins` or by VPP's plugin of it, such as `urpf_plugin.so`. The last line \
-         with a name counts, and wins over `default`, which holds for features that are plugins in VPP. Other plugins of VPP have no \
+        "Enables or disables a feature, by its name in `show plugins` or its plugin in VPP, such as `urpf_plugin.so`. The last line \
+         with a name counts. It overrides `default`, which applies to features that are plugins in VPP. Other plugins of VPP have no \
          effect. A feature costs nothing until it is configured.",
     ),
 ];
 
-/// The parameter that the next words at `cursor` name; the words are taken.
+/// Takes the next words at `cursor` if they name a parameter, and returns it.
 pub fn find<'p>(parameters: &'p [Parameter], cursor: &mut Cursor<'_>) -> Option<&'p Parameter> {
     let (parameter, name) = parameters.iter().find_map(|p| Some((p, p.next_name(cursor)?)))?;
     for _ in name.split(' ') {

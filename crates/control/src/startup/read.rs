@@ -1,4 +1,4 @@
-//! Sections to a [`Startup`], by the table of parameters.
+//! Reads sections into a [`Startup`], by the table of parameters.
 
 use super::{
     Startup, Workers,
@@ -12,7 +12,7 @@ use infra::cpu::Policy;
 use model::place::{Fault, Place, closest, hint};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Applies `sections` to `startup`; the faults are those of names, values, and of values that exclude each other.
+/// Reads `sections` into `startup`. Returns the faults of names, values, and values that exclude each other, too.
 pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
     let mut reader = Reader { startup, faults: Vec::new(), given: BTreeMap::new(), warned: BTreeSet::new() };
     sections.iter().for_each(|section| reader.section(section));
@@ -28,7 +28,7 @@ pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
 struct Reader<'a> {
     startup: Startup,
     faults: Vec<Fault>,
-    /// Where each parameter of a used section was given last.
+    /// The last place of each parameter in a used section.
     given: BTreeMap<&'static str, &'a Place>,
     /// Sections and parameters without effect that a warning has named.
     warned: BTreeSet<&'static str>,
@@ -48,8 +48,7 @@ impl<'a> Reader<'a> {
             let used = SECTIONS.iter().map(|(name, _)| *name);
             let unused = closest(name, unused::names());
             let hint = hint(name, used.chain(unused));
-            self.faults
-                .push(Fault::new(&section.name.place, format!("no section is called '{name}': {hint}")));
+            self.faults.push(Fault::new(&section.name.place, format!("unknown section '{name}': {hint}")));
         }
     }
 
@@ -62,7 +61,7 @@ impl<'a> Reader<'a> {
                 continue;
             };
             if let Err(mut fault) = (parameter.read)(&mut self.startup, &mut cursor) {
-                // What did not fit is not a parameter either, unless it is one whose predecessor lacks its value.
+                // Skip the wrong value, unless it is the next parameter and the value is missing.
                 if cursor.first().is_some_and(|next| *next.place() == fault.place)
                     && !parameters.iter().any(|p| p.next_name(&cursor).is_some())
                 {
@@ -76,7 +75,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Remembers that `parameter` was given, and says so when that has no effect.
+    /// Records that `parameter` was given, and warns if it is repeated or has no effect.
     fn note(&mut self, parameter: &'static Parameter, place: &'a Place) {
         let name = parameter.name;
         if let Some(earlier) = self.given.insert(name, place)
@@ -96,16 +95,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that there is a priority only where there are priorities.
+    /// Checks that a priority is set only with a real-time policy.
     fn check_scheduler(&mut self) {
         let real_time = matches!(self.startup.cpu.policy, Some(Policy::Fifo | Policy::RoundRobin));
         if let Some(place) = self.given.get("scheduler-priority").filter(|_| !real_time) {
-            let message = "only the policies fifo and rr have priorities: give scheduler-policy one of them";
+            let message = "scheduler-priority needs a real-time policy: set scheduler-policy to fifo or rr";
             self.faults.push(Fault::new(place, message));
         }
     }
 
-    /// Checks that the two sockets of the CLI are two.
+    /// Checks that the two sockets of the CLI have different names.
     fn check_sockets(&mut self) {
         let unix = &self.startup.unix;
         let (Listen::Socket(path), Some(reading)) = (&unix.cli_listen, &unix.cli_listen_read_only) else {
@@ -113,12 +112,12 @@ impl<'a> Reader<'a> {
         };
         let Some(place) = self.given.get("cli-listen-read-only") else { return };
         let [path, other] = [path, reading].map(|path| unix.runtime_dir.join(path));
-        let (shown, name) = (reading.display(), "give the one for reading another name");
+        let (shown, name) = (reading.display(), "use another name for the read-only socket");
         let message = if path == other {
-            format!("{shown} is the socket of cli-listen already, where everything is carried out: {name}")
+            format!("{shown} is already the socket of cli-listen: {name}")
         } else if roots(&path) == other || roots(&other) == path {
             format!(
-                "root has a socket of its own beside each, with .root at the end of its name, which {shown} is or takes: {name}"
+                "{shown} conflicts with a socket of root, which is beside each socket with .root at the end of its name: {name}"
             )
         } else {
             return;
@@ -126,7 +125,7 @@ impl<'a> Reader<'a> {
         self.faults.push(Fault::new(place, message));
     }
 
-    /// Checks that the CLI is not offered to others by mistake.
+    /// Checks that the CLI is not offered to other machines by mistake.
     fn check_listen(&mut self) {
         if let Listen::Tcp(address) = &self.startup.unix.cli_listen
             && !address.ip().is_loopback()
@@ -134,7 +133,7 @@ impl<'a> Reader<'a> {
             && let Some(place) = self.given.get("cli-listen")
         {
             let message = format!(
-                "the CLI asks for no password, and {address} is no loopback address: use 127.0.0.1:{}, or say \
+                "the CLI has no password, and {address} is not a loopback address: use 127.0.0.1:{}, or add \
                  cli-allow-remote if everybody who reaches it may configure the router",
                 address.port()
             );
@@ -142,7 +141,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that the metrics are not shown to others by mistake.
+    /// Checks that the metrics are not offered to other machines by mistake.
     fn check_metrics(&mut self) {
         if let Some(address) = &self.startup.metrics.listen
             && !address.ip().is_loopback()
@@ -150,7 +149,7 @@ impl<'a> Reader<'a> {
             && let Some(place) = self.given.get("listen")
         {
             let message = format!(
-                "{address} is no loopback address: use 127.0.0.1:{}, or say allow-remote if everybody who reaches it may \
+                "{address} is not a loopback address: use 127.0.0.1:{}, or add allow-remote if everybody who reaches it may \
                  read the metrics",
                 address.port()
             );
@@ -158,7 +157,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that the parameters that place threads go together.
+    /// Checks that the parameters that place threads do not conflict.
     fn check_cores(&mut self) {
         let ways = ["workers", "corelist-workers", "coremask-workers"];
         let mut ways: Vec<_> = ways.iter().filter_map(|way| Some((self.given.get(way)?, way))).collect();
@@ -171,7 +170,7 @@ impl<'a> Reader<'a> {
             && cores.contains(&core)
             && let Some(place) = self.given.get("main-core")
         {
-            let message = format!("core {core} is a worker's as well: expected a core that no worker has");
+            let message = format!("core {core} is also a worker's: use a core without a worker");
             self.faults.push(Fault::new(place, message));
         }
         if self.startup.cpu.workers == Workers::Count(0)
@@ -184,7 +183,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Skips what is probably values: everything before a parameter, or before what was probably meant as one.
+/// Skips what are probably values: everything up to a parameter, or a word similar to one.
 fn skip_values(parameters: &[Parameter], cursor: &mut Cursor<'_>) {
     let names = || parameters.iter().flat_map(Parameter::names);
     while let Some(item) = cursor.first() {

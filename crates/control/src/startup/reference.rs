@@ -1,10 +1,10 @@
-//! The reference of all parameters, from the same table that reads them.
+//! The reference of all parameters, from the table that reads them.
 
 use super::parameters::{Effect, Parameter, SECTIONS};
 use super::unused;
 use std::fmt::Write;
 
-/// A parameter, as references show it.
+/// A parameter in references.
 pub struct Entry {
     /// Its section.
     pub section: &'static str,
@@ -12,13 +12,13 @@ pub struct Entry {
     pub names: Vec<&'static str>,
     /// The values that follow the name.
     pub values: &'static str,
-    /// What holds when it is not given.
+    /// The default.
     pub default: &'static str,
-    /// What it does, or why it has no effect.
+    /// Its effect, or why it has none.
     pub help: &'static str,
 }
 
-/// Every parameter by section; those that set something first, those without effect last.
+/// Returns every parameter by section: first those that set something, last those without effect.
 pub fn entries() -> impl Iterator<Item = Entry> {
     SECTIONS.into_iter().flat_map(|(section, parameters)| {
         [Effect::Sets, Effect::Granted, Effect::Ignored].into_iter().flat_map(move |effect| {
@@ -31,14 +31,14 @@ fn entry(section: &'static str, parameter: &Parameter) -> Entry {
     let default = match (parameter.effect, parameter.default) {
         (Effect::Sets, "") => "off",
         (Effect::Sets, default) => default,
-        (Effect::Granted, _) => "always so",
+        (Effect::Granted, _) => "always on",
         (Effect::Ignored, _) => "*no effect*",
     };
     let names = parameter.names().collect();
     Entry { section, names, values: parameter.values, default, help: parameter.help }
 }
 
-/// Every section and parameter as Markdown; `docs/reference/startup-conf.md` ends with it.
+/// Returns every section and parameter as Markdown, for the end of `docs/reference/startup-conf.md`.
 pub fn reference() -> String {
     let mut text = String::new();
     for (section, _) in SECTIONS {
@@ -48,7 +48,7 @@ pub fn reference() -> String {
     }
     let unused = unused::names().collect::<Vec<_>>().join("`, `");
     text + &format!(
-        "## Other sections\n\nAccepted with one warning each, if VPP 26.06 would accept what is in them: `{unused}`.\n"
+        "## Other sections\n\nAccepted with one warning each, if VPP 26.06 would accept their contents: `{unused}`.\n"
     )
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the whole way from text to [`Startup`].
+//! Tests from text to [`Startup`].
 
 use super::{
     lex::{Source, lex},
@@ -10,7 +10,7 @@ use infra::cpu::Policy;
 use proptest::prelude::*;
 use std::net::SocketAddr;
 
-/// What VPP's packages install, comments cut short.
+/// The file in VPP's packages, with shorter comments.
 const PACKAGED: &str = r#"
 unix {
   nodaemon
@@ -58,13 +58,13 @@ statseg {
 }
 "#;
 
-/// What is wrong with `text`, one fault a line.
+/// Returns the faults of `text`, one a line.
 fn faults(text: &str) -> String {
     let faults = Startup::parse(text, "f").expect_err(text);
     faults.iter().map(|fault| format!("{fault}\n")).collect()
 }
 
-/// What was set, without where, and without warnings.
+/// Removes places, warnings and the text.
 fn bare(startup: Startup) -> Startup {
     Startup { warnings: Vec::new(), places: Default::default(), text: String::new(), ..startup }
 }
@@ -78,7 +78,7 @@ fn args(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn nothing_gives_the_defaults() {
+fn empty_file_gives_the_defaults() {
     let startup = parse(" # only a comment");
     assert_eq!(startup.text, " # only a comment");
     assert_eq!(bare(startup.clone()), Startup::default());
@@ -120,7 +120,7 @@ fn a_list_of_cores_may_have_spaces() {
 }
 
 #[test]
-fn every_value_arrives() {
+fn all_values_are_read() {
     let startup = parse(
         "unix{interactive cli-line-mode cli-idle-timeout 5 coredump-size 2M log l exec x cli-prompt \"a \\\"b\\\" # \" nobanner gid 7 gid-read-only 8 cli-listen-read-only ro pidfile p runtime-dir /r state-dir /s full-coredump}
          cpu { main-core 1 corelist-workers 4,2-3 skip-cores 1 scheduler-policy rr scheduler-priority 9 }
@@ -168,7 +168,7 @@ fn every_value_arrives() {
 }
 
 #[test]
-fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_effect() {
+fn every_parameter_is_accepted_and_ineffective_ones_warn() {
     let value = |values: &str| match values {
         "" => "",
         "<file>" | "<path>" | "<path> | <address:port>" | "<directory>" | "<text>" | "<number> | <name>" => {
@@ -207,7 +207,7 @@ fn every_parameter_of_the_table_is_accepted_and_warned_about_where_it_has_no_eff
 }
 
 #[test]
-fn other_spellings_of_values() {
+fn other_spellings_of_values_are_accepted() {
     for all in ["unlimited", "64", "64K", "64kb", "2G"] {
         parse(&format!("unix {{ coredump-size {all} }}"));
     }
@@ -231,7 +231,7 @@ fn other_spellings_of_values() {
 }
 
 #[test]
-fn faults_name_place_expectation_and_what_was_meant() {
+fn faults_have_place_expectation_and_hint() {
     let text =
         "unix {\n  nodaemon\n  cli-lisen /run/x\n  log\n}\ncpu { main-core one\n\tworkers -1 }\nbufers { }\n";
     assert_eq!(
@@ -240,12 +240,12 @@ fn faults_name_place_expectation_and_what_was_meant() {
          f:5:1: expected a file's name, found the end of the section; usage: log <file>\n\
          f:6:17: expected a number from 0 to 1023, found 'one'; usage: main-core <core>\n\
          f:7:10: expected a number from 0 to 1023, found '-1'; usage: workers <n>\n\
-         f:8:1: no section is called 'bufers': did you mean 'buffers'?\n"
+         f:8:1: unknown section 'bufers': did you mean 'buffers'?\n"
     );
 }
 
 #[test]
-fn an_unknown_parameter_takes_its_values_along_but_hides_nothing_else() {
+fn values_of_unknown_parameters_are_skipped() {
     let known = ": expected one of main-core, corelist-workers, coremask-workers, workers, skip-cores, relative, \
                  scheduler-policy, scheduler-priority, numa-heap-size, use-pthreads, thread-prefix\n";
     assert_eq!(
@@ -268,7 +268,7 @@ fn a_missing_value_does_not_swallow_the_next_parameter() {
 }
 
 #[test]
-fn faults_of_braces_quotes_and_bodies() {
+fn faults_of_braces_quotes_and_bodies_are_reported() {
     assert_eq!(faults("unix {\n log x\n"), "f:1:6: this '{' is not closed: expected a '}' for it\n");
     assert_eq!(faults("unix { } }"), "f:1:10: this '}' closes nothing: expected a '{' before it\n");
     assert_eq!(faults("{ }"), "f:1:1: expected the name of a section before this '{'\n");
@@ -279,8 +279,8 @@ fn faults_of_braces_quotes_and_bodies() {
          f:2:1: expected the prompt's text, found the end of the section; usage: cli-prompt <text>\n"
     );
     assert_eq!(faults("unix { { log } }"), "f:1:8: expected a parameter of section 'unix', found '{'\n");
-    assert!(faults(&"a {".repeat(100_000)).contains("f:1:27: braces nest deeper than 8 here"));
-    assert!(faults("unix { log a\u{7} }").starts_with("f:1:12: a word holds a control character"));
+    assert!(faults(&"a {".repeat(100_000)).contains("f:1:27: braces are nested deeper than 8"));
+    assert!(faults("unix { log a\u{7} }").starts_with("f:1:12: control character in a word"));
     assert!(
         faults("plugins { plugin a { enabel } }")
             .contains("1:22: 'enabel' does not fit here: did you mean 'enable'?")
@@ -294,18 +294,21 @@ fn a_column_counts_characters() {
 }
 
 #[test]
-fn values_that_cannot_be_meant_are_refused() {
+fn invalid_values_are_refused() {
     for (text, message) in [
         (
             "unix { cli-listen 0.0.0.0:5002 }",
-            "f:1:8: the CLI asks for no password, and 0.0.0.0:5002 is no loopback",
+            "f:1:8: the CLI has no password, and 0.0.0.0:5002 is not a loopback",
         ),
-        ("unix { cli-listen 192.0.2.1:5002 }", "use 127.0.0.1:5002, or say cli-allow-remote if"),
-        ("metrics { listen [::]:9482 }", "use 127.0.0.1:9482, or say allow-remote if"),
-        ("metrics { listen /run/metrics.sock }", "expected an address with a port as 127.0.0.1:9482"),
+        ("unix { cli-listen 192.0.2.1:5002 }", "use 127.0.0.1:5002, or add cli-allow-remote if"),
+        ("metrics { listen [::]:9482 }", "use 127.0.0.1:9482, or add allow-remote if"),
+        ("metrics { listen /run/metrics.sock }", "expected an address with a port such as 127.0.0.1:9482"),
         ("unix { cli-idle-timeout soon }", "expected a number from 0 to 86400"),
-        ("cpu { scheduler-priority 5 }", "f:1:7: only the policies fifo and rr have priorities"),
-        ("cpu { scheduler-policy batch scheduler-priority 5 }", "f:1:30: only the policies fifo and rr"),
+        ("cpu { scheduler-priority 5 }", "f:1:7: scheduler-priority needs a real-time policy"),
+        (
+            "cpu { scheduler-policy batch scheduler-priority 5 }",
+            "f:1:30: scheduler-priority needs a real-time policy",
+        ),
         ("cpu { scheduler-policy fifo scheduler-priority 0 }", "expected a number from 1 to 99"),
         ("unix { cli-listen 127.0.0.1:0 }", "found '127.0.0.1:0'"),
         ("unix { cli-listen 5002 }", "found '5002'"),
@@ -320,7 +323,7 @@ fn values_that_cannot_be_meant_are_refused() {
             "cpu { workers 2 corelist-workers 1 }",
             "f:1:17: 'corelist-workers' and 'workers' exclude each other",
         ),
-        ("cpu { main-core 1 corelist-workers 0-2 }", "f:1:7: core 1 is a worker's as well"),
+        ("cpu { main-core 1 corelist-workers 0-2 }", "f:1:7: core 1 is also a worker's"),
         ("unix { log \"\" }", "expected a file's name, found ''"),
         ("unix { coredump-size 99999999999G }", "expected a size"),
     ] {
@@ -330,7 +333,7 @@ fn values_that_cannot_be_meant_are_refused() {
 }
 
 #[test]
-fn logging_is_by_class() {
+fn logging_classes_are_read() {
     use crate::logging::{ClassSettings, Level};
     let startup = parse(
         "logging { size 64 unthrottle-time 9 default-log-level debug default-syslog-log-level crit \
@@ -344,10 +347,10 @@ fn logging_is_by_class() {
     let neighbor = ClassSettings { syslog_level: Some(Level::Disabled), ..ClassSettings::default() };
     assert_eq!(logging.classes, [("ip", ip), ("neighbor", neighbor)].into());
     let [warning] = startup.warnings.as_slice() else { panic!("{:?}", startup.warnings) };
-    assert!(warning.contains("the class 'linux-cp/if' of VPP's is not used"), "{warning}");
+    assert!(warning.contains("VPP's log class 'linux-cp/if' is not used"), "{warning}");
     assert_eq!(
         faults("logging { class neighbour { level info } }"),
-        "f:1:17: no class is called 'neighbour': did you mean 'neighbor'?; usage: class <name> { [level <level>] \
+        "f:1:17: unknown log class 'neighbour': did you mean 'neighbor'?; usage: class <name> { [level <level>] \
          [syslog-level <level>] [rate-limit <n>] }\n"
     );
     assert!(
@@ -358,7 +361,7 @@ fn logging_is_by_class() {
 }
 
 #[test]
-fn a_parameter_given_twice_counts_the_last_time_and_is_warned_about() {
+fn last_of_repeated_parameters_counts_with_a_warning() {
     let startup = parse("unix { exec a }\nunix { startup-config b }");
     assert_eq!(startup.unix.startup_config, Some("b".into()));
     assert_eq!(startup.about(&["log", "startup-config | exec"], "lost"), "f:2:8: lost");
@@ -384,7 +387,7 @@ fn arguments_are_read_like_a_file_and_counted() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_a_fault_of_its_own() {
+fn unreadable_files_are_faults() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("startup.conf");
     let only = |path: &Path| Startup::load(path).unwrap_err().into_iter().next().unwrap().to_string();
@@ -399,7 +402,7 @@ fn a_file_that_cannot_be_read_is_a_fault_of_its_own() {
 }
 
 #[test]
-fn what_vpp_does_not_know_is_an_error_in_its_sections_too() {
+fn unknown_words_in_sections_of_vpp_are_errors() {
     let known = "dpdk { dev default { num-rx-queues 3 rss { ipv4 } } dev 0000:02:00.0 dev 0000:03:00.0 { name x tso on }
                  socket-mem 2048,2048 no-multi-seg }
                  acl-plugin { connection hash buckets 64 use tuple merge 1 } statseg { default per-node-counters on }
@@ -420,16 +423,15 @@ fn what_vpp_does_not_know_is_an_error_in_its_sections_too() {
 }
 
 #[test]
-fn the_two_sockets_of_the_cli_are_two() {
+fn sockets_of_the_cli_must_differ() {
     assert_eq!(
         faults("unix { cli-listen /r/a runtime-dir /r cli-listen-read-only a }"),
-        "f:1:39: a is the socket of cli-listen already, where everything is carried out: give the one for reading another \
-         name\n"
+        "f:1:39: a is already the socket of cli-listen: use another name for the read-only socket\n"
     );
     assert!(faults("unix { cli-listen-read-only cli.sock }").contains("f:1:8: "), "the usual name");
     for (one, other) in [("a", "a.root"), ("a.root", "a")] {
         let both = format!("unix {{ cli-listen {one} cli-listen-read-only {other} }}");
-        assert!(faults(&both).contains("root has a socket of its own beside each"), "{both}");
+        assert!(faults(&both).contains("conflicts with a socket of root"), "{both}");
     }
 }
 
@@ -437,11 +439,11 @@ fn the_two_sockets_of_the_cli_are_two() {
 fn groups_are_found_by_name() {
     assert_eq!(Group::Name("root".into()).id(), Ok(Some(0)));
     assert!(Group::Name("vpp".into()).id().is_ok(), "VPP's packaged file names it");
-    assert!(Group::Name("no such group".into()).id().unwrap_err().contains("called 'no such group'"));
+    assert!(Group::Name("no such group".into()).id().unwrap_err().contains("group 'no such group'"));
     assert_eq!(Group::Id(12).id(), Ok(Some(12)));
 }
 
-/// A section's text, its words quoted or spaced as `noise` says.
+/// Writes the items of a section, with quoted words; `noise` selects the white space.
 fn render(items: &[Item], noise: &mut impl Iterator<Item = u8>, text: &mut String) {
     for item in items {
         *text += [" ", "\n", "\t", " # a comment { \"\n"][usize::from(noise.next().unwrap_or(0) % 4)];
@@ -458,7 +460,7 @@ fn render(items: &[Item], noise: &mut impl Iterator<Item = u8>, text: &mut Strin
     }
 }
 
-/// Sections without their places.
+/// Returns items as text, without their places.
 fn shape(items: &[Item]) -> String {
     let each = items.iter().map(|item| match item {
         Item::Word(word) => format!("{:?} ", word.text),
@@ -546,13 +548,13 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in any::<String>()) {
+    fn no_text_panics(text in any::<String>()) {
         let _ = Startup::parse(&text, "f");
         let _ = Startup::from_args(&[text]);
     }
 
     #[test]
-    fn no_mix_of_known_words_makes_it_panic_and_every_fault_lies_in_the_text(
+    fn known_words_never_panic_and_faults_have_places_in_the_text(
         words in prop::collection::vec(prop::sample::select(vec![
             "unix", "cpu", "buffers", "plugins", "{", "}", "log", "gid", "workers", "corelist-workers", "1-3", "numa",
             "plugin", "default", "data-size", "page-size", "enable", "\"", "#", "\n", "coredump-size", "coremask-workers",

@@ -1,9 +1,9 @@
-//! Tokens to a tree: sections, each with a body of words and nested blocks.
+//! Parses tokens into a tree: sections, each with a body of words and nested blocks.
 
 use super::lex::{Kind, Token};
 use model::place::{Fault, Place};
 
-/// How deep braces may nest; no parameter needs more than three.
+/// Most levels of braces; no parameter needs more than three.
 const DEPTH: usize = 8;
 
 /// A word and its place.
@@ -18,7 +18,7 @@ pub struct Word {
 /// A braced list.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// What is between the braces.
+    /// The items between the braces.
     pub items: Vec<Item>,
     /// The opening brace.
     pub open: Place,
@@ -26,7 +26,7 @@ pub struct Block {
     pub close: Place,
 }
 
-/// What a body consists of.
+/// An item of a body.
 #[derive(Clone, Debug)]
 pub enum Item {
     /// A word.
@@ -36,7 +36,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// Where it starts.
+    /// Returns its place.
     pub fn place(&self) -> &Place {
         match self {
             Self::Word(word) => &word.place,
@@ -45,7 +45,7 @@ impl Item {
     }
 }
 
-/// `name { … }`, or `name word`, which is short for a body of one word.
+/// `name { … }`; or `name word`, short for a body of one word.
 #[derive(Clone, Debug)]
 pub struct Section {
     /// The name.
@@ -56,7 +56,7 @@ pub struct Section {
     pub end: Place,
 }
 
-/// The sections in `tokens`, in order, and what is wrong with braces and bodies.
+/// Returns the sections in order, and the faults of braces and bodies.
 pub fn parse(tokens: Vec<Token>) -> (Vec<Section>, Vec<Fault>) {
     let (items, mut faults) = nest(tokens);
     let mut sections = Vec::new();
@@ -84,7 +84,7 @@ pub fn parse(tokens: Vec<Token>) -> (Vec<Section>, Vec<Fault>) {
     (sections, faults)
 }
 
-/// Matches braces. What stands in a block that is not closed is kept, so that faults in it are found as well.
+/// Matches braces. Keeps the items of an unclosed block, so that faults in it are found, too.
 fn nest(tokens: Vec<Token>) -> (Vec<Item>, Vec<Fault>) {
     let mut faults = Vec::new();
     let mut items = Vec::new();
@@ -93,7 +93,7 @@ fn nest(tokens: Vec<Token>) -> (Vec<Item>, Vec<Fault>) {
         match kind {
             Kind::Word(text) => items.push(Item::Word(Word { text, place })),
             Kind::Open if outer.len() == DEPTH => {
-                faults.push(Fault::new(&place, format!("braces nest deeper than {DEPTH} here")));
+                faults.push(Fault::new(&place, format!("braces are nested deeper than {DEPTH}")));
                 break;
             }
             Kind::Open => outer.push((place, std::mem::take(&mut items))),

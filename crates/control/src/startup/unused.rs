@@ -1,5 +1,5 @@
-//! Sections of VPP that nothing here corresponds to, with the words that VPP 26.06 knows in each: what is in such a section
-//! has no effect, but what VPP would not understand is an error here as well.
+//! Sections of VPP without a counterpart here, with the words that VPP 26.06 accepts in each. These sections have no
+//! effect, but words that VPP would refuse are errors.
 
 use super::{
     tree::{Block, Item},
@@ -7,10 +7,10 @@ use super::{
 };
 use model::place::{Fault, closest, hint};
 
-/// A section, and its parameters: words as they are, `<>` for a value, `{}` for a block. `None`: it may have anything.
+/// A section and its parameters: words as they are, `<>` for a value, `{}` for a block. `None` accepts anything.
 type Section = (&'static str, Option<&'static [&'static str]>);
 
-/// By name.
+/// The sections, by name.
 const SECTIONS: &[Section] = &[
     (
         "acl-plugin",
@@ -323,7 +323,7 @@ const SECTIONS: &[Section] = &[
     ),
 ];
 
-/// What a block behind `dev` of the section `dpdk` has.
+/// The parameters in a block after `dev` of the section `dpdk`.
 const DPDK_DEVICE: &[&str] = &[
     "num-rx-queues <>",
     "num-tx-queues <>",
@@ -341,24 +341,24 @@ const DPDK_DEVICE: &[&str] = &[
     "max-lro-pkt-size <>",
 ];
 
-/// Classes of log messages that VPP has; `linux-cp/itf` is of the class `linux-cp`.
+/// VPP's classes of log messages; `linux-cp/itf` belongs to the class `linux-cp`.
 const LOG_CLASSES: &str = "acl_plugin adj af_packet af_xdp api armada atlantic auto bfd buffer cli crypto det44 dev dhcp dhcp6 \
     dma dpdk dpo fib fuse handoff iavf idpf ige igmp ikev2 intel_dsa interface ip ip4 ip6 ipsec linux-cp \
     log memif_plugin mfib nat nat44-ei nat64 nl oct octeon pci perfmon plugin policer rd_cp rdma sasc \
     segment-manager session sflow snort tap teib unittest vat-plug vfio vhost-user virtio vlib vmxnet3";
 
-/// The names of the sections.
+/// Returns the names of the sections.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     SECTIONS.iter().map(|(name, _)| *name)
 }
 
-/// Whether VPP has a class of log messages of this name, of which the part behind the `/` is not looked at.
+/// True if VPP has this class of log messages. Ignores the part from the `/` on.
 pub fn is_log_class(name: &str) -> bool {
     let class = name.split_once('/').map_or(name, |(class, _)| class);
     LOG_CLASSES.split(' ').any(|known| known == class)
 }
 
-/// What VPP would not understand in the body of the section `name`; `None` when it has no such section.
+/// Returns the faults of words that VPP would refuse in the section `name`; `None` if there is no such section.
 pub fn faults(name: &str, items: &[Item], end: &super::Place) -> Option<(&'static str, Vec<Fault>)> {
     let (name, parameters) = SECTIONS.iter().find(|(known, _)| *known == name)?;
     let mut faults = Vec::new();
@@ -370,7 +370,7 @@ pub fn faults(name: &str, items: &[Item], end: &super::Place) -> Option<(&'stati
 
 fn read(section: &str, parameters: &[&str], mut cursor: Cursor<'_>, faults: &mut Vec<Fault>) {
     while let Some(item) = cursor.first() {
-        // Of two that fit, the longer one is meant.
+        // The longest matching parameter counts.
         let fitting = parameters.iter().filter_map(|parameter| cursor.matches(parameter));
         if let Some(length) = fitting.max() {
             let is_device = section == "dpdk" && matches!(item, Item::Word(word) if word.text == "dev");
@@ -402,7 +402,7 @@ fn read(section: &str, parameters: &[&str], mut cursor: Cursor<'_>, faults: &mut
                 Fault::new(&block.open, format!("expected a parameter of section '{section}', found '{{'"))
             }
         });
-        // What follows is probably its values, up to something that is known.
+        // The next items are probably its values, up to a word similar to a parameter.
         cursor.take();
         while cursor.first().is_some_and(|item| match item {
             Item::Word(word) => closest(&word.text, firsts()).is_none(),
@@ -417,7 +417,7 @@ fn device(block: &Block, faults: &mut Vec<Fault>) {
     read("dpdk { dev }", DPDK_DEVICE, Cursor::new(&block.items, &block.close), faults);
 }
 
-/// A parameter as references show it.
+/// Returns a parameter in the notation of references.
 fn usage(parameter: &str) -> String {
     parameter.replace("<>", "<value>").replace("{}", "{ … }")
 }

@@ -9,10 +9,10 @@ use std::{
     path::PathBuf,
 };
 
-/// The highest core number, by the size of the kernel's usual set.
+/// The highest core number, from the size of the kernel's usual set.
 pub const LAST_CORE: usize = 1023;
 
-/// Where the CLI listens.
+/// The socket of the CLI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// A UNIX socket.
@@ -26,19 +26,19 @@ pub enum Listen {
 pub enum Group {
     /// By number.
     Id(u32),
-    /// By name; the machine need not know it.
+    /// By name, which the machine need not know.
     Name(String),
 }
 
-/// The group that VPP's packages make, and that the startup.conf in them names. That file is to start Volley also where
-/// there never was a VPP.
+/// The group that VPP's packages create and their startup.conf names. That file must start Volley also on machines
+/// that never had VPP.
 const GROUP_OF_VPP: &str = "vpp";
 
 impl Group {
-    /// The group's number; `None` for that of VPP's packages on a machine that does not know it.
+    /// Returns the group's ID; `None` for the group of VPP's packages, if the machine does not know it.
     ///
     /// # Errors
-    /// When the machine knows no group of the name, or its lists of groups cannot be read.
+    /// If the machine knows no group with the name, or its groups cannot be read.
     pub fn id(&self) -> Result<Option<u32>, String> {
         match self {
             Self::Id(id) => Ok(Some(*id)),
@@ -46,39 +46,40 @@ impl Group {
                 Ok(Some(group)) => Ok(Some(group.gid.as_raw())),
                 Ok(None) if name == GROUP_OF_VPP => Ok(None),
                 Ok(None) => {
-                    Err(format!("no group is called '{name}': make it (groupadd {name}), or name another"))
+                    Err(format!("unknown group '{name}': create it (groupadd {name}), or use another"))
                 }
-                Err(e) => Err(format!("the group '{name}' cannot be looked up: {e}")),
+                Err(e) => Err(format!("cannot look up the group '{name}': {e}")),
             },
         }
     }
 }
 
-/// A position in a body. Each reader takes what fits; what does not fit stays, and the fault says what was expected.
+/// A position in a body. Each method reads a value, if it fits. Otherwise it leaves the value, and returns a fault
+/// with what it expected.
 pub struct Cursor<'a> {
     items: &'a [Item],
     end: &'a Place,
 }
 
 impl<'a> Cursor<'a> {
-    /// At the start of `items`, whose body ends at `end`.
+    /// Returns a cursor at the start of `items`, whose body ends at `end`.
     pub fn new(items: &'a [Item], end: &'a Place) -> Self {
         Self { items, end }
     }
 
-    /// The next item, if any.
+    /// Takes the next item, if any.
     pub fn take(&mut self) -> Option<&'a Item> {
         let (first, rest) = self.items.split_first()?;
         self.items = rest;
         Some(first)
     }
 
-    /// The next item, if any; it is not taken.
+    /// Returns the next item, if any, without taking it.
     pub fn first(&self) -> Option<&'a Item> {
         self.items.first()
     }
 
-    /// The next word, if one is next; it is not taken.
+    /// Returns the next item without taking it, if it is a word.
     pub fn peek(&self) -> Option<&'a Word> {
         match self.items.first() {
             Some(Item::Word(word)) => Some(word),
@@ -86,13 +87,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether the next words are those of `name`, which may have several.
+    /// True if the next words are those of `name`, which may have several.
     pub fn starts_with(&self, name: &str) -> bool {
         let mut items = self.items.iter();
         name.split(' ').all(|part| matches!(items.next(), Some(Item::Word(word)) if word.text == part))
     }
 
-    /// How many items the next ones are if they are of this form: words as they are, `<>` for any word, `{}` for a block.
+    /// Returns the number of next items if they match this form: words as they are, `<>` for any word, `{}` for a
+    /// block.
     pub fn matches(&self, form: &str) -> Option<usize> {
         let mut items = self.items.iter();
         let fits = |part: &str, item: Option<&Item>| match item {
@@ -103,12 +105,12 @@ impl<'a> Cursor<'a> {
         form.split(' ').all(|part| fits(part, items.next())).then(|| form.split(' ').count())
     }
 
-    /// Whether nothing is left.
+    /// True if no items are left.
     pub fn is_done(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Makes sure that nothing is left.
+    /// Checks that no items are left.
     pub fn finish(&self) -> Result<(), Fault> {
         match self.items.first() {
             Some(item) => Err(Fault::new(item.place(), "expected '}' here")),
@@ -116,7 +118,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A word that is `expected`, as "a file's name".
+    /// Reads a word; `expected` describes it for faults, such as "a file's name".
     pub fn word(&mut self, expected: &str) -> Result<&'a Word, Fault> {
         match self.items.first() {
             Some(Item::Word(word)) => {
@@ -130,12 +132,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A word as text.
+    /// Reads a word as text.
     pub fn text(&mut self, expected: &str) -> Result<String, Fault> {
         Ok(self.word(expected)?.text.clone())
     }
 
-    /// A word that `read` understands; it is taken only then.
+    /// Reads a word that `read` accepts.
     fn parse<T>(&mut self, expected: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, Fault> {
         let before = self.items;
         let word = self.word(expected)?;
@@ -145,23 +147,23 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A file's name.
+    /// Reads a file's name.
     pub fn path(&mut self) -> Result<PathBuf, Fault> {
         self.parse("a file's name", |text| (!text.is_empty()).then(|| PathBuf::from(text)))
     }
 
-    /// A decimal number within `range`.
+    /// Reads a decimal number within `range`.
     pub fn number(&mut self, range: RangeInclusive<usize>) -> Result<usize, Fault> {
         let expected = format!("a number from {} to {}", range.start(), range.end());
         self.parse(&expected, |text| text.parse().ok().filter(|n| range.contains(n)))
     }
 
-    /// A size in bytes: a number with `K`, `M` or `G` for the binary multiples.
+    /// Reads a size in bytes: a number, with `K`, `M` or `G` for binary multiples.
     pub fn size(&mut self) -> Result<u64, Fault> {
-        self.parse("a size as 4096, 64K, 32M or 2G", size)
+        self.parse("a size such as 4096, 64K, 32M or 2G", size)
     }
 
-    /// One of `words`.
+    /// Reads one of `words`.
     pub fn choice(&mut self, words: &[&'static str]) -> Result<&'static str, Fault> {
         let before = self.items;
         let word = self.word(&format!("one of {}", words.join(", ")))?;
@@ -172,9 +174,9 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A list of cores, as `2-3,18-19` or `2-3, 18-19`, in its order.
+    /// Reads a list of cores, such as `2-3,18-19` or `2-3, 18-19`. Keeps its order.
     pub fn cores(&mut self) -> Result<Vec<usize>, Fault> {
-        let expected = format!("cores from 0 to {LAST_CORE}, each once, as 2-3,18-19");
+        let expected = format!("cores from 0 to {LAST_CORE}, each once, such as 2-3,18-19");
         let first = self.word(&expected)?;
         let mut list = first.text.clone();
         let goes_on = |list: &str, word: &str| {
@@ -188,37 +190,37 @@ impl<'a> Cursor<'a> {
             .ok_or_else(|| Fault::new(&first.place, format!("expected {expected}, found '{list}'")))
     }
 
-    /// A set of cores as a hexadecimal mask; bit 0 is core 0.
+    /// Reads a set of cores as a hexadecimal mask; bit 0 is core 0.
     pub fn core_mask(&mut self) -> Result<Vec<usize>, Fault> {
-        self.parse("a hexadecimal mask of cores that is not 0, as 0xc", core_mask)
+        self.parse("a hexadecimal mask of cores, not 0, such as 0xc", core_mask)
     }
 
-    /// Where the CLI listens.
+    /// Reads the socket of the CLI.
     pub fn listen(&mut self) -> Result<Listen, Fault> {
-        self.parse("a socket's path, or an address with a port as 127.0.0.1:5002", listen)
+        self.parse("a socket's path, or an address with a port such as 127.0.0.1:5002", listen)
     }
 
-    /// An address with a port.
+    /// Reads an address with a port.
     pub fn address(&mut self) -> Result<SocketAddr, Fault> {
-        self.parse("an address with a port as 127.0.0.1:9482", |text| match listen(text)? {
+        self.parse("an address with a port such as 127.0.0.1:9482", |text| match listen(text)? {
             Listen::Tcp(address) => Some(address),
             Listen::Socket(_) => None,
         })
     }
 
-    /// Which messages are wanted.
+    /// Reads a log level.
     pub fn level(&mut self) -> Result<Level, Fault> {
         let expected = format!("a level ({})", Level::names().collect::<Vec<_>>().join(", "));
         self.parse(&expected, Level::parse)
     }
 
-    /// A group, by number or name.
+    /// Reads a group, by ID or name.
     pub fn group(&mut self) -> Result<Group, Fault> {
         let name = self.text("a group's number or name")?;
         Ok(name.parse().map_or(Group::Name(name), Group::Id))
     }
 
-    /// A body inside of the section: a block, or a single word in its place.
+    /// Reads a body inside the section: a block, or a single word in its place.
     pub fn body(&mut self, expected: &str) -> Result<Cursor<'a>, Fault> {
         match self.items.split_first() {
             Some((Item::Block(block), rest)) => {

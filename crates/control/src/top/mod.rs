@@ -17,28 +17,29 @@ use crate::cli::client::{Connection, Failure};
 use sample::Sample;
 use screen::{Screen, Wish};
 
-/// The shortest and the longest time between two looks, in seconds.
+/// The shortest and the longest interval in seconds.
 const INTERVALS: (f64, f64) = (0.1, 60.0);
 
-/// What to watch.
+/// The router to watch, and how often.
 pub struct Options {
     /// The router's CLI socket.
     pub socket: PathBuf,
-    /// Seconds between two looks.
+    /// Seconds between two samples.
     pub interval: f64,
 }
 
-/// Shows the router until the operator leaves. Returns the exit code: 0, 1 without a terminal, 2 if the router is not reached.
+/// Shows the router until the operator leaves. Returns the exit code: 0, 1 without a terminal or with a bad interval,
+/// 2 if the router cannot be reached.
 pub fn run(options: &Options) -> ExitCode {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         eprintln!(
-            "volley top needs a terminal; elsewhere: volley ctl \"show interface rates\", or the metrics for Prometheus"
+            "volley top needs a terminal; elsewhere, use volley ctl \"show interface rates\", or the metrics for Prometheus"
         );
         return ExitCode::FAILURE;
     }
     let (least, most) = INTERVALS;
     if !(least..=most).contains(&options.interval) {
-        eprintln!("the interval is {least} to {most} seconds");
+        eprintln!("the interval must be {least} to {most} seconds");
         return ExitCode::FAILURE;
     }
     let mut connection = match Connection::open(&options.socket) {
@@ -94,7 +95,7 @@ fn watch(
     }
 }
 
-/// The text of a command. A refusal is text, too: what was selected may have gone.
+/// Returns the output of a command. A refusal is text, too: the selected object may be gone.
 fn text(connection: &mut Connection, command: &str) -> Result<String, Failure> {
     let mut text = Vec::new();
     match connection.run(command, false, &mut text, &|| false) {

@@ -1,11 +1,11 @@
-//! The pages: tables that are made of two samples.
+//! The pages: tables made from two samples.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::sample::{Drops, Interface, Node, Sample, Thread, Totals};
 use crate::cli::quote;
 
-/// What a page shows.
+/// A page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
     Interfaces,
@@ -17,7 +17,7 @@ pub enum Page {
 /// All pages, in the order of their keys.
 pub const PAGES: [Page; 4] = [Page::Interfaces, Page::Workers, Page::Nodes, Page::Drops];
 
-/// A column: its title, its width, and how its cells are shown.
+/// A column: its title and its width.
 pub struct Column {
     pub title: &'static str,
     pub width: u16,
@@ -54,7 +54,7 @@ impl Page {
         }
     }
 
-    /// The columns. The first one names a row.
+    /// Returns the columns. The first one names a row.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Page::Interfaces => {
@@ -113,7 +113,7 @@ impl Page {
         }
     }
 
-    /// The column that the page is sorted by at first.
+    /// Returns the column by which the page is sorted at first.
     pub fn sorted_by(self) -> usize {
         match self {
             Page::Interfaces | Page::Nodes => 2,
@@ -122,7 +122,7 @@ impl Page {
         }
     }
 
-    /// The rows. Without an older sample all rates are 0, but for those that the router measures.
+    /// Returns the rows. Without an older sample, all rates are 0, except those that the router measures.
     pub fn rows(self, now: &Sample, before: Option<&Sample>) -> Vec<Row> {
         let seconds = before.map_or(0.0, |before| now.at.duration_since(before.at).as_secs_f64());
         match self {
@@ -134,12 +134,12 @@ impl Page {
     }
 }
 
-/// By how much a counter grew; nothing if it was cleared.
+/// Returns the growth of a counter; 0 if it was cleared.
 fn growth(now: u64, before: u64) -> f64 {
     now.saturating_sub(before) as f64
 }
 
-/// One number by another; 0 without a divisor.
+/// Returns `a / b`; 0 without a divisor.
 fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
@@ -166,7 +166,7 @@ fn interfaces(now: &Sample) -> Vec<Row> {
     now.interfaces.iter().map(row).collect()
 }
 
-/// What a node did between two samples.
+/// Returns the work of a node between two samples.
 fn did(now: Totals, before: Totals) -> [f64; 4] {
     [
         growth(now.calls, before.calls),
@@ -184,7 +184,7 @@ fn workers(now: &Sample, before: Option<&Sample>, seconds: f64) -> Vec<Row> {
         let busy = (spent.busy_seconds - was.busy_seconds).max(0.0);
         let idle = (spent.idle_seconds - was.idle_seconds).max(0.0);
         let turns = growth(spent.turns, was.turns);
-        // What inputs brought in.
+        // Packets that inputs brought in.
         let inputs = thread.nodes.iter().filter(|n| n.state == "polling");
         let of = |n: &Node| {
             let old = nodes.get(&(&*thread.thread, &*n.name)).copied();
@@ -208,7 +208,7 @@ fn workers(now: &Sample, before: Option<&Sample>, seconds: f64) -> Vec<Row> {
 
 fn nodes(now: &Sample, before: Option<&Sample>, seconds: f64) -> Vec<Row> {
     let old = before.map(Sample::nodes).unwrap_or_default();
-    // Of all workers together.
+    // The sums of all workers.
     let mut all: BTreeMap<&str, (&str, [f64; 4], f64)> = BTreeMap::new();
     for thread in &now.threads {
         for node in &thread.nodes {
@@ -240,7 +240,7 @@ fn drops(now: &Sample, before: Option<&Sample>, seconds: f64) -> Vec<Row> {
     let old: HashMap<(&str, &str), u64> =
         before.into_iter().flat_map(|b| &b.drops).map(|d| ((&*d.node, &*d.name), d.count)).collect();
     let row = |d: &Drops| {
-        // What was not in the list had counted nothing.
+        // A reason that was not in the list had count 0.
         let was =
             if before.is_some() { old.get(&(&*d.node, &*d.name)).copied().unwrap_or(0) } else { d.count };
         let kind = if d.dropped { &*d.severity } else { "event" };
@@ -260,7 +260,7 @@ fn drops(now: &Sample, before: Option<&Sample>, seconds: f64) -> Vec<Row> {
 }
 
 impl Cell {
-    /// The text of the cell.
+    /// Returns the text of the cell.
     pub fn text(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -269,12 +269,12 @@ impl Cell {
         }
     }
 
-    /// True if the cell stands at the right edge of its column.
+    /// True if the cell is right-aligned.
     pub fn is_number(&self) -> bool {
         !matches!(self, Cell::Text(_))
     }
 
-    /// The order of two cells: numbers by size, texts by letters.
+    /// Compares two cells: numbers by size, texts by letters.
     pub fn compare(&self, other: &Cell) -> std::cmp::Ordering {
         match (self, other) {
             (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
@@ -285,7 +285,7 @@ impl Cell {
     }
 }
 
-/// A number in at most six characters: three or four digits, with a suffix for thousands.
+/// Formats a number in at most six characters: three or four digits, with a suffix for thousands.
 pub fn short(n: f64) -> String {
     let scale = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
     match scale.into_iter().find(|(least, _)| n >= *least) {

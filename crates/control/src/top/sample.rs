@@ -1,4 +1,4 @@
-//! What the router answers at one moment.
+//! The router's answers at one moment.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,14 +10,14 @@ use crate::cli::client::{Connection, Failure};
 
 /// The state of the router at one moment.
 pub struct Sample {
-    /// When it was taken.
+    /// Its time.
     pub at: Instant,
     pub interfaces: Vec<Interface>,
     pub threads: Vec<Thread>,
     pub drops: Vec<Drops>,
 }
 
-/// An interface, as `show interface --json` gives it.
+/// An interface in `show interface --json`.
 #[derive(Deserialize)]
 pub struct Interface {
     pub name: String,
@@ -35,7 +35,7 @@ struct Counter {
     count: u64,
 }
 
-/// What an interface carries, by the router's own measurement.
+/// The rates of an interface, as measured by the router.
 #[derive(Clone, Copy, Default, Deserialize)]
 pub struct Rates {
     pub rx_packets_per_second: f64,
@@ -45,7 +45,7 @@ pub struct Rates {
     pub drops_per_second: f64,
 }
 
-/// A worker and its nodes, as `show runtime --json` gives them.
+/// A worker and its nodes in `show runtime --json`.
 #[derive(Deserialize)]
 pub struct Thread {
     pub thread: String,
@@ -53,7 +53,7 @@ pub struct Thread {
     pub nodes: Vec<Node>,
 }
 
-/// How a worker spent its time.
+/// The use of a worker's time.
 #[derive(Clone, Copy, Default, Deserialize)]
 pub struct Spent {
     pub turns: u64,
@@ -70,7 +70,7 @@ pub struct Node {
     pub since_start: Totals,
 }
 
-/// What a node did.
+/// The work of a node.
 #[derive(Clone, Copy, Default, Deserialize)]
 pub struct Totals {
     pub calls: u64,
@@ -79,7 +79,7 @@ pub struct Totals {
     pub clocks: u64,
 }
 
-/// Packets of a node with a reason, as `show errors --json` gives them.
+/// Packets of a node with a reason in `show errors --json`.
 #[derive(Deserialize)]
 pub struct Drops {
     pub count: u64,
@@ -91,7 +91,7 @@ pub struct Drops {
 }
 
 impl Interface {
-    /// The state in a word.
+    /// Returns the state in a word.
     pub fn state(&self) -> &'static str {
         match self {
             Interface { absent: true, .. } => "absent",
@@ -101,7 +101,7 @@ impl Interface {
         }
     }
 
-    /// A counter by its name; 0 if it has counted nothing.
+    /// Returns a counter by its name; 0 if it is not listed.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.iter().find(|counter| counter.name == name).map_or(0, |counter| counter.count)
     }
@@ -111,7 +111,7 @@ impl Sample {
     /// Asks the router.
     ///
     /// # Errors
-    /// The router refuses, has gone, or answers something else: it may be of another version.
+    /// If the router refuses, is gone, or gives an unknown answer because it is another version.
     pub fn ask(connection: &mut Connection) -> Result<Sample, Failure> {
         Ok(Sample {
             interfaces: answer(connection, "show interface")?,
@@ -121,7 +121,7 @@ impl Sample {
         })
     }
 
-    /// The totals of each node on each worker.
+    /// Returns the totals of each node on each worker.
     pub fn nodes(&self) -> HashMap<(&str, &str), Totals> {
         let mut all = HashMap::new();
         for thread in &self.threads {
@@ -135,9 +135,7 @@ fn answer<T: DeserializeOwned>(connection: &mut Connection, command: &str) -> Re
     let mut text = Vec::new();
     connection.run(command, true, &mut text, &|| false)?;
     let unknown = |error| {
-        Failure::Refused(format!(
-            "the answer to \"{command}\" is not understood ({error}): is the router of another version?"
-        ))
+        Failure::Refused(format!("unknown answer to \"{command}\" ({error}): is the router another version?"))
     };
     serde_json::from_slice(&text).map_err(unknown)
 }
@@ -148,7 +146,7 @@ mod tests {
     use crate::testing::Cli;
 
     #[test]
-    fn the_answers_of_a_router_are_understood() {
+    fn answers_of_a_router_are_parsed() {
         let mut cli = Cli::new();
         cli.ok("create loopback interface");
         let interfaces: Vec<Interface> = serde_json::from_value(cli.json("show interface")).unwrap();

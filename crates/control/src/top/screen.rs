@@ -1,4 +1,4 @@
-//! What the operator sees, and what the keys do.
+//! The screen, and its keys.
 
 use std::cmp::Ordering;
 
@@ -15,11 +15,11 @@ use super::sample::{Rates, Sample};
 /// The keys, at the bottom of the screen.
 const KEYS: &str = "1-4/Tab page  s/S sort  r reverse  / filter  Enter details  space pause  q quit";
 
-/// What the operator asks for by a key.
+/// A request by a key that needs more than the screen.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wish {
     Leave,
-    /// The text of this command.
+    /// Show the output of this command.
     Detail(String),
 }
 
@@ -27,7 +27,7 @@ pub enum Wish {
 #[derive(Clone, Copy)]
 struct Sort {
     column: usize,
-    /// From large to small.
+    /// True for descending order.
     falling: bool,
 }
 
@@ -35,7 +35,7 @@ struct Sort {
 struct Detail {
     title: String,
     lines: Vec<String>,
-    /// The first line that is seen.
+    /// The first visible line.
     top: usize,
 }
 
@@ -47,13 +47,13 @@ pub struct Screen {
     selected: TableState,
     /// Only rows with this text are shown.
     filter: String,
-    /// The filter is being typed.
+    /// True while the filter is being typed.
     typing: bool,
     paused: bool,
     detail: Option<Detail>,
     now: Option<Sample>,
     before: Option<Sample>,
-    /// The rows of the page, as they are shown.
+    /// The rows of the page, filtered and sorted.
     rows: Vec<Row>,
 }
 
@@ -79,7 +79,7 @@ impl Screen {
         self.paused
     }
 
-    /// Shows a new sample; rates are those since the one before.
+    /// Shows a new sample, with rates since the previous one.
     pub fn take(&mut self, sample: Sample) {
         self.before = self.now.replace(sample);
         self.arrange();
@@ -95,7 +95,7 @@ impl Screen {
         PAGES[self.page]
     }
 
-    /// Makes the rows anew, and keeps the selected one selected.
+    /// Rebuilds the rows, and keeps the selection.
     fn arrange(&mut self) {
         let Some(now) = &self.now else { return };
         let name = |row: &Row| row.cells.iter().take(2).map(Cell::text).collect::<Vec<_>>();
@@ -117,7 +117,7 @@ impl Screen {
         self.rows = rows;
     }
 
-    /// What a key does; `Some` if it takes more than the screen.
+    /// Handles a key. Returns a request if it needs more than the screen.
     pub fn key(&mut self, key: KeyEvent) -> Option<Wish> {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(Wish::Leave);
@@ -186,7 +186,7 @@ impl Screen {
         self.arrange();
     }
 
-    /// Sorts by the column so many to the right.
+    /// Sorts by the column `by` places further right.
     fn sort(&mut self, by: usize) {
         let columns = self.page().columns().len();
         let sort = &mut self.sorts[self.page];
@@ -200,7 +200,7 @@ impl Screen {
         self.selected.select(Some(at.min(last)));
     }
 
-    /// Draws all of it.
+    /// Draws the screen.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
         let [head, tabs, body, foot] = Layout::vertical([
             Constraint::Length(1),
@@ -230,7 +230,7 @@ impl Screen {
         frame.render_widget(Line::raw(foot_line), foot);
     }
 
-    /// The sums, whatever the page.
+    /// Returns the sums, which every page shows.
     fn head(&self) -> Line<'static> {
         let Some(now) = &self.now else { return Line::raw("volley top") };
         let sum = |of: fn(&Rates) -> f64| -> f64 {

@@ -1,4 +1,4 @@
-//! The command line over real sockets: a toy router serves, and clients of all manners come.
+//! The command line over real sockets: a toy router, and clients of all kinds.
 
 mod toy;
 
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use toy::*;
 
 #[test]
-fn one_command() {
+fn single_commands_are_answered() {
     let server = Server::start();
     assert_eq!(server.ctl(&["add", "5"], "", |_| ()), ok(0, ""));
     assert_eq!(server.ctl(&["sh", "co"], "", |_| ()), ok(0, "5\n"));
@@ -31,7 +31,7 @@ fn one_command() {
 }
 
 #[test]
-fn commands_from_standard_input_stop_at_the_first_that_fails() {
+fn commands_from_standard_input_stop_at_the_first_fault() {
     let server = Server::start();
     let script = "add 1 # one\n\nadd x\nadd 2\nadd y\nshow count";
     let (code, out, errors) = server.ctl(&["-"], script, |_| ());
@@ -45,7 +45,7 @@ fn commands_from_standard_input_stop_at_the_first_that_fails() {
 }
 
 #[test]
-fn errors_are_json_where_answers_are() {
+fn errors_are_json_if_answers_are() {
     let server = Server::start();
     let error = |errors: &str| serde_json::from_str::<serde_json::Value>(errors).unwrap()["error"].clone();
     let (code, out, errors) = server.ctl(&["set int state host-eth7 up"], "", |options| options.json = true);
@@ -53,7 +53,7 @@ fn errors_are_json_where_answers_are() {
     let found = error(&errors);
     assert_eq!(found["message"], "there is no interface 'host-eth7'");
     assert_eq!((&found["line"], &found["column"]), (&"set int state host-eth7 up".into(), &15.into()));
-    // The last word of the command asks for the same.
+    // The last word of the command asks for JSON, too.
     let (_, _, errors) = server.ctl(&["set int state host-eth7 up --json"], "", |_| ());
     assert_eq!(error(&errors)["length"], 9);
     let (_, _, errors) = server.ctl(&["-"], "add 1\n\nadd x", |options| options.json = true);
@@ -68,7 +68,7 @@ fn errors_are_json_where_answers_are() {
 }
 
 #[test]
-fn a_line_that_is_no_text_is_a_command_that_fails() {
+fn lines_that_are_not_utf8_are_faults() {
     let server = Server::start();
     let script = b"add 1\nadd \xff\nadd 2\nshow count\n";
     let (code, out, errors) = server.ctl(&["-"], script, |_| ());
@@ -81,7 +81,7 @@ fn a_line_that_is_no_text_is_a_command_that_fails() {
 }
 
 #[test]
-fn nobody_answers() {
+fn missing_server_is_reported() {
     let server = Server::start();
     let socket = server.directory.path().join("other.sock");
     let (code, _, errors) = server.ctl(&["show", "count"], "", |options| options.socket = socket);
@@ -89,17 +89,17 @@ fn nobody_answers() {
     assert!(errors.contains("is volley running?"), "{errors}");
 }
 
-/// Whoever takes all places of the other socket, or all threads behind it.
+/// Others can take all places of the common socket, or all threads behind it.
 #[test]
-fn root_comes_by_a_socket_of_its_own_unless_it_is_somebody_elses() {
+fn root_uses_its_own_socket_unless_another_user_owns_it() {
     let server = Server::start();
     let own = server.directory.path().join("cli.sock.root");
     if !nix::unistd::Uid::effective().is_root() {
         assert_eq!(server.ctl(&["show", "count"], "", |_| ()).0, 0);
-        // Not skipped: who is not root does not need it.
+        // Not skipped: other users than root do not need the socket.
         return;
     }
-    // One that takes no connection: nobody serves it.
+    // A socket on which no connection is accepted.
     fs::rename(server.socket(), server.directory.path().join("served.sock")).unwrap();
     let unserved = std::os::unix::net::UnixListener::bind(server.socket()).unwrap();
     assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
@@ -111,11 +111,11 @@ fn root_comes_by_a_socket_of_its_own_unless_it_is_somebody_elses() {
     std::os::unix::fs::lchown(&theirs, Some(4001), None).unwrap();
     fs::rename(&theirs, &own).unwrap();
     assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
-    assert!(listener.accept().is_err(), "nobody came");
+    assert!(listener.accept().is_err(), "no client connected");
 }
 
 #[test]
-fn a_second_server_is_refused_until_the_first_ends() {
+fn second_server_is_refused_until_the_first_ends() {
     let mut server = Server::start();
     let error = Listener::unix(&server.socket(), None).unwrap_err().to_string();
     assert!(error.contains("another volley answers"), "{error}");
@@ -128,7 +128,7 @@ fn a_second_server_is_refused_until_the_first_ends() {
 }
 
 #[test]
-fn output_comes_as_it_is_made() {
+fn output_is_streamed() {
     let server = Server::start();
     let mut connection = server.connect();
     assert_eq!(run(&mut connection, "numbers to 3").unwrap(), "1\n2\n3\n");
@@ -138,7 +138,7 @@ fn output_comes_as_it_is_made() {
 }
 
 #[test]
-fn an_interrupted_command_ends() {
+fn interrupted_commands_end() {
     let server = Server::start();
     let mut connection = server.connect();
     let mut out = Vec::new();
@@ -153,9 +153,9 @@ fn an_interrupted_command_ends() {
 }
 
 #[test]
-fn long_commands_let_others_work() {
+fn long_commands_do_not_block_others() {
     let server = Server::start();
-    // This one never reads.
+    // This client never reads.
     let mut deaf = UnixStream::connect(server.socket()).unwrap();
     deaf.write_all(b"{\"run\":{\"line\":\"flood\"}}\n").unwrap();
     server.wait_for_jobs(1);
@@ -168,7 +168,7 @@ fn long_commands_let_others_work() {
 }
 
 #[test]
-fn a_list_that_nobody_reads_waits_and_goes_with_its_client() {
+fn unread_lists_wait_and_end_with_their_client() {
     const LEN: usize = 2_000_000;
     let server = Server::start();
     let request = format!("{{\"run\":{{\"line\":\"list {LEN}\"}}}}\n");
@@ -179,7 +179,7 @@ fn a_list_that_nobody_reads_waits_and_goes_with_its_client() {
     for _ in 0..100 {
         assert_eq!(run(&mut other, "show count").unwrap(), "0\n");
     }
-    // What the system keeps of it for the reader is a few hundred kilobytes.
+    // The system buffers only a few hundred kilobytes of it.
     let made = server.rows.load(SeqCst);
     assert!((1..LEN / 10).contains(&made), "{made} rows were made");
     let (mut lines, mut last) = (BufReader::new(&slow), String::new());
@@ -214,14 +214,14 @@ fn others_are_answered_while_a_list_is_shown() {
 }
 
 #[test]
-fn completion_comes_from_the_router() {
+fn router_completes_words() {
     let server = Server::start();
     let found = server.connect().complete("set interface state host-eth1 u").unwrap();
     assert_eq!((found.from, found.candidates[0].text.as_str()), (30, "up"));
 }
 
 #[test]
-fn shells_complete_from_the_router_too() {
+fn router_completes_words_for_shells() {
     let server = Server::start();
     let at = |words: &[&str]| {
         let words: Vec<_> = words.iter().map(ToString::to_string).collect();
@@ -230,14 +230,14 @@ fn shells_complete_from_the_router_too() {
     assert_eq!(at(&["sh"]), ["show"]);
     assert_eq!(at(&["set", "int", "st", ""]), ["host-eth0", "host-eth1"]);
     assert_eq!(at(&["set", "int", "st", "host-eth1", "u"]), ["up"]);
-    // What must be thought of is not offered as a word.
+    // Values that the operator must choose are not offered.
     assert_eq!(at(&["add", ""]), [""; 0]);
     assert_eq!(at(&[]), [""; 0]);
     assert_eq!(candidates(Path::new("/no/such.sock"), &["sh".into()]), [""; 0]);
 }
 
 #[test]
-fn a_socket_for_reading_changes_nothing() {
+fn read_only_socket_changes_nothing() {
     let server = Server::serving(Service { read_only: true, ..Service::default() });
     let mut connection = server.connect();
     for line in
@@ -253,14 +253,14 @@ fn a_socket_for_reading_changes_nothing() {
     assert_eq!(run(&mut connection, "show count").unwrap(), "0\n");
     assert_eq!(run(&mut connection, "sh co").unwrap(), "0\n");
     assert!(run(&mut connection, "help add").unwrap().contains("Add to the count."));
-    // Whoever types is refused alike; what is no command at all is told so as everywhere.
+    // Typed lines are refused, too; unknown commands are reported as everywhere.
     assert!(typed(&server, "add 5\nshow count\n").contains("read-only"));
     assert!(typed(&server, "show count\n").contains("# 0\n"));
     assert!(typed(&server, "nonsense\n").contains("there is no command"));
 }
 
 #[test]
-fn bytes_come_as_they_are_to_who_takes_them() {
+fn binary_output_needs_a_client_that_accepts_it() {
     let server = Server::start();
     let mut connection = server.connect();
     let (mut out, mut told) = (Vec::new(), String::new());
@@ -268,9 +268,9 @@ fn bytes_come_as_they_are_to_who_takes_them() {
     let expected: Vec<u8> =
         [100_000, 100_000, 50_000].iter().flat_map(|n| (0..*n).map(|i: u32| i as u8)).collect();
     assert!(out == expected && told == format!("{} are left", u32::MAX), "{} bytes, {told}", out.len());
-    // The connection is as good as before.
+    // The connection can still be used.
     assert_eq!(run(&mut connection, "show count").unwrap(), "0\n");
-    // Others, and whoever types, and files, are refused.
+    // Other requests, typed lines, and files are refused.
     assert!(
         matches!(run(&mut connection, "bytes 5"), Err(Failure::Refused(why)) if why == "these are bytes")
     );
@@ -280,7 +280,7 @@ fn bytes_come_as_they_are_to_who_takes_them() {
     let exec = format!("exec {}", file.display());
     let refused = connection.stream(&exec, &mut out, &mut told, &|| false);
     assert!(matches!(refused, Err(Failure::Refused(why)) if why.contains("these are bytes")));
-    // One that stops reading ends the command when it goes.
+    // A client that disconnects ends the command.
     let stop = std::cell::Cell::new(0);
     let interrupted = || stop.replace(stop.get() + 1) > 3;
     let ended = connection.stream("bytes 4000000000", &mut out, &mut told, &interrupted);
@@ -289,11 +289,11 @@ fn bytes_come_as_they_are_to_who_takes_them() {
     server.wait_for_jobs(0);
 }
 
-/// Sends raw bytes, and gives the first line that is answered, or `None` if the connection is closed instead.
+/// Sends raw bytes. Returns the first line of the answer, or `None` if the server closes the connection instead.
 fn raw(socket: &Path, bytes: &[u8]) -> Option<String> {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
-    // The server may close it before all is written.
+    // The server may close the connection before everything is written.
     let _ = stream.write_all(bytes);
     let mut line = String::new();
     match BufReader::new(stream).read_line(&mut line) {
@@ -307,7 +307,7 @@ fn raw(socket: &Path, bytes: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn nonsense_is_answered_and_floods_are_cut() {
+fn invalid_requests_are_answered_and_floods_are_cut() {
     let server = Server::start();
     for bytes in
         [&b"{"[..], b"{\"run\":3}", b"\"\xff\xfe", format!("{{\"x\":{}", "[".repeat(10_000)).as_bytes()]
@@ -322,7 +322,7 @@ fn nonsense_is_answered_and_floods_are_cut() {
 }
 
 #[test]
-fn tcp_is_served_too() {
+fn tcp_is_served() {
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
     let socket = PathBuf::from(listener.address().unwrap().to_string());
     let (done, ended) = oneshot::channel::<()>();
@@ -340,7 +340,7 @@ fn tcp_is_served_too() {
     server.join().unwrap();
 }
 
-/// What the server answers to these lines until it closes the connection; the client has no more to say.
+/// Returns the server's answers to these lines until it closes the connection. The client sends nothing after them.
 fn typed(server: &Server, lines: &str) -> String {
     let mut stream = UnixStream::connect(server.socket()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -354,7 +354,7 @@ fn typed(server: &Server, lines: &str) -> String {
 #[test]
 fn plain_lines_are_answered_as_text() {
     let server = Server::serving(Service { prompt: "r1# ".into(), ..Service::default() });
-    // As telnet ends its lines; and a job's output, after which the rest is carried out.
+    // Line ends as of telnet; and the output of a job, after which the other lines run.
     let text = typed(&server, "add 3\r\nsh count\r\nnumbers to 2\nadd x\nshow count --json");
     let fault = "add x\n    ^\n";
     let (before, after) = text.split_once(fault).unwrap_or_else(|| panic!("{text}"));
@@ -365,18 +365,18 @@ fn plain_lines_are_answered_as_text() {
 }
 
 #[test]
-fn a_person_who_waits_is_shown_a_prompt() {
+fn silent_clients_get_a_prompt() {
     let server = Server::start();
     let mut stream = UnixStream::connect(server.socket()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     let mut prompt = [0; 8];
     stream.read_exact(&mut prompt).unwrap();
     assert_eq!(&prompt, b"volley# ");
-    assert_eq!(server.connect().prompt(), "volley# ", "a program is told it");
+    assert_eq!(server.connect().prompt(), "volley# ", "programs get it, too");
 }
 
 #[test]
-fn a_program_that_hesitates_is_still_answered_as_one() {
+fn slow_programs_are_still_recognized() {
     let server = Server::start();
     let answer = |wait: Duration| {
         let mut stream = UnixStream::connect(server.socket()).unwrap();
@@ -394,7 +394,7 @@ fn a_program_that_hesitates_is_still_answered_as_one() {
 }
 
 #[test]
-fn all_requests_are_answered_that_came_before_the_client_closed_its_side() {
+fn requests_before_the_end_of_input_are_answered() {
     let server = Server::start();
     for _ in 0..20 {
         let requests = ["numbers to 500", "big 100000", "add 1", "numbers to 3", "show count"]
@@ -406,7 +406,7 @@ fn all_requests_are_answered_that_came_before_the_client_closed_its_side() {
 }
 
 #[test]
-fn a_browser_configures_nothing() {
+fn http_requests_change_nothing() {
     let server = Server::start();
     let text = typed(&server, "POST / HTTP/1.1\r\nHost: 127.0.0.1:5002\r\n\r\nadd 5\r\n");
     assert!(text.ends_with("this is not a web server\n"), "{text}");
@@ -414,7 +414,7 @@ fn a_browser_configures_nothing() {
 }
 
 #[test]
-fn when_all_are_busy_the_next_client_is_told_so() {
+fn full_server_refuses_clients_with_a_reason() {
     let server =
         Server::serving(Service { idle: Duration::from_secs(3600), for_root: 0, ..Service::default() });
     let held: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
@@ -430,16 +430,16 @@ fn when_all_are_busy_the_next_client_is_told_so() {
 }
 
 #[test]
-fn the_client_that_is_idle_for_the_longest_time_gives_way() {
+fn longest_idle_client_is_disconnected() {
     let server = Server::serving(Service { idle: Duration::ZERO, for_root: 0, ..Service::default() });
-    // The first one is busy, and the second one has typed after the third one.
+    // The busy client replaces the first one. Then the second one runs a command, so the third one is idle longest.
     let mut clients: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
     let mut busy = UnixStream::connect(server.socket()).unwrap();
     busy.write_all(b"{\"run\":{\"line\":\"numbers forever\"}}\n").unwrap();
     server.wait_for_jobs(1);
     assert!(
         matches!(run(&mut clients[0], "show count"), Err(Failure::Closed(_))),
-        "it gave way to the busy one"
+        "the busy client replaced it"
     );
     run(&mut clients[1], "show count").unwrap();
     let mut new = server.connect();
@@ -450,9 +450,13 @@ fn the_client_that_is_idle_for_the_longest_time_gives_way() {
         "{error}"
     );
     for client in clients.iter_mut().skip(3).chain([&mut new]) {
-        assert_eq!(run(client, "show count").unwrap(), "0\n", "nothing was begun for the one that went");
+        assert_eq!(
+            run(client, "show count").unwrap(),
+            "0\n",
+            "the command of the disconnected client did not run"
+        );
     }
-    assert_eq!(server.jobs.load(SeqCst), 1, "whoever is served stays");
+    assert_eq!(server.jobs.load(SeqCst), 1, "the busy client stays");
 }
 
 #[test]
@@ -480,7 +484,7 @@ fn files_are_run_up_to_the_first_fault() {
 }
 
 #[test]
-fn nothing_is_shown_of_a_file_that_is_none_of_commands() {
+fn contents_of_other_files_are_not_shown() {
     let server = Server::start();
     let exec = |text: &str| {
         let file = server.directory.path().join("file");
@@ -489,16 +493,16 @@ fn nothing_is_shown_of_a_file_that_is_none_of_commands() {
         out + &errors
     };
     let shadow = "root:$6$secret:19000:0:99999:7:::\ndaemon:*:19000:0:99999:7:::\n";
-    // Its first word is one of commands, but nothing says that it is a file of them.
+    // Its first word is one of commands, but nothing shows that the file has commands.
     let settings = "set imap_pass=secret\nset imap_user=secret\n";
     for (text, place) in [(shadow, "file:1:1: "), (settings, "file:1:5: ")] {
         let said = exec(text);
         assert!(said.contains(place) && said.contains("volley check") && !said.contains("secret"), "{said}");
     }
-    // A first line that happens to be a command shows nothing of what follows.
+    // If the first line happens to be a command, the lines after it are still not shown.
     let said = exec("# comment\nshow count\nroot:secret\n");
     assert!(said.contains("file:3:1: ") && !said.contains("secret"), "{said}");
-    // Where a command stands before it, a slip is shown; so is a command that fails.
+    // After a valid command, a mistyped one is shown; so is a command that fails.
     let said = exec("show count\nadd some\n");
     assert!(said.contains("file:2:5: ") && said.contains("add some\n    ^^^^\n"), "{said}");
     let said = exec("add 4294967295\nadd 4294967295\n");
@@ -506,7 +510,7 @@ fn nothing_is_shown_of_a_file_that_is_none_of_commands() {
 }
 
 #[test]
-fn a_large_file_does_not_stop_the_others() {
+fn large_files_do_not_block_others() {
     let server = Server::start();
     let path = server.directory.path().join("large");
     fs::write(&path, "add 1\n".repeat(200_000)).unwrap();
@@ -530,7 +534,7 @@ fn a_large_file_does_not_stop_the_others() {
 }
 
 #[test]
-fn the_start_runs_a_file_without_a_client() {
+fn files_run_at_the_start_without_a_client() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("setup");
     fs::write(&path, "add 3\nnumbers to 2\nshow count\nnonsense\n").unwrap();

@@ -1,4 +1,4 @@
-//! A server of toy commands, and clients of it.
+//! A server of toy commands, and its clients.
 
 use control::cli::client::{ClientOptions, Connection, Failure, run_with};
 use control::cli::{CliError, Job, Listener, Output, PAGE, Registry, Rows, Service, Step, Values, serve};
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-/// Long enough for anything that should happen, on a busy machine.
+/// Time limit for any wait on a busy machine.
 pub const LONG: Duration = Duration::from_secs(20);
 
 #[derive(Default)]
 pub struct Toy {
     pub count: u32,
-    /// Jobs that exist.
+    /// Number of jobs that exist.
     pub jobs: Arc<AtomicUsize>,
-    /// Rows that the last list has given.
+    /// Number of rows that the last list has made.
     pub rows: Arc<AtomicUsize>,
 }
 
@@ -30,7 +30,7 @@ impl Values for Toy {
     }
 }
 
-/// Prints numbers, one a slice; `None`: for ever.
+/// Prints numbers, one in a slice; without `last`, for ever.
 pub struct Numbers {
     next: u32,
     last: Option<u32>,
@@ -56,7 +56,7 @@ impl Drop for Numbers {
     }
 }
 
-/// Gives bytes of all values, in parts of up to 100,000; the last part is empty.
+/// Sends bytes of all values, in parts of up to 100,000. The last part is empty.
 pub struct Bytes {
     left: u32,
     jobs: Arc<AtomicUsize>,
@@ -83,7 +83,7 @@ impl Drop for Bytes {
 pub struct List {
     next: u32,
     len: u32,
-    /// How many were asked for.
+    /// Number of rows made.
     made: Arc<AtomicUsize>,
     jobs: Arc<AtomicUsize>,
 }
@@ -152,7 +152,7 @@ pub fn registry() -> Rc<Registry<Toy>> {
     Rc::new(r)
 }
 
-/// A server on a thread of its own, on a socket in a directory that goes with it.
+/// A server on a thread of its own, with a socket in a temporary directory.
 pub struct Server {
     pub directory: TempDir,
     pub jobs: Arc<AtomicUsize>,
@@ -191,7 +191,7 @@ impl Server {
         Connection::open(&self.socket()).unwrap()
     }
 
-    /// Waits until as many jobs exist.
+    /// Waits until this number of jobs exists.
     pub fn wait_for_jobs(&self, count: usize) {
         let begun = Instant::now();
         while self.jobs.load(SeqCst) != count {
@@ -200,7 +200,7 @@ impl Server {
         }
     }
 
-    /// Exit code, output and errors of `volley ctl`.
+    /// Runs `volley ctl`. Returns its exit code, output and errors.
     pub fn ctl(
         &self,
         words: &[&str],

@@ -1,4 +1,4 @@
-//! A device whose far end is in the hands of the test.
+//! A device whose far end the test controls.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -17,36 +17,36 @@ pub struct Sent {
     pub csum: bool,
 }
 
-/// What is on a link.
+/// The state of a link.
 #[derive(Default)]
 pub struct Line {
     /// Frames to the router, by queue.
     pub arriving: [VecDeque<Arriving>; crate::world::WORKERS],
     pub sent: Vec<Sent>,
-    /// Packets that the router took, and that were sent, in all.
+    /// Total packets that the router received, and sent.
     pub taken: u64,
     pub sent_count: u64,
-    /// Packets that a transmit queue takes at once.
+    /// Packets that a transmit queue accepts at once.
     pub room: usize,
-    /// Whether what it does not take then is refused for ever.
+    /// True if the other packets are refused for good.
     pub refuses: bool,
-    /// Whether there is no carrier; nothing is sent then.
+    /// True without carrier; nothing is sent then.
     pub unplugged: bool,
-    /// Whether the device has vanished.
+    /// True if the device has vanished.
     pub gone: bool,
 }
 
-/// The far end of a link. Clones are the same.
+/// The far end of a link, shared by its clones.
 #[derive(Clone, Default)]
 pub struct Far(Arc<Mutex<Line>>);
 
 impl Far {
     pub fn line(&self) -> MutexGuard<'_, Line> {
-        // A check that fails while the lock is held ends the run; the report may still look.
+        // A check that fails while the lock is held ends the run, but its report still needs the state.
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A device at this end, one receive queue a worker.
+    /// Returns the device at this end, with a receive queue for each worker.
     pub fn device(&self, mac: Mac, mtu: u16, caps: TxCaps) -> Device {
         let mut line = self.line();
         (line.gone, line.unplugged, line.room) = (false, false, usize::MAX);
@@ -82,7 +82,7 @@ impl RxQueue for Rx {
         while frame.room() > 0
             && let Some(Arriving { bytes, offload, .. }) = line.arriving[self.1].pop_front()
         {
-            // Like a device: what there is no buffer for is not received.
+            // Like a device: packets without a free buffer are not received.
             let Some(mut held) = Held::alloc(cache) else { continue };
             let mut p = held.packet();
             if !p.fill_chained(&bytes, cache) {
@@ -128,7 +128,7 @@ impl TxQueue for Tx {
         frame.free_front(n, cache);
         match frame.is_empty() {
             true => Ok(()),
-            // One after the other, until none is left.
+            // Refuses one packet after the other, until none is left.
             false if line.refuses => Err(Unsent::Refused),
             false if line.unplugged => Err(Unsent::Down),
             false => Err(Unsent::Full),
@@ -145,7 +145,7 @@ impl DeviceControl for Control {
         self.alive()
     }
     fn set_mtu(&mut self, mtu: u16) -> std::io::Result<()> {
-        // A device has its limits.
+        // Devices have limits.
         if mtu > 9216 { Err(std::io::ErrorKind::InvalidInput.into()) } else { self.alive() }
     }
     fn set_mac(&mut self, _: [u8; 6]) -> std::io::Result<()> {

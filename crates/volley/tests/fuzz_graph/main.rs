@@ -1,6 +1,6 @@
-//! The whole graph under arbitrary packets, changes and times: nothing panics, no buffer is lost, what is sent is
-//! well-formed, and counters agree. The same scripts run under libFuzzer (`fuzz/`); here there are as many as a test
-//! has time for, always the same, or others for as long as `$VOLLEY_FUZZ_SECONDS` says (`make fuzz`).
+//! The whole graph under arbitrary packets, changes and times: nothing panics, no buffer is lost, sent packets are
+//! well-formed, and counters agree. The same scripts run under libFuzzer (`fuzz/`). Here, a fixed number of scripts
+//! runs, always the same; or others for `$VOLLEY_FUZZ_SECONDS` (`make fuzz`).
 
 mod link;
 mod packet;
@@ -19,19 +19,19 @@ use std::time::{Duration, Instant, SystemTime};
 use infra::hash::mix64;
 use run::{LIFE, Seen, Worlds};
 
-/// Scripts in a test run if `$VOLLEY_FUZZ_SCRIPTS` does not say how many, and bytes of the longest.
+/// Number of scripts in a test run without `$VOLLEY_FUZZ_SCRIPTS`, and bytes of the longest.
 const SCRIPTS: u64 = 1000;
 const LONGEST: u64 = 6000;
-/// Threads with worlds of their own, which take 300 MB each.
+/// Most threads; each has worlds of its own, which take 300 MB.
 const MOST_THREADS: usize = 8;
 
-/// A script made from a number.
+/// Returns a script made from a number.
 fn script(seed: u64) -> Vec<u8> {
     let len = mix64(seed << 32) % LONGEST;
     (0..len).map(|i| mix64(seed << 32 | (i + 1)) as u8).collect()
 }
 
-/// Whether these scripts, one after the other, fail in new worlds.
+/// True if these scripts, one after the other, fail in new worlds.
 fn fail(scripts: &[Vec<u8>]) -> bool {
     let run = || {
         let mut worlds = Worlds::new(usize::MAX);
@@ -40,7 +40,7 @@ fn fail(scripts: &[Vec<u8>]) -> bool {
     catch_unwind(run).is_err()
 }
 
-/// Leaves out of `all` what is not needed for it to fail.
+/// Removes from `all` what is not needed for it to fail.
 fn shorten<T: Clone>(mut all: Vec<T>, fails: impl Fn(&[T]) -> bool) -> Vec<T> {
     let mut chunk = all.len() / 2;
     while chunk > 0 {
@@ -66,7 +66,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The scripts in `$VOLLEY_FUZZ`, between commas, for who looks for the cause of a failure.
+/// Returns the scripts in `$VOLLEY_FUZZ`, separated by commas, to look for the cause of a failure.
 fn from_environment() -> Option<Vec<Vec<u8>>> {
     let text = std::env::var("VOLLEY_FUZZ").ok()?;
     let script = |text: &str| {
@@ -88,7 +88,7 @@ fn explain(seed: u64, mut scripts: Vec<Vec<u8>>) -> ! {
     if fail(std::slice::from_ref(&last)) {
         scripts = Vec::new();
     }
-    // Of those before, and of the script itself.
+    // Shortens the list of scripts before, then the script itself.
     let before = shorten(scripts, |some| fail(&[some, std::slice::from_ref(&last)].concat()));
     let short = shorten(last, |some| fail(&[&before[..], &[some.to_vec()]].concat()));
     std::panic::set_hook(hook);
@@ -100,13 +100,14 @@ fn explain(seed: u64, mut scripts: Vec<Vec<u8>>) -> ! {
     panic!("the short script fails only without traces");
 }
 
-/// The seed of a script that failed, and the scripts of its world, from the first to this one.
+/// The seed of a failed script, and the scripts of its world, up to this one.
 type Failure = (u64, Vec<Vec<u8>>);
 
-/// Runs the scripts from the seed `first` on until `enough` says so of how many went before. Returns how many ran.
+/// Runs the scripts from the seed `first` on, until `enough` returns true for the number of scripts before. Returns
+/// the number of scripts run.
 ///
-/// Each core has a thread with worlds of its own, and they take turns with the seeds: on one machine a world has the same
-/// scripts each time.
+/// Each core has a thread with worlds of its own, and they take turns with the seeds. So on one machine, a world
+/// always has the same scripts.
 fn run_scripts(first: u64, enough: impl Fn(u64) -> bool + Sync) -> (u64, Seen) {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST_THREADS));
     let failed = AtomicBool::new(false);
@@ -121,7 +122,7 @@ fn run_scripts(first: u64, enough: impl Fn(u64) -> bool + Sync) -> (u64, Seen) {
                 Ok(seen) => all.add(seen),
                 Err(_) => {
                     failed.store(true, Ordering::Relaxed);
-                    eprintln!("script {seed} fails; a short one is looked for");
+                    eprintln!("script {seed} fails; looking for a short one");
                     return Err((seed, worlds.failed));
                 }
             }
@@ -135,7 +136,7 @@ fn run_scripts(first: u64, enough: impl Fn(u64) -> bool + Sync) -> (u64, Seen) {
         threads.into_iter().map(|thread| thread.join().expect("panics of scripts are caught")).collect()
     });
     ran.into_iter().fold((0, Seen::default()), |(n, mut all), ran| {
-        // No thread runs scripts now, whose panics would be kept quiet.
+        // No thread runs scripts any more: their panics would be silent.
         let (more, seen) = ran.unwrap_or_else(|(seed, scripts)| explain(seed, scripts));
         all.add(seen);
         (n + more, all)
@@ -147,7 +148,7 @@ fn scripts_do_no_harm() {
     if let Some(scripts) = from_environment() {
         let mut worlds = Worlds::new(usize::MAX);
         scripts.iter().for_each(|script| drop(worlds.run(script, true)));
-        // Not skipped: these were to be run.
+        // Not skipped: the given scripts ran.
         return;
     }
     let start = Instant::now();
@@ -159,25 +160,22 @@ fn scripts_do_no_harm() {
         let (n, _) = run_scripts(first, |_| start.elapsed() >= time);
         let rate = n as f64 / start.elapsed().as_secs_f64();
         eprintln!("{n} scripts from {first} on, {rate:.0} a second");
-        // Not skipped: so many were run as there was time for.
+        // Not skipped: scripts ran for the given time.
         return;
     }
     let scripts = number("VOLLEY_FUZZ_SCRIPTS").unwrap_or(SCRIPTS);
     let (_, seen) = run_scripts(0, |before| before >= scripts);
     eprintln!("MEASURED {:.0} scripts a second", scripts as f64 / start.elapsed().as_secs_f64());
-    // The devices here are none of the drivers', though they come in by the node of one; every other had something to do.
+    // No driver made these devices, although they use a driver's input node. Every other node must have had packets.
     let idle = |(node, n): &(&&str, &u64)| **n == 0 && !drivers::INPUT_NODES.contains(*node);
     let idle: Vec<_> = seen.nodes.iter().filter(idle).collect();
-    assert!(idle.is_empty(), "no packet came to {idle:?}");
+    assert!(idle.is_empty(), "no packet reached {idle:?}");
     let quiet: Vec<_> = seen.punted.iter().filter(|(_, [passed, _])| *passed == 0).collect();
-    assert!(quiet.is_empty(), "no packet went to the main thread because of {quiet:?}");
-    assert!(
-        seen.punted.values().any(|[_, policed]| *policed > 0),
-        "no packet was too many for the main thread"
-    );
-    assert!(seen.reached6 > 0, "no IPv6 packet went to a station that the router had asked for");
+    assert!(quiet.is_empty(), "no packet was punted for {quiet:?}");
+    assert!(seen.punted.values().any(|[_, policed]| *policed > 0), "no punted packet was policed");
+    assert!(seen.reached6 > 0, "no IPv6 packet reached a resolved station");
     let features = world::World::new(300).router.features(0).into_iter();
     let features = features.flat_map(|(arc, all)| all.into_iter().map(move |(feature, _)| (arc, feature)));
     let off: Vec<_> = features.filter(|feature| !seen.features.contains(feature)).collect();
-    assert!(off.is_empty(), "never switched on: {off:?}");
+    assert!(off.is_empty(), "never enabled: {off:?}");
 }

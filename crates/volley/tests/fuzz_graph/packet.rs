@@ -1,4 +1,4 @@
-//! Packets as a script describes them: well-formed ones, and such that something happened to.
+//! Packets that a script describes: well-formed and damaged ones.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use wire::{EthernetHeader, Ipv4Header, Mac, VlanTag, ethertype, protocol};
 
 use crate::script::{Script, own, own6};
 
-/// What is still to be done to a packet, as a driver hands it over.
+/// The work on a packet that a driver leaves to the router.
 #[derive(Clone, Copy, Default)]
 pub struct Offload {
     pub csum: Option<(u16, u16)>,
@@ -22,11 +22,11 @@ pub struct Offload {
 pub struct Arriving {
     pub bytes: Vec<u8>,
     pub offload: Offload,
-    /// The offload words may not be true of the bytes, which no driver of this router lets happen.
+    /// True if the offload words may not match the bytes. No driver of this router allows that.
     pub lies: bool,
 }
 
-/// A packet for the station `to`.
+/// Returns a packet for the station `to`.
 pub fn arriving(s: &mut Script<'_>, to: Mac) -> Arriving {
     if s.one_in(16) {
         let n = usize::from(s.u16()) % 3000;
@@ -50,7 +50,7 @@ fn destination(s: &mut Script<'_>, to: Mac) -> Mac {
     if s.one_in(8) { s.mac() } else { to }
 }
 
-/// VLAN tags: mostly those of some sub-interface.
+/// Returns VLAN tags: mostly those of a sub-interface.
 fn tags(s: &mut Script<'_>) -> Vec<(u16, u16)> {
     match s.below(12) {
         0 | 1 => vec![(ethertype::VLAN, 100)],
@@ -64,7 +64,7 @@ fn tags(s: &mut Script<'_>) -> Vec<(u16, u16)> {
 }
 
 fn ip4(s: &mut Script<'_>, to: Mac) -> Arriving {
-    // Pieces that fit together, now and then, for the router and for others.
+    // Now and then, fragments that fit together, for the router and for others.
     let piece = s.one_in(6);
     let (src, dst) = match piece {
         true => (Ipv4Addr::new(10, 0, 0, 2), s.pick(&[own(0), own(0), own(1), Ipv4Addr::new(10, 0, 1, 2)])),
@@ -135,13 +135,13 @@ fn ip4(s: &mut Script<'_>, to: Mac) -> Arriving {
     if bytes.len() < 60 && s.one_in(2) {
         bytes.resize(60, 0xee);
     } else if s.one_in(16) {
-        // More than padding: a packet in several segments may end within any of them.
+        // Longer than padding: a packet in several segments may end within any of them.
         bytes.resize(bytes.len() + usize::from(s.u16()) % 5000, 0xee);
     }
     Arriving { bytes, offload, lies: false }
 }
 
-/// Headers that go between, whatever their sense.
+/// Extension headers, for any order.
 const EXTENSIONS: [u8; 8] = [
     protocol::HOP_BY_HOP,
     protocol::HOP_BY_HOP,
@@ -153,8 +153,8 @@ const EXTENSIONS: [u8; 8] = [
     protocol::MOBILITY,
 ];
 
-/// Neighbor Discovery as it should be: a host asks for the router's address on one of the links, asks whether it may have that
-/// itself, or says that it has it; or another router advertises itself.
+/// Returns a valid message of Neighbor Discovery. A host asks for the router's address on one of the links, checks if
+/// it may use that itself, or claims it; or another router advertises itself.
 fn discovery(s: &mut Script<'_>, to: Mac) -> Arriving {
     let (n, mac) = (s.below(4), s.mac());
     let target = own6(n);
@@ -194,7 +194,7 @@ fn ip6(s: &mut Script<'_>, to: Mac) -> Arriving {
     if s.one_in(16) {
         return discovery(s, to);
     }
-    // Pieces that fit together, now and then, for the router.
+    // Now and then, fragments that fit together, for the router.
     let piece = s.one_in(6);
     let (src, dst) = match piece {
         true => (Ipv6Addr::from_bits(own6(0).to_bits() + 1), s.pick(&[own6(0), own6(0), own6(1)])),
@@ -228,7 +228,7 @@ fn ip6(s: &mut Script<'_>, to: Mac) -> Arriving {
         3 => b.echo_request(s.u16() & 7, s.u16() & 7),
         4 => b.icmp(s.u8(), s.u8() & 7, s.u32()),
         5 => {
-            // Neighbor Discovery, from its link.
+            // Neighbor Discovery from the link.
             let other = s.address6();
             let target = s.pick(&[other, dst, dst, own6(0), own6(1)]);
             let option = [&[1 + s.u8() % 2, 1][..], &s.mac().0].concat();
@@ -236,7 +236,7 @@ fn ip6(s: &mut Script<'_>, to: Mac) -> Arriving {
             b.ttl(255).icmp(133 + s.u8() % 5, 0, u32::from(s.u8()) << 24).payload(&message)
         }
         6 => {
-            // A listener query.
+            // An MLD query.
             let alert = [5, 2, 0, 0, 1, 0];
             b.ttl(1).extension(protocol::HOP_BY_HOP, &alert).icmp(130, 0, s.u32()).payload(&[0; 20])
         }
@@ -257,14 +257,14 @@ fn arp(s: &mut Script<'_>, to: Mac) -> Arriving {
     };
     let mut bytes = arp_frame(s.mac(), s.pick(&[to, Mac::BROADCAST]), &packet);
     if s.one_in(4) {
-        // Behind the addresses: type and tag control information.
+        // After the addresses: type and tag control information.
         bytes.splice(12..12, [0x81, 0, 0, 100]);
     }
     Arriving { bytes, ..Arriving::default() }
 }
 
-/// Changes a few bytes near the front, or cuts the packet off; the IPv4 checksum is made right again now and then, so
-/// that the change gets past the first check.
+/// Changes a few bytes near the front, or truncates the packet. Often corrects the IPv4 checksum, so that the change
+/// passes the first check.
 fn damage(s: &mut Script<'_>, bytes: &mut Vec<u8>) {
     if s.one_in(4) {
         let keep = usize::from(s.u16()) % (bytes.len() + 1);

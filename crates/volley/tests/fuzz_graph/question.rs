@@ -1,4 +1,4 @@
-//! What the router asks the hosts on its links, and what they answer.
+//! The router's questions to the hosts on its links, and their answers.
 
 use std::net::Ipv6Addr;
 
@@ -9,10 +9,10 @@ use wire::{ArpPacket, Mac, ethertype};
 /// The station of all hosts that answer by themselves.
 pub const ANSWERING: Mac = Mac([2, 0, 0, 0, 2, 3]);
 
-/// Who has an address, the router asks.
+/// A question for the station with an address.
 pub enum Question {
     Arp(ArpPacket),
-    /// A neighbour solicitation: from the station and the address, for the target.
+    /// A neighbor solicitation: from the station and the address, for the target.
     Nd {
         station: Mac,
         from: Ipv6Addr,
@@ -20,7 +20,7 @@ pub enum Question {
     },
 }
 
-/// A question that the router sent: by which link, with which tags.
+/// A question that the router sent, with its link and tags.
 pub struct Asked {
     pub link: usize,
     pub tags: Vec<u8>,
@@ -28,7 +28,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The frame by which the station `mac` says that it has the address.
+    /// Returns the frame in which the station `mac` claims the address.
     pub fn answer(&self, mac: Mac) -> Vec<u8> {
         let mut frame = match &self.question {
             Question::Arp(arp) => arp_frame(mac, arp.sender_mac(), &arp.reply(mac)),
@@ -48,7 +48,8 @@ impl Asked {
         frame
     }
 
-    /// Whether the host answers by itself, at once: those with a 3 at the end do, others when the script says so.
+    /// True if the host answers by itself, at once: those with a 3 at the end do. Others answer when the script says
+    /// so.
     pub fn is_answered_at_once(&self) -> bool {
         match &self.question {
             Question::Arp(arp) => arp.target_ip().octets()[3] == 3,

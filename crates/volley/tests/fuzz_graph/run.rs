@@ -1,4 +1,4 @@
-//! Runs a script: packets, changes and the passing of time, one after the other.
+//! Runs a script: packets, changes, and time that passes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,28 +15,28 @@ use crate::packet::{Arriving, arriving};
 use crate::script::{Script, own6};
 use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 
-/// Of so many changes, one is looked at whether it changes nothing when it is refused.
+/// One in this many changes is checked: if it is refused, nothing may have changed.
 const LOOK: usize = 8;
-/// Packets that are traced from the start, of some scripts, or from where a script says so.
+/// Packets to trace: from the start of some scripts, or from where a script says so.
 const TRACED: u32 = 20;
 /// Bytes of most bursts.
 const BURST: u32 = 50_000;
-/// Changes of the routing tables in one script: a short prefix fills a large part of a lookup table.
+/// Most short prefixes in one script: each fills a large part of a lookup table.
 const SHORT_PREFIXES: usize = 2;
 
-/// Packets that each node saw, and the features, with their arcs, that were switched on.
+/// The packets at each node, and the features that were enabled, with their arcs.
 #[derive(Default)]
 pub struct Seen {
     pub nodes: BTreeMap<&'static str, u64>,
     pub features: BTreeSet<(&'static str, &'static str)>,
-    /// Packets that went to the main thread, or were too many to, by reason.
+    /// Packets passed to the main thread, and policed ones, by reason.
     pub punted: BTreeMap<&'static str, [u64; 2]>,
-    /// IPv6 packets that were sent to stations that the router had asked for.
+    /// IPv6 packets sent to stations that the router had resolved.
     pub reached6: u64,
 }
 
 impl Seen {
-    /// Adds what another script made.
+    /// Adds the results of another script.
     pub fn add(&mut self, other: Seen) {
         other.nodes.into_iter().for_each(|(node, n)| *self.nodes.entry(node).or_default() += n);
         self.features.extend(other.features);
@@ -48,25 +48,25 @@ impl Seen {
     }
 }
 
-/// Scripts that a world runs before there is a new one, where nobody says otherwise.
+/// Default number of scripts that a world runs before it is replaced.
 pub const LIFE: usize = 1000;
 
-/// Worlds for scripts, one a size of the pool of buffers, which are used again.
+/// Worlds for scripts, one for each size of the buffer pool. They are reused.
 pub struct Worlds {
     life: usize,
     worlds: BTreeMap<usize, (World, Vec<Vec<u8>>)>,
-    /// The scripts of the world that failed, from its first to the one that it failed with.
+    /// The scripts of the failed world, from its first to the failed one.
     pub failed: Vec<Vec<u8>>,
 }
 
 impl Worlds {
-    /// Worlds that run so many scripts each.
+    /// Returns worlds that run this many scripts each.
     pub fn new(life: usize) -> Worlds {
         Worlds { life, worlds: BTreeMap::new(), failed: Vec::new() }
     }
 
-    /// Interprets `data`, and panics if the router does what it must not; gives what was seen of the router. With `trace`,
-    /// packets are traced from the start, otherwise only if the script says so.
+    /// Runs the script `data`. Panics if the router breaks a rule; otherwise returns what happened in the router.
+    /// With `trace`, packets are traced from the start, otherwise only if the script says so.
     pub fn run(&mut self, data: &[u8], trace: bool) -> Seen {
         let mut s = Script::new(data);
         let buffers = s.pick(&[2048, 2048, 1100, 1100]);
@@ -80,7 +80,7 @@ impl Worlds {
             let (w, scripts) = ended.expect("the world that failed");
             self.failed = scripts;
             eprintln!("the trace of the run:\n{}", w.trace());
-            // The router is in no state to be dropped: what it holds would be counted as lost, and hide what happened.
+            // The router must not be dropped: it would count its packets as lost, and hide the failure.
             std::mem::forget(w);
             std::panic::resume_unwind(panic)
         })
@@ -112,14 +112,15 @@ struct Run<'w> {
     w: &'w mut World,
     pings: Vec<u16>,
     short: usize,
-    /// Changes that were tried.
+    /// Number of attempted changes.
     changes: usize,
-    /// Features that were switched on, with their arcs.
+    /// Features that were enabled, with their arcs.
     features: BTreeSet<(&'static str, &'static str)>,
 }
 
 impl Run<'_> {
-    /// One step; half of them let the router work at once, so that frames also gather what several steps brought.
+    /// Runs one step. After half of them, the router works at once, so that frames also collect packets of several
+    /// steps.
     fn step(&mut self, s: &mut Script<'_>) {
         let op = s.u8();
         match op & 0x3f {
@@ -142,7 +143,7 @@ impl Run<'_> {
             54 | 55 => self.ping(s),
             56 => self.trace(u32::from(s.u8()) % TRACED),
             57 => {
-                // One worker alone: the other falls behind.
+                // A single worker: the other falls behind.
                 let worker = s.below(WORKERS);
                 for _ in 0..=s.below(8) {
                     self.w.turn_of(worker);
@@ -157,7 +158,7 @@ impl Run<'_> {
         }
     }
 
-    /// Traces, and begins what features do so, perhaps of few packets.
+    /// Starts tracing, and work of features that no setting enables; sometimes with a filter.
     fn trace(&mut self, n: u32) {
         let filter = (n % 4 == 1).then(udp_with_a_first_byte);
         self.w.exercise(filter.as_ref());
@@ -184,12 +185,12 @@ impl Run<'_> {
         self.arrive(link, queue, packet);
     }
 
-    /// Many packets that differ in their destination only.
+    /// Sends many packets that differ in their destination only.
     fn burst(&mut self, s: &mut Script<'_>) {
         let (link, queue) = (s.below(LINKS), s.below(WORKERS));
         let packet = arriving(s, self.station(link));
         let (n, step) = (u32::from(s.u8()), s.u32());
-        // Now and then more than there are buffers for.
+        // Now and then more packets than buffers.
         let most = if s.one_in(8) { u32::MAX } else { BURST / packet.bytes.len().max(1) as u32 + 1 };
         for i in 0..n.min(most) {
             let mut packet = packet.clone();
@@ -204,7 +205,7 @@ impl Run<'_> {
         }
     }
 
-    /// Answers one of the last questions of the router.
+    /// Answers one of the router's last questions.
     fn answer(&mut self, s: &mut Script<'_>) {
         let back = s.below(8);
         let Some(asked) = self.w.asked.iter().rev().nth(back) else { return };
@@ -214,8 +215,8 @@ impl Run<'_> {
         self.arrive(link, queue, Arriving { bytes, ..Arriving::default() });
     }
 
-    /// Changes the router. What is refused is part of the game: it must have changed nothing, which is looked at now and then, for
-    /// it takes longer than most changes.
+    /// Changes the router. It may refuse the change, but must then have changed nothing. This is checked only now and
+    /// then, because it takes longer than most changes.
     fn attempt<T, E: std::fmt::Display>(&mut self, change: impl FnOnce(&mut Router) -> Result<T, E>) {
         self.w.changed = true;
         self.changes += 1;
@@ -235,7 +236,7 @@ impl Run<'_> {
 
     fn some_interface(&self, s: &mut Script<'_>) -> u32 {
         let all: Vec<u32> = self.w.router.interfaces().map(|i| i.index).collect();
-        // Now and then one that is not there.
+        // Now and then one that does not exist.
         if s.one_in(16) || all.is_empty() { u32::from(s.u8()) } else { s.pick(&all) }
     }
 
@@ -257,7 +258,7 @@ impl Run<'_> {
         let paths = if s.one_in(3) { 2 + s.below(3) } else { 1 };
         let branch = |_| Weighted { path: self.path(s), weight: 1 + s.u8() % 4 };
         let paths: Vec<Weighted> = (0..paths).map(branch).collect();
-        // What cannot go together goes alone.
+        // Paths that cannot be combined are used alone.
         let list = PathList::new(paths.clone()).unwrap_or_else(|_| paths[0].path.into());
         self.attempt(|r| r.add_route(s.pick(&[0, 0, 1, 2]), prefix, list));
     }
@@ -275,7 +276,7 @@ impl Run<'_> {
         if !examples.is_empty() && s.one_in(4) {
             let all = &examples[s.below(examples.len())];
             let (new, none) = (&all[s.below(all.len())], Attached::default());
-            // The default is what differs from another one.
+            // The default is a change from another value.
             let old = all.last().filter(|_| *new == none).unwrap_or(&none);
             return self.attempt(|router| new.apply(old, router, index));
         }
@@ -327,7 +328,7 @@ impl Run<'_> {
         let known = self.w.router.interface(index).is_ok();
         if known {
             let on = !s.one_in(3);
-            // Whatever there is: a feature that is new is switched on here, too.
+            // Any feature, so that new features are enabled, too.
             let arcs = self.w.router.features(index).into_iter();
             let features = arcs.flat_map(|(arc, features)| features.into_iter().map(move |(f, _)| (arc, f)));
             let (arc, feature) = s.pick(&features.collect::<Vec<_>>());
@@ -338,9 +339,9 @@ impl Run<'_> {
         }
     }
 
-    /// Changes which worker does what.
+    /// Changes the workers' work.
     fn work(&mut self, s: &mut Script<'_>) {
-        // What is on its way must have arrived, or the router waits for it a while.
+        // Packets on their way must have arrived, or the router waits for them.
         self.w.settle();
         let worker = s.below(WORKERS + 1);
         if s.one_in(2) {
@@ -356,7 +357,7 @@ impl Run<'_> {
         }
     }
 
-    /// Changes how much of something there may be.
+    /// Changes a limit.
     fn limit(&mut self, s: &mut Script<'_>) {
         if s.one_in(2) {
             let variations: Vec<_> = self.w.catalog.variations().iter().map(|v| v.vary).collect();
@@ -383,7 +384,7 @@ impl Run<'_> {
         }
     }
 
-    /// A link's device is back: its interface has lost it, or is gone itself.
+    /// Brings a link's device back: its interface has lost it, or does not exist itself.
     fn attach(&mut self, n: usize) {
         let Some(i) = self.w.router.interface_named(&device_name(n)) else { return self.w.add_device(n) };
         let (index, without) = (i.index, i.device.is_none());
@@ -393,11 +394,11 @@ impl Run<'_> {
         }
     }
 
-    /// A device vanishes, or its link goes; the main thread notices at once, or later, or lets go of it.
+    /// Removes a device or its link. The main thread notices it at once, or later, or detaches the device.
     fn vanish(&mut self, s: &mut Script<'_>) {
         let n = s.below(LINKS);
         self.w.changed = true;
-        // Or just its link goes down, or is up again.
+        // Or only the link goes down, or up again.
         match s.one_in(2) {
             true => self.w.links[n].line().gone = true,
             false => self.w.links[n].line().unplugged ^= true,
@@ -444,7 +445,8 @@ impl Run<'_> {
     }
 }
 
-/// What `tcpdump -ddd 'udp and udp[8] != 0'` prints: it looks behind what is surely in the first segment.
+/// Returns the program that `tcpdump -ddd 'udp and udp[8] != 0'` prints. It reads beyond the part that is always in
+/// the first segment.
 fn udp_with_a_first_byte() -> Program {
     let lines = "40 0 0 12\n21 0 8 2048\n48 0 0 23\n21 0 6 17\n40 0 0 20\n69 4 0 8191\n177 0 0 14\n80 0 0 22\n21 1 0 0\n\
                  6 0 0 262144\n6 0 0 0";

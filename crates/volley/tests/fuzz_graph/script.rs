@@ -1,10 +1,10 @@
-//! An input as a sequence of choices: any bytes are a script, and a short one ends early.
+//! An input as a sequence of choices. Any bytes are a script, and a short one ends early.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::Mac;
 
-/// The router's own address on device `n`; the hosts of its link follow behind.
+/// Returns the router's address on device `n`; the addresses of the hosts on its link follow.
 pub fn own(n: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, n as u8, 1)
 }
@@ -28,7 +28,7 @@ fn special6(n: u8) -> Ipv6Addr {
     }
 }
 
-/// Addresses that hosts, routes and packets share, so that they meet often.
+/// Returns an address that hosts, routes and packets share, so that they often match.
 fn special(n: u8) -> Ipv4Addr {
     match n {
         0 => Ipv4Addr::UNSPECIFIED,
@@ -43,7 +43,7 @@ fn special(n: u8) -> Ipv4Addr {
     }
 }
 
-/// The bytes that are still to be read.
+/// The remaining bytes.
 pub struct Script<'d> {
     data: &'d [u8],
 }
@@ -53,7 +53,7 @@ impl<'d> Script<'d> {
         Script { data }
     }
 
-    /// Whether all has been read; further choices are 0.
+    /// True if all bytes are used; further choices are 0.
     pub fn is_over(&self) -> bool {
         self.data.is_empty()
     }
@@ -72,7 +72,7 @@ impl<'d> Script<'d> {
         u32::from(self.u16()) << 16 | u32::from(self.u16())
     }
 
-    /// A number below `n` ≤ 256.
+    /// Returns a number below `n` ≤ 256.
     pub fn below(&mut self, n: usize) -> usize {
         usize::from(self.u8()) % n.max(1)
     }
@@ -86,7 +86,7 @@ impl<'d> Script<'d> {
         of[self.below(of.len())]
     }
 
-    /// Up to `n` bytes as they are.
+    /// Returns up to `n` bytes unchanged.
     pub fn bytes(&mut self, n: usize) -> &'d [u8] {
         let (now, rest) = self.data.split_at(n.min(self.data.len()));
         self.data = rest;

@@ -1,4 +1,4 @@
-//! What can be changed of a router.
+//! The changeable state of a router.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use net::neighbor::Config;
 use net::router::{Receive, Routed, Router};
 use wire::Mac;
 
-/// What a script can change, or have refused, which then changes nothing.
+/// The state that a script can change. A refused change must leave it unchanged.
 #[derive(Debug, PartialEq)]
 pub struct Configuration {
     neighbors: (Config, Config),

@@ -1,4 +1,5 @@
-//! A feature whose packets follow the route to another destination, as a tunnel's do: the router's own ones have none.
+//! A feature whose packets follow the route to another destination, as a tunnel's do. No feature of the program does
+//! this.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use net::Tables;
 use net::ip::{ForwardingKind, KindInfo, Path};
 use net::router::{Hooks, Router};
 
-/// Where packets go instead: behind routes that scripts change.
+/// The other destinations, behind routes that scripts change.
 const TO: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 1, 1, 9)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 1, 0, 0, 0, 9))];
 
-/// The objects of the tracks, by family.
+/// The objects of the tracked destinations, by family.
 type Objects = Arc<[AtomicU32; 2]>;
 
 struct Elsewhere<const FAMILY: usize>(Objects);
@@ -41,13 +42,13 @@ impl PacketNode for Elsewhere<1> {
     }
 }
 
-/// What the feature keeps.
+/// The state of the feature.
 struct Tracks {
     kind: ForwardingKind,
     objects: Objects,
 }
 
-/// Adds the nodes, beside those of the program.
+/// Adds the nodes, besides those of the program.
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     volley::features::install(b, t, hooks)?;
     let objects = Objects::default();
@@ -65,7 +66,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     Ok(())
 }
 
-/// Begins to follow, and gives the path of routes whose packets do. Nobody ever ceases to.
+/// Begins to track the destinations. Returns the path for routes whose packets follow them. Tracking never ends.
 pub fn begin(router: &mut Router) -> Path {
     let objects = TO.map(|to| router.track(0, to).expect("there is room").object);
     let tracks = router.state::<Tracks>().expect("it was installed");

@@ -1,11 +1,11 @@
-//! A router between links, and what must hold of it whatever happens.
+//! A router between links, and the rules that it must always keep.
 //!
-//! Its workers share flows by handoff, and are turned by hand on one thread: in turn to settle, and singly where the script
-//! says so, so that one falls behind the other. Time is the script's, too. So a script does the same each time, but for what
-//! the router draws by lot: the seeds of its hashes and the jitter of its timers.
+//! Its workers share flows by handoff. One thread runs their turns: in order to settle, or a single worker if the
+//! script says so, so that the other falls behind. Time is the script's, too. So a script always does the same,
+//! except for random numbers of the router: the seeds of its hashes and the jitter of its timers.
 //!
-//! To make a world takes longer than most scripts. So it is used again: at its end a script takes all down, and
-//! [`World::reset`] sets it up as it was at first, which is checked.
+//! Making a world takes longer than most scripts, so worlds are reused. At its end, a script takes everything down.
+//! [`World::reset`] sets the world up again, and checks that it is as at first.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -37,8 +37,8 @@ use crate::state::Configuration;
 use crate::track;
 
 pub const WORKERS: usize = 2;
-/// Links: one that takes everything, one that takes only plain packets, one that sums but does not cut, and one whose
-/// packets mostly go to another VRF.
+/// Links: one with all offloads, one without any, one with checksums only, and one whose packets mostly go to another
+/// VRF.
 pub const LINKS: usize = 4;
 pub const CAPS: [TxCaps; LINKS] = [
     TxCaps { gso: true, csum: true },
@@ -47,41 +47,41 @@ pub const CAPS: [TxCaps; LINKS] = [
     TxCaps { gso: false, csum: false },
 ];
 pub const MS: u64 = 1_000_000;
-/// Hops that the router's own packets have before them. Others with its address, which is nobody's in another VRF, come
-/// with as many, and go with one less.
+/// Hop limits of the router's own packets. Forwarded packets with the router's address, which is unused in another
+/// VRF, arrive with the same limits, and leave with one less.
 const OWN_HOPS: [u8; 2] = [64, 255];
-/// Tables are checked once in so many times that all has settled.
+/// Number of times that the world settles between two checks of its tables.
 const LOOK: usize = 8;
 
 pub struct World {
     pub router: Router,
     pub catalog: Arc<Catalog>,
-    /// Of each setting of a feature, values that an interface may have.
+    /// Values that an interface may have, for each setting of a feature.
     pub examples: Rc<[Vec<Attached>]>,
     pub workers: Vec<Worker>,
     participant: Participant,
     pub links: Vec<Far>,
     pub now: u64,
     pub asked: Vec<Asked>,
-    /// IPv6 packets that were sent to stations that the router had asked for.
+    /// Number of IPv6 packets sent to stations that the router had resolved.
     pub reached6: u64,
-    /// Whether the router was changed since its tables were checked, and how often it has settled since.
+    /// True if the router was changed since its tables were checked; and how often it has settled since.
     pub changed: bool,
     settled: usize,
-    /// The bounds of the tables of neighbours, as they are by default.
+    /// The default limits of the neighbor tables.
     bounds: (net::neighbor::Config, net::neighbor::Config),
-    /// Where packets follow the route to another destination.
+    /// The path of packets that follow the route to another destination.
     elsewhere: Path,
-    /// The router as it was when it was set up for the first time.
+    /// The state of the router after its first setup.
     fresh: Option<State>,
-    /// Whether packets came whose offload words were not true: then what is cut and summed may be anything.
+    /// True if packets with false offload words arrived: segments and checksums may then be wrong.
     pub lied: bool,
 }
 
-/// The features of an interface, by arc, and whether each is on.
+/// The features of an interface, by arc; true for those that are on.
 type Features = Vec<(&'static str, Vec<(&'static str, bool)>)>;
 
-/// What a new world is compared with.
+/// The state that is compared with a new world's.
 #[derive(Debug, PartialEq)]
 struct State {
     configuration: Configuration,
@@ -101,13 +101,14 @@ pub fn device_mac(link: usize) -> Mac {
     Mac([2, 0, 0, 0, 0, link as u8])
 }
 
-/// The interfaces that are no devices.
+/// The interfaces that are not devices.
 pub const OTHERS: [&str; 3] = ["d0.100", "d1.200", "loop0"];
 pub const DOT1Q: Tags = Tags { outer_service: false, outer: 100, inner: None };
 pub const QINQ: Tags = Tags { outer_service: true, outer: 200, inner: Some(300) };
 
 impl World {
-    /// A router with an interface a link, two sub-interfaces, a loopback, two VRFs, and a neighbour and routes on each.
+    /// Returns a router with an interface for each link, two sub-interfaces, a loopback, two VRFs, neighbors and
+    /// routes.
     pub fn new(buffers: usize) -> World {
         let sizes = Sizes { buffers, workers: WORKERS };
         let Parts { mut router, workers } = Router::build(track::install, &sizes).expect("a router");
@@ -133,16 +134,16 @@ impl World {
         };
         w.elsewhere = track::begin(&mut w.router);
         w.router.add_table(1).expect("a second VRF");
-        // Addresses are used at once.
+        // Addresses are usable at once.
         w.router.set_dad_transmits(0);
         w.set_up_all();
         w.fresh = Some(w.state());
         w
     }
 
-    /// Sets the router up again after a script has [ended](Self::end), and checks that all is as in a new world.
+    /// Sets the router up again after a script has [ended](Self::end), and checks that it is as in a new world.
     pub fn reset(&mut self) {
-        // So long that nothing is remembered of the rates before.
+        // Long enough for all rates to recover.
         self.now += 3_600_000 * MS;
         self.asked.clear();
         (self.changed, self.lied, self.reached6) = (true, false, 0);
@@ -159,10 +160,10 @@ impl World {
             *far.line() = Line::default();
         }
         self.set_up_all();
-        assert_eq!(Some(self.state()), self.fresh, "a world that was used before is as a new one");
+        assert_eq!(Some(self.state()), self.fresh, "a used world is like a new one after a reset");
     }
 
-    /// Adds interfaces and routes, and has the workers turn until all is in place.
+    /// Adds interfaces and routes, and runs the workers until everything is in place.
     fn set_up_all(&mut self) {
         for n in 0..LINKS {
             self.router.prefer_index(Some(n as u32));
@@ -208,12 +209,12 @@ impl World {
         self.settle();
     }
 
-    /// What a script can change, or have refused.
+    /// Returns the state that a script can change.
     pub fn configuration(&self) -> Configuration {
         Configuration::of(&self.router, &self.catalog)
     }
 
-    /// All that a script may have changed.
+    /// Returns all state that a script may have changed.
     fn state(&self) -> State {
         let r = &self.router;
         State {
@@ -227,13 +228,13 @@ impl World {
         }
     }
 
-    /// Adds the device of a link anew.
+    /// Adds the device of a link again.
     pub fn add_device(&mut self, n: usize) {
         let far = self.links[n].clone();
         let device = far.device(device_mac(n), 1500, CAPS[n]);
         let Ok(index) = self.router.add_absent_device(&device_name(n), device_mac(n), 1500) else { return };
         if n == 0 {
-            // Its flows are shared out between the workers.
+            // Its flows are spread over the workers.
             let receive = Receive { handoff: Handoff::On, ..Receive::default() };
             self.router
                 .set_receive(index, receive)
@@ -243,7 +244,7 @@ impl World {
         if n == 3 {
             self.router.set_table(index, 1).expect("a new interface may go to another VRF");
         }
-        // Some of what features have is on from the start, so that scripts need not hit on it.
+        // Some settings of features are on from the start, so that scripts need not find them.
         for of_setting in self.examples.iter().skip(n).step_by(LINKS) {
             let example = of_setting.last().expect("a setting has examples");
             example.apply(&Attached::default(), &mut self.router, index).expect("it is there");
@@ -251,7 +252,7 @@ impl World {
         self.set_up(index, n);
     }
 
-    /// Adds one of the interfaces that are no devices, if its parent is there.
+    /// Adds one of the interfaces that are not devices, if its parent exists.
     pub fn add_other(&mut self, n: usize, name: &str) {
         let parent = self.router.interface_named(&device_name(n)).map(|i| i.index);
         let index = match (n, parent) {
@@ -265,8 +266,8 @@ impl World {
         }
     }
 
-    /// Brings an interface up with network `n` and one host on it. All may be refused, if a script gave the same to
-    /// another interface.
+    /// Sets an interface up with network `n` and one host on it. The router may refuse it, if a script gave the same
+    /// to another interface.
     fn set_up(&mut self, index: u32, n: usize) {
         let _ = self.router.set_admin(index, true);
         let _ = self.router.add_address(index, Address::new(own(n), 24));
@@ -276,19 +277,19 @@ impl World {
         let _ = self.router.add_neighbor(index, host6(n), Mac([2, 0, 0, 0, 1, n as u8]), true);
     }
 
-    /// Begins what features do that no setting switches on, for packets that a filter takes, if there is one.
+    /// Starts work of features that no setting enables, for packets that match a filter, if there is one.
     pub fn exercise(&mut self, filter: Option<&Program>) {
         for exercise in self.catalog.exercises() {
             (exercise.begin)(&mut self.router, filter.cloned());
         }
     }
 
-    /// One turn of each worker; returns the packets that came.
+    /// Runs one turn of each worker. Returns the number of packets received.
     pub fn turn(&mut self) -> usize {
         (0..WORKERS).map(|worker| self.turn_of(worker)).sum()
     }
 
-    /// One turn of a worker; returns the packets that came.
+    /// Runs one turn of a worker. Returns the number of packets received.
     pub fn turn_of(&mut self, worker: usize) -> usize {
         let section = self.participant.enter();
         let came = self.workers[worker].turn_at(section.guard(), self.now);
@@ -305,7 +306,7 @@ impl World {
         came
     }
 
-    /// Everybody works until all is done, or as long as most things take.
+    /// Runs workers and main thread until all work is done, or for four rounds.
     pub fn settle(&mut self) {
         for _ in 0..4 {
             let came = self.turn();
@@ -319,9 +320,9 @@ impl World {
         }
     }
 
-    /// Notes a question, which the link may answer.
+    /// Records a question, which the link may answer.
     fn ask(&mut self, asked: Asked) {
-        // What is learned becomes routes.
+        // A learned neighbor becomes a route.
         self.changed = true;
         if asked.is_answered_at_once() {
             let bytes = asked.answer(ANSWERING);
@@ -330,12 +331,12 @@ impl World {
         self.asked.push(asked);
     }
 
-    /// A packet on the wire is well-formed, and what its interface may send.
+    /// Checks that a sent packet is well-formed, and allowed on its interface.
     fn check_sent(&mut self, link: usize, sent: &Sent) {
         let Sent { bytes, gso, csum } = sent;
         let caps = CAPS[link];
-        assert!(!gso || caps.gso, "link {link} cannot cut, and was given a packet to cut");
-        assert!(!csum || caps.csum, "link {link} cannot sum, and was given a partial checksum");
+        assert!(!gso || caps.gso, "link {link} has no segmentation, but got a packet to segment");
+        assert!(!csum || caps.csum, "link {link} has no checksums, but got a partial checksum");
         let (ethernet, mut rest) =
             EthernetHeader::split(bytes).expect("a packet begins with an Ethernet header");
         let (mut kind, mut tags) = (ethernet.ethertype(), Vec::new());
@@ -352,7 +353,7 @@ impl World {
         }
         assert!(matches!(kind, ethertype::IPV4 | ethertype::IPV6), "nothing else is sent");
         if kind == ethertype::IPV6 && is_of_main_thread(rest) {
-            // As ARP: it was on its way while its interface changed.
+            // As for ARP: its interface may have changed since the main thread sent it.
             check_ip6(rest, true);
             let (ip, icmp) = Ipv6Header::split(rest).expect("an IPv6 header is whole");
             if let Ok((Message::NeighborSolicitation { target }, options)) = nd::parse(ip, icmp)
@@ -373,7 +374,7 @@ impl World {
             _ => panic!("the router has no interface with the tags {tags:?}"),
         };
         let device =
-            self.router.interface_named(&device_name(link)).expect("who sends has an interface").index;
+            self.router.interface_named(&device_name(link)).expect("a sending link has an interface").index;
         let by = self.router.interfaces().find(|i| i.parent == device && i.tags == tags);
         let by = by.unwrap_or_else(|| panic!("link {link} has no interface with the tags {tags:?}"));
         assert_eq!(ethernet.src(), by.mac, "sent from the interface's own address");
@@ -402,7 +403,7 @@ impl World {
         }
     }
 
-    /// What the workers look up is what the main thread says.
+    /// Checks that the workers' tables agree with the main thread's.
     fn check_tables(&mut self) {
         (self.changed, self.settled) = (false, 0);
         let section = self.participant.enter();
@@ -419,13 +420,14 @@ impl World {
         }
     }
 
-    /// Lets all that waits run out, checks that counters agree, takes everything down, and checks that nothing is left.
+    /// Lets all waiting packets expire, checks that counters agree, takes everything down, and checks that nothing is
+    /// left.
     pub fn end(&mut self) {
         for far in &self.links {
             far.line().room = usize::MAX;
         }
-        // Fragments wait for a minute at most; a next hop is asked for a few seconds, and what is then reported may wait for
-        // another one. Where nothing waits, a few seconds will do.
+        // Fragments wait for a minute at most. A next hop is requested for a few seconds, and the resulting report
+        // may wait for another one. Without waiting packets, a few seconds are enough.
         for second in 0..90 {
             self.now += 1000 * MS;
             let came = self.turn();
@@ -437,7 +439,7 @@ impl World {
         self.sweep();
         self.settle();
         self.check_tables();
-        self.check_buffers("when all has run out");
+        self.check_buffers("when all has expired");
         self.check_counters();
         self.describe_traces();
 
@@ -450,13 +452,13 @@ impl World {
         self.remove_routes::<Ipv6Addr>();
         self.settle();
         assert_eq!(self.router.adjacencies().iter().count(), 0, "an adjacency that nobody uses");
-        assert_eq!(self.router.neighbors::<Ipv4Addr>().count(), 0, "a neighbour on no interface");
-        assert_eq!(self.router.neighbors::<Ipv6Addr>().count(), 0, "a neighbour on no interface");
+        assert_eq!(self.router.neighbors::<Ipv4Addr>().count(), 0, "a neighbor without an interface");
+        assert_eq!(self.router.neighbors::<Ipv6Addr>().count(), 0, "a neighbor without an interface");
         self.check_buffers("when all was removed");
     }
 
-    /// Has the nodes that hold packets for unknown next hops look for those whose time is over. A packet whose question was
-    /// policed stays there until the next packet comes to the node.
+    /// Makes the nodes that hold packets for unknown next hops drop the expired ones. A packet whose request was
+    /// policed stays there until the next packet reaches the node.
     fn sweep(&mut self) {
         for name in [Ipv4Addr::NODES.resolve, Ipv6Addr::NODES.resolve] {
             let node = self.router.graph().node(name).expect("the node is there");
@@ -467,7 +469,7 @@ impl World {
         }
     }
 
-    /// Removes the routes of a family that scripts added; no others are left.
+    /// Removes the routes of a family that scripts added, and checks that no others are left.
     fn remove_routes<A: Routed>(&mut self) {
         for fib in [0, 1] {
             let routes = self.router.routes::<A>().iter(fib);
@@ -478,7 +480,7 @@ impl World {
                 match source {
                     Source::STATIC => assert_eq!(self.router.remove_route(fib, prefix), Ok(list)),
                     Source::SPECIAL => {}
-                    _ => panic!("{prefix} in table {fib} follows from nothing: {source:?} {list:?}"),
+                    _ => panic!("{prefix} in table {fib} has no cause: {source:?} {list:?}"),
                 }
             }
         }
@@ -490,21 +492,21 @@ impl World {
         let dropped = self.router.graph().stats().dropped();
         let dropped: Vec<_> =
             dropped.iter().filter(|d| d.packets > 0).map(|d| (d.node, d.reason.name, d.packets)).collect();
-        assert_eq!(stats.used, 0, "buffers are not home {when}: {stats:?}\n{dropped:?}");
+        assert_eq!(stats.used, 0, "buffers are still in use {when}: {stats:?}\n{dropped:?}");
     }
 
-    /// How many packets each node saw.
+    /// Returns the number of packets at each node.
     pub fn nodes(&self) -> BTreeMap<&'static str, u64> {
         self.router.graph().stats().runtime(None).iter().map(|n| (n.name, n.packets)).collect()
     }
 
-    /// How many packets went to the main thread, and how many were too many, by reason.
+    /// Returns the numbers of packets passed to the main thread, and of policed ones, by reason.
     pub fn punted(&self) -> BTreeMap<&'static str, [u64; 2]> {
         let reasons = self.router.graph().punt_reasons().iter().zip(0..);
         reasons.map(|(info, n)| (info.name, self.router.graph().stats().punted(PuntReason(n)))).collect()
     }
 
-    /// What goes into a node comes out of it.
+    /// Checks that all packets that enter a node also leave it.
     fn check_counters(&self) {
         let stats = self.router.graph().stats();
         let nodes = self.nodes();
@@ -531,40 +533,41 @@ impl World {
         assert_eq!(nodes["punt"], punted, "each punted packet has a reason");
     }
 
-    /// No packet makes a trace fail.
+    /// Checks that every traced packet can be described.
     fn describe_traces(&self) {
         let tracer = self.router.graph().tracer();
         for entry in tracer.entries() {
-            // A node may have nothing to add to its name; what it adds is whole lines.
+            // A node may add nothing to its name; otherwise it adds whole lines.
             let text = tracer.describe(&entry);
             assert!(text.is_empty() || text.ends_with('\n'), "{}: {text}", tracer.node_name(entry.node));
         }
     }
 
-    /// The trace of what was traced, for a run that failed.
+    /// Returns the description of all traced packets, for a failed run.
     pub fn trace(&self) -> String {
         let tracer = self.router.graph().tracer();
         tracer.entries().iter().map(|e| tracer.describe(e)).collect()
     }
 }
 
-/// The host of network `n` that is known from the start.
+/// Returns the host of network `n` that is known from the start.
 fn host6(n: usize) -> Ipv6Addr {
     next6(n, 2)
 }
 
-/// A host of network `n`.
+/// Returns a host of network `n`.
 fn next6(n: usize, host: u128) -> Ipv6Addr {
     Ipv6Addr::from_bits(own6(n).to_bits() - 1 + host)
 }
 
-/// Whether the main thread has sent a packet: one for its link. Forwarded ones have hops behind them, and are to no group.
+/// True if the main thread sent the packet, to its link. Forwarded packets have fewer hops left, and no multicast
+/// destination.
 fn is_of_main_thread(packet: &[u8]) -> bool {
     let (ip, _) = Ipv6Header::split(packet).expect("an IPv6 header is whole");
     ip.dst().is_multicast() || ip.hop_limit() == wire::nd::HOP_LIMIT
 }
 
-/// A packet on the wire is well-formed; if it is the router's `own`, its message is, too.
+/// Checks that a packet on the wire is well-formed, and its message, too, if it is the router's `own`.
 fn check_ip6(packet: &[u8], own: bool) {
     let (ip, rest) = Ipv6Header::split(packet).expect("an IPv6 header is whole");
     assert_eq!((ip.version(), ip.total_len()), (6, packet.len()), "as long as the header says");
@@ -577,7 +580,7 @@ fn check_ip6(packet: &[u8], own: bool) {
     }
 }
 
-/// The plain form of the internet checksum: 0 for data that carries its own.
+/// Returns the internet checksum in its plain form: 0 for data that includes its checksum.
 fn plain_checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {

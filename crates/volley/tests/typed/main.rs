@@ -1,16 +1,17 @@
-//! What operators type who know VPP: 294 commands of its guides, in the order in which they were pasted into Volley, and what
-//! becomes of each.
+//! 294 commands of VPP's guides, as operators who know VPP type them, in the order in which they were pasted into
+//! Volley. Each has an expected outcome.
 
 use control::cli::CliError;
 use control::commands::foreign::{Instead, all};
 use control::testing::Cli;
 
-/// A command a line: what is expected, whether it needs an interface of Linux, and the command, with tabs between them.
+/// A command a line: the expected outcome, whether it needs a Linux interface, and the command, separated by tabs.
 const TYPED: &str = include_str!("typed.tsv");
-/// The interfaces of the list, and those that a router without Linux's has in their place.
+/// The interfaces of the list, and their substitutes on a router without Linux interfaces.
 const INTERFACES: [(&str, &str); 2] = [("host-eth1", "pg1"), ("host-eth2", "pg2")];
 
-/// What becomes of a command: `runs`, `form` (refused with Volley's form), `not yet`, or `refused` for another reason.
+/// Returns the outcome of a command: `runs`, `form` (refused with Volley's form), `not yet`, or `refused` for another
+/// reason.
 fn outcome(result: &Result<String, CliError>) -> &'static str {
     match result.as_ref().map_err(ToString::to_string) {
         Ok(_) => "runs",
@@ -20,10 +21,10 @@ fn outcome(result: &Result<String, CliError>) -> &'static str {
     }
 }
 
-/// A router with the interfaces of the list.
+/// Returns a router with the interfaces of the list.
 fn router() -> Cli {
     let mut cli = Cli::with(volley::features::ALL);
-    // The list makes one of this name.
+    // The list creates an interface with this name.
     cli.ok("delete packet-generator interface pg0");
     cli.ok("create packet-generator interface pg2");
     cli.ok("set interface state pg2 up");
@@ -33,7 +34,7 @@ fn router() -> Cli {
 }
 
 #[test]
-fn commands_of_vpps_guides_are_taken_or_answered() {
+fn commands_of_vpp_guides_have_the_expected_outcome() {
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path().display().to_string();
     let (mut cli, mut faults, mut count) = (router(), String::new(), 0);
@@ -61,7 +62,7 @@ fn commands_of_vpps_guides_are_taken_or_answered() {
     assert_eq!(count, 294);
 }
 
-/// A word in the place of each argument of a beginning.
+/// Returns a line with a word in place of each argument of a beginning.
 fn sample(beginning: &str) -> String {
     let word = |word: &str| {
         match word.split_once(':').map(|(_, kind)| kind.trim_end_matches('>')) {
@@ -78,9 +79,9 @@ fn sample(beginning: &str) -> String {
     beginning.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// What there is is not said to be missing, and each entry is found by its own words.
+/// Existing commands are not listed as missing, and each entry is found by its own words.
 #[test]
-fn no_command_that_there_is_stands_in_the_table_of_others() {
+fn table_of_foreign_commands_has_no_existing_command() {
     let (cli, mut faults) = (router(), String::new());
     for foreign in all() {
         let line = sample(foreign.beginning);
@@ -95,7 +96,7 @@ fn no_command_that_there_is_stands_in_the_table_of_others() {
 }
 
 #[test]
-fn what_the_table_says_instead_is_a_command() {
+fn suggested_commands_exist() {
     let mut cli = router();
     cli.ok("create loopback interface instance 0");
     for foreign in all() {

@@ -1,10 +1,10 @@
-//! The description of a stream, in VPP's words:
+//! The description of a stream, in VPP's syntax:
 //!
 //! ```text
 //! { name x  limit 5  rate 1000  size 64-1500  interface pg0  node ethernet-input  data { PACKET } }
 //! ```
 //!
-//! `size A-B` gives the sizes from A to B one after the other, `size A+B` any of them. A PACKET is one of
+//! `size A-B` counts up from size A to B, `size A+B` draws sizes at random. A PACKET is one of
 //!
 //! ```text
 //! IP4: MAC -> MAC  UDP: IP -> IP    [ttl N] [tos N]  [UDP: PORT -> PORT]         [PAYLOAD]
@@ -15,15 +15,15 @@
 //! PAYLOAD
 //! ```
 //!
-//! IPv6 packets begin with `IP6: MAC -> MAC` and have IPv6 addresses, `hop-limit N` and `traffic-class N` for `ttl` and `tos`,
-//! and `ICMP6:`.
+//! IPv6 packets begin with `IP6: MAC -> MAC` and have IPv6 addresses. They have `hop-limit N` and `traffic-class N`
+//! for `ttl` and `tos`, and `ICMP6:` for `ICMP:`.
 //!
-//! With `node ip4-input` or `node ip6-input` a packet, and its size, begins with the IP header: there is no
-//! `IP4: MAC -> MAC` then. It is received with the Ethernet header that a neighbour of the interface would give it.
+//! With `node ip4-input` or `node ip6-input`, a packet and its size begin with the IP header, without `IP4: MAC ->
+//! MAC`. The packet is received with an Ethernet header as from a neighbor of the interface.
 //!
 //! IP addresses and ports may be `A - B`, which counts up from A to B, or `A + B`, which draws at random between
-//! them; of IPv6 addresses the last 64 bits may vary. FLAGS are any of SYN, ACK, FIN, RST, PSH and URG; and a PAYLOAD is `incrementing N` (the bytes 0 to N - 1 again
-//! and again) or `hex 0x…`. What is left of the size is zeros.
+//! them. In IPv6 addresses, only the last 64 bits may vary. FLAGS are any of SYN, ACK, FIN, RST, PSH and URG. A
+//! PAYLOAD is `incrementing N` (the bytes 0 to N - 1, repeated) or `hex 0x…`. Zeros fill the rest of the size.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -38,50 +38,50 @@ use wire::{EthernetHeader, Mac};
 use super::words::Words;
 use crate::cli::CliError;
 
-/// Where the fields of an IP packet without VLAN tags, options and extension headers lie, in bytes.
+/// Offsets in bytes of the fields of an IP packet without VLAN tags, options and extension headers.
 #[derive(Clone, Copy, PartialEq)]
 struct Layout {
-    /// The length field of the IP header, and what of the packet it does not count.
+    /// The length field of the IP header, and the bytes of the packet that it does not count.
     len: usize,
     less: usize,
-    /// Of each address what may vary, and how much that is.
+    /// The part of each address that may vary, and its width.
     src: usize,
     dst: usize,
     address: usize,
     /// The transport header.
     l4: usize,
-    /// Whether the IP header has a checksum.
+    /// True if the IP header has a checksum.
     checksum: bool,
 }
 
 const V4: Layout = Layout { len: 16, less: 14, src: 26, dst: 30, address: 4, l4: 34, checksum: true };
 const V6: Layout = Layout { len: 18, less: 54, src: 30, dst: 46, address: 8, l4: 54, checksum: false };
-/// Where the destination port and the length are in a UDP header.
+/// Offsets in bytes of the destination port and the length in a UDP header.
 const DST_PORT: usize = 2;
 const UDP_LEN: usize = 4;
-/// Bytes in front of the IP header.
+/// Bytes before the IP header.
 const L3: usize = 14;
-/// Who sends the packets that are described without an Ethernet header.
-const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 1]);
-/// Bytes of a packet when nothing is said of its size, or that it needs more.
+/// Source of packets that are described without an Ethernet header.
+const NEIGHBOR: Mac = Mac([2, 0, 0, 0, 0, 1]);
+/// Default size of a packet in bytes, if its headers and payload fit.
 const SIZE: usize = 64;
 
-/// A description as it was read: the stream, and the interface that it is for.
+/// A parsed description: the stream, and the name of its interface.
 pub(super) struct Description {
     pub(super) stream: Stream,
     pub(super) interface: String,
-    /// Whether the packets are for `ip4-input` or `ip6-input`: the destination in their Ethernet header is then still to be
-    /// filled in.
+    /// True if the packets are for `ip4-input` or `ip6-input`. The caller then fills in the destination of their
+    /// Ethernet header.
     pub(super) bare: bool,
 }
 
-/// What a packet begins with.
+/// The headers of a packet.
 enum Head {
     Ip(Box<PacketBuilder>, Layout),
     Raw(Vec<u8>),
 }
 
-/// The first header that is described.
+/// The first described header.
 #[derive(Clone, Copy, PartialEq)]
 enum Begin {
     Ethernet,
@@ -99,7 +99,7 @@ impl Family {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
-    /// What a packet with an Ethernet header begins with, and the node for those without.
+    /// Returns the first word of packets with an Ethernet header, and the node for packets without one.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Family::V4 => ("IP4", "ip4-input"),
@@ -115,27 +115,27 @@ impl Family {
     }
 }
 
-/// What is behind the headers.
+/// The bytes after the headers.
 enum Payload {
     Zeros,
     Incrementing(usize),
     Bytes(Vec<u8>),
 }
 
-/// What `data { … }` says.
+/// The contents of `data { … }`.
 struct Packet {
     head: Head,
-    /// What it begins with, unless that is the payload.
+    /// The first header, if headers are described.
     begin: Option<Begin>,
     fields: Vec<Field>,
-    /// Whether the transport header has a length, and a checksum.
+    /// True if the transport header has a length field (UDP), and a checksum.
     udp: bool,
     checksum: bool,
     payload: Payload,
 }
 
 impl Payload {
-    /// Bytes that were given, as far as they say how many there are.
+    /// Returns the number of given bytes; 0 for payloads of any length.
     fn len(&self) -> usize {
         if let Payload::Bytes(bytes) = self { bytes.len() } else { 0 }
     }
@@ -149,10 +149,10 @@ impl Payload {
     }
 }
 
-/// Reads the description of a stream.
+/// Parses the description of a stream.
 ///
 /// # Errors
-/// The first word that does not fit, and what would.
+/// If a word is unexpected, or a value is invalid.
 pub(super) fn read(text: &str) -> Result<Description, CliError> {
     let mut w = Words::new(text);
     let mut stream = Stream::default();
@@ -191,21 +191,21 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
         }
     }
     if let Some(more) = w.next() {
-        return Err(w.unexpected("nothing behind the last }", Some(more)));
+        return Err(w.unexpected("the end after the last }", Some(more)));
     }
     let Some(mut packet) = packet else { return Err(CliError::new("the stream has no data { … }")) };
     match (node, packet.begin) {
         (Some(family), Some(Begin::Ethernet)) => {
             let (begin, node) = family.names();
             return Err(CliError::new(format!(
-                "packets for {node} begin with their IP header: leave out \"{begin}: MAC -> MAC\", or say \"node \
+                "packets for {node} begin with their IP header: leave out \"{begin}: MAC -> MAC\", or use \"node \
                  ethernet-input\""
             )));
         }
         (None, Some(Begin::Ip(family))) => {
             let (begin, node) = family.names();
             return Err(CliError::new(format!(
-                "packets for ethernet-input begin with \"{begin}: MAC -> MAC\"; those without are for \"node {node}\""
+                "packets for ethernet-input begin with \"{begin}: MAC -> MAC\"; use \"node {node}\" for packets without it"
             )));
         }
         (Some(node), Some(Begin::Ip(family))) if node != family => {
@@ -215,7 +215,7 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
             )));
         }
         (Some(family), None) => {
-            let header = EthernetHeader::new(Mac::ZERO, NEIGHBOUR, family.ethertype());
+            let header = EthernetHeader::new(Mac::ZERO, NEIGHBOR, family.ethertype());
             packet.head = Head::Raw(header.0.to_vec());
         }
         _ => {}
@@ -226,7 +226,7 @@ pub(super) fn read(text: &str) -> Result<Description, CliError> {
 }
 
 impl Packet {
-    /// Bytes of all headers.
+    /// Returns the bytes of all headers.
     fn headers(&self) -> usize {
         match &self.head {
             Head::Ip(builder, _) => builder.header_len(),
@@ -234,14 +234,14 @@ impl Packet {
         }
     }
 
-    /// The template; the sizes are without the first `unsaid` bytes.
+    /// Returns the template; `size` does not count the first `unsaid` bytes.
     fn template(
         mut self,
         size: Option<(RangeInclusive<usize>, Sizes)>,
         unsaid: usize,
     ) -> Result<Template, CliError> {
         let headers = self.headers();
-        // A frame that is given byte by byte is as long as it is.
+        // The default size of a frame in hex is its own length.
         let own = match (&self.head, &self.payload) {
             (Head::Raw(_), Payload::Bytes(bytes)) => headers + bytes.len(),
             _ => SIZE.max(headers + self.payload.len()),
@@ -251,8 +251,8 @@ impl Packet {
         let shortest = headers.max(L3) - unsaid;
         if least < shortest || least > most {
             return Err(CliError::new(format!(
-                "the size {least}-{most} cannot be: a packet like this has at least {shortest} bytes, and the \
-                 first size is not larger than the second"
+                "invalid size {least}-{most}: this packet has at least {shortest} bytes, and a range begins with \
+                 the smaller size"
             )));
         }
         let (least, most) = (least.saturating_add(unsaid), most.saturating_add(unsaid));
@@ -270,7 +270,7 @@ impl Packet {
             Head::Ip(builder, _) => builder.payload(&payload).build(),
             Head::Raw(bytes) => [bytes, payload].concat(),
         };
-        // What does not vary has its checksum already.
+        // Constant packets already have their checksum.
         let l4_checksum = self.checksum && !self.fields.is_empty();
         Ok(Template { size, sizes, l4_checksum, fields: self.fields, ..Template::fixed(bytes) })
     }
@@ -280,17 +280,17 @@ fn field(offset: usize, width: usize, mode: Mode, ip4_checksum: bool) -> Field {
     Field { offset, width, mode, ip4_checksum }
 }
 
-/// How a value varies from one to another.
+/// Returns the mode of a field that varies between two values.
 fn mode(min: u64, max: u64, random: bool) -> Mode {
     if random { Mode::Random { min, max } } else { Mode::Increment { min, max, step: 1 } }
 }
 
-/// That a range does not begin with its least value.
+/// Returns the error for a range that does not begin with its lowest value.
 fn upside_down(from: impl Display, to: impl Display) -> CliError {
-    CliError::new(format!("{from} is more than {to}: a range begins with the least"))
+    CliError::new(format!("{from} is more than {to}: a range begins with its lowest value"))
 }
 
-/// A port that may vary, and how if it does.
+/// Reads a port, and its mode if it varies.
 fn port(w: &mut Words<'_>) -> Result<(u16, Option<Mode>), CliError> {
     let (from, to) = w.varying::<u16>("a port")?;
     match to {
@@ -299,7 +299,7 @@ fn port(w: &mut Words<'_>) -> Result<(u16, Option<Mode>), CliError> {
     }
 }
 
-/// An address of this family, if one is asked for, that may vary, and how if it does.
+/// Reads an address, and its mode if it varies. Without a family, both are accepted.
 fn address(w: &mut Words<'_>, family: Option<Family>) -> Result<(IpAddr, Option<Mode>), CliError> {
     let what = match family {
         Some(Family::V4) => "an IPv4 address",
@@ -322,7 +322,7 @@ fn address(w: &mut Words<'_>, family: Option<Family>) -> Result<(IpAddr, Option<
         }
         _ => {
             let wrong =
-                "are no range: two IPv4 addresses, or two IPv6 addresses whose first 64 bits are the same";
+                "are not a range: use two IPv4 addresses, or two IPv6 addresses with the same first 64 bits";
             return Err(CliError::new(format!("{from} and {to} {wrong}")));
         }
     };
@@ -345,7 +345,7 @@ fn read_packet(w: &mut Words<'_>) -> Result<Packet, CliError> {
             || number(label).is_some_and(|n| n <= u8::MAX.into())
     };
     if label.is_some_and(of_ip) {
-        let family = read_ip(w, &mut packet, None, NEIGHBOUR, Mac::ZERO)?;
+        let family = read_ip(w, &mut packet, None, NEIGHBOR, Mac::ZERO)?;
         packet.begin = Some(Begin::Ip(family));
     } else if let Some(label) = label {
         w.next();
@@ -379,7 +379,7 @@ fn read_packet(w: &mut Words<'_>) -> Result<Packet, CliError> {
     Ok(packet)
 }
 
-/// A number, decimal or `0x…`.
+/// Parses a number, decimal or `0x…`.
 fn number(text: &str) -> Option<u16> {
     match text.strip_prefix("0x") {
         Some(digits) => u16::from_str_radix(digits, 16).ok(),
@@ -387,7 +387,7 @@ fn number(text: &str) -> Option<u16> {
     }
 }
 
-/// The IP header and what is behind it, of this family or of any.
+/// Reads an IP header and the transport header. Without a family, both are accepted.
 fn read_ip(
     w: &mut Words<'_>,
     packet: &mut Packet,
@@ -411,7 +411,7 @@ fn read_ip(
             let words = ["hop-limit", "traffic-class"];
             (PacketBuilder::ipv6(src, dst), V6, words, "ICMP6", kind::ECHO_REQUEST, kind::ECHO_REPLY)
         }
-        // The second address was asked to be of the first one's family.
+        // Unreachable: the second address was read with the first one's family.
         _ => return Err(CliError::new(format!("{src} and {dst} are of different families"))),
     };
     let mut builder = builder.ethernet(src_mac, dst_mac);
@@ -489,7 +489,7 @@ fn read_payload(w: &mut Words<'_>) -> Result<Payload, CliError> {
         Some("incrementing") => {
             w.next();
             match w.need("a number of bytes")? {
-                0 => Err(CliError::new("incrementing 0 has no byte to repeat: at least 1")),
+                0 => Err(CliError::new("invalid payload \"incrementing 0\": use at least 1")),
                 n => Ok(Payload::Incrementing(n)),
             }
         }
@@ -499,13 +499,13 @@ fn read_payload(w: &mut Words<'_>) -> Result<Payload, CliError> {
             let bytes = word.strip_prefix("0x").and_then(hex).filter(|b| !b.is_empty());
             bytes
                 .map(Payload::Bytes)
-                .ok_or_else(|| w.unexpected("pairs of digits such as 0x0102", Some(&word)))
+                .ok_or_else(|| w.unexpected("pairs of hex digits such as 0x0102", Some(&word)))
         }
         _ => Ok(Payload::Zeros),
     }
 }
 
-/// Bytes from pairs of hexadecimal digits.
+/// Parses pairs of hexadecimal digits.
 fn hex(digits: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = digits.chars().map(|c| Some(c.to_digit(16)? as u8)).collect();
     let digits = digits.filter(|d| d.len() % 2 == 0)?;

@@ -1,4 +1,4 @@
-//! The packet generator, in VPP's words; [`describe`] has what a stream may be.
+//! The packet generator, in VPP's syntax; [`describe`] parses the streams.
 //!
 //! ```text
 //! packet-generator new {
@@ -7,7 +7,7 @@
 //! }
 //! ```
 //!
-//! Streams are no configuration: they last until the router ends, or their interface does.
+//! Streams are not part of the configuration: they last until the router ends, or their interface is deleted.
 
 mod describe;
 mod words;
@@ -30,10 +30,10 @@ use crate::cli::{Args, CliError, Table};
 use crate::commands::{Context, Output};
 use crate::system::System;
 
-/// What they are called, before their number.
+/// Prefix of the interface names, before the number.
 const PREFIX: &str = "pg";
 
-/// Generators and sinks by the name of their interface, which the router keeps.
+/// The router's generators and sinks, by interface name.
 #[derive(Default)]
 struct Generators(BTreeMap<String, (pktgen::Generator, pktgen::Sink)>);
 
@@ -73,7 +73,7 @@ impl feature::Feature<Context> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Makes streams of packets."
+        "Generates streams of packets."
     }
 
     fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
@@ -101,7 +101,7 @@ impl feature::Feature<Context> for Feature {
 fn register(r: &mut Registrar<'_, Context>) {
     r.command(
         "create packet-generator interface <name:word> [index <index:u32>]",
-        "Make a packet generator and sink; names are pg0, pg1, ….",
+        "Make a packet generator and sink: pg0, pg1, ….",
         |c, a| {
             let (name, _) = numbered_name(a, PREFIX, "packet generator")?;
             c.create_interface(a, "name", &name, Generator)
@@ -112,21 +112,21 @@ fn register(r: &mut Registrar<'_, Context>) {
         "Remove a packet generator.",
         |c, a| c.delete_interface::<Generator>(a, "interface", &a.need::<String>("interface")?),
     );
-    r.command("packet-generator new <stream:text>", "Describe a stream of packets.", new);
+    r.command("packet-generator new <stream:text>", "Add a stream of packets.", new);
     r.command("packet-generator enable-stream [<name:word>]", "Start a stream, or all.", |c, a| {
         switch(c, a, true)
     });
     r.command("packet-generator disable-stream [<name:word>]", "Stop a stream, or all.", |c, a| {
         switch(c, a, false)
     });
-    r.command("packet-generator delete <name:word>", "Forget a stream.", |c, a| {
+    r.command("packet-generator delete <name:word>", "Remove a stream.", |c, a| {
         let name: String = a.need("name")?;
         if c.system.router.state::<Generators>()?.0.values().any(|(g, _)| g.remove(&name)) {
             return Ok(Output::none());
         }
-        Err(a.fault("name", format!("there is no stream {name}")))
+        Err(a.fault("name", format!("no such stream: {name}")))
     });
-    r.command("show packet-generator", "Show the streams, and what the sinks got.", show);
+    r.command("show packet-generator", "Show the streams, and the packets that the sinks received.", show);
 }
 
 fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
@@ -135,7 +135,7 @@ fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let generators = c.system.router.state::<Generators>()?;
     let Some((generator, _)) = generators.0.get(&interface) else {
         return Err(CliError::new(format!(
-            "{interface} is no packet generator: make one with \"create packet-generator interface pg0\""
+            "{interface} is not a packet generator: make one with \"create packet-generator interface pg0\""
         )));
     };
     if let Some(i) = c.system.router.interface_named(&interface).filter(|_| bare) {
@@ -152,7 +152,7 @@ fn switch(c: &mut Context, a: &Args, on: bool) -> Result<Output, CliError> {
         found |= generator.set_enabled(name.as_deref(), on);
     }
     if let (false, Some(name)) = (found, name) {
-        return Err(a.fault("name", format!("there is no stream {name}")));
+        return Err(a.fault("name", format!("no such stream: {name}")));
     }
     c.system.router.wake_workers();
     Ok(Output::none())

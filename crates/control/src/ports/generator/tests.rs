@@ -1,4 +1,4 @@
-//! Descriptions as they are typed, and the packets that come of them.
+//! Descriptions of streams, and the resulting packets.
 
 use std::net::Ipv4Addr;
 
@@ -13,7 +13,7 @@ use super::describe;
 
 const MACS: &str = "02:00:00:00:00:01 -> 02:fe:00:00:00:00";
 
-/// The first packets of a stream.
+/// Returns the first packets of a stream.
 fn packets(text: &str, count: usize) -> Vec<Vec<u8>> {
     let stream = describe::read(text).unwrap_or_else(|e| panic!("{text}: {e}")).stream;
     let (mut device, generator, _) = pktgen::open(&Config::default());
@@ -35,7 +35,7 @@ fn refused(text: &str) -> String {
     describe::read(text).map(|_| ()).expect_err(text).to_string()
 }
 
-/// Lengths and checksums of an IPv4 packet are right; its headers.
+/// Checks the lengths and checksums of an IPv4 packet. Returns its header, and the bytes after it.
 fn checked(p: &[u8]) -> (&Ipv4Header, &[u8]) {
     let (ethernet, rest) = EthernetHeader::split(p).unwrap();
     assert_eq!(ethernet.ethertype(), 0x0800);
@@ -55,7 +55,7 @@ fn checked(p: &[u8]) -> (&Ipv4Header, &[u8]) {
 }
 
 #[test]
-fn sizes_go_up_one_by_one_or_anyhow() {
+fn sizes_count_up_or_are_random() {
     let text = |size: &str| {
         format!("{{ name x size {size} data {{ IP4: {MACS} UDP: 10.0.0.2 -> 10.0.1.2 incrementing 8 }} }}")
     };
@@ -73,14 +73,14 @@ fn sizes_go_up_one_by_one_or_anyhow() {
     any.dedup();
     assert_eq!(any, [64, 65, 66, 67]);
     assert!(refused(&text("41-64")).contains("at least 42 bytes"));
-    assert!(refused(&text("65-64")).contains("not larger"));
+    assert!(refused(&text("65-64")).contains("the smaller size"));
     for bad in ["64-", "-64", "x-64", "64~70"] {
         assert!(refused(&text(bad)).contains("a size such as 64-1500"), "{bad}");
     }
 }
 
 #[test]
-fn what_varies_keeps_its_checksums() {
+fn varying_packets_have_valid_checksums() {
     let data = "UDP: 10.0.0.2 - 10.0.0.5 -> 10.0.1.2+10.0.1.9 UDP: 7 -> 80 - 81";
     let all = packets(&format!("{{ size 64+99 data {{ IP4: {MACS} {data} }} }}"), 64);
     let seen: Vec<_> = all
@@ -132,12 +132,12 @@ fn frames_byte_by_byte() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn invalid_descriptions_are_refused() {
     let data = |data: &str| refused(&format!("{{ name x data {{ {data} }} }}"));
     for (text, expected) in [
-        ("hex 0x123", "pairs of digits"),
-        ("hex 12", "pairs of digits"),
-        ("hex 0x", "pairs of digits"),
+        ("hex 0x123", "pairs of hex digits"),
+        ("hex 12", "pairs of hex digits"),
+        ("hex 0x", "pairs of hex digits"),
         ("hex 0x0102", "at least 14 bytes"),
         ("", "a packet such as"),
         ("IP9: 1 -> 2", "a type such as"),
@@ -155,14 +155,14 @@ fn what_does_not_fit_is_told() {
         assert!(message.contains(expected), "{text}: {message}");
     }
     assert!(refused("{ name x }").contains("no data"));
-    assert!(refused("{ data { hex 0x0102030405060708090a0b0c0d0e } } more").contains("behind the last"));
+    assert!(refused("{ data { hex 0x0102030405060708090a0b0c0d0e } } more").contains("after the last"));
     assert!(refused("{ data { hex 0x0102030405060708090a0b0c0d0e }").contains("not the end"));
 }
 
 proptest! {
-    /// No text makes the reader or the generator fail in another way than by a refusal.
+    /// Any text is either accepted or refused: the parser and the generator never panic.
     #[test]
-    fn any_words_are_read_or_refused(words in prop::collection::vec(prop::sample::select(vec![
+    fn any_words_are_parsed_or_refused(words in prop::collection::vec(prop::sample::select(vec![
         "{", "}", "name", "x", "size", "64-65", "64+99", "0", "7", "99999999999999999999", "-", "+", "data", "IP4:",
         "UDP:", "TCP:", "ICMP:", "ICMP", "->", "02:00:00:00:00:01", "10.0.0.1", "10.0.0.9", "10.0.0.1-10.0.0.3", "hex", "IP6:", "ICMP6:",
         "fd00::1", "fd00::1-fd00::9", "hop-limit",
@@ -206,7 +206,7 @@ fn ethernet_addresses_may_be_three_groups() {
     assert_eq!(all[0][..12], [0, 4, 0, 5, 0, 6, 0, 1, 0, 2, 0, 3]);
 }
 
-/// Lengths and checksums of an IPv6 packet are right; its header, and what is behind it.
+/// Checks the lengths and checksums of an IPv6 packet. Returns its header, and the bytes after it.
 fn checked6(p: &[u8]) -> (&Ipv6Header, &[u8]) {
     let (ethernet, rest) = EthernetHeader::split(p).unwrap();
     assert_eq!(ethernet.ethertype(), 0x86dd);
@@ -224,7 +224,7 @@ fn checked6(p: &[u8]) -> (&Ipv6Header, &[u8]) {
 }
 
 #[test]
-fn ipv6_packets_vary_as_ipv4_ones_do() {
+fn ipv6_packets_vary_like_ipv4_packets() {
     let data = "UDP: fd00::fffe - fd00::1:1 -> 2001:db8::2+2001:db8::9 hop-limit 9 traffic-class 184 UDP: 7 -> 80 - 81";
     let all = packets(&format!("{{ size 70+99 data {{ IP6: {MACS} {data} }} }}"), 64);
     let seen: Vec<_> = all
@@ -262,7 +262,7 @@ fn ipv6_packets_vary_as_ipv4_ones_do() {
 }
 
 #[test]
-fn addresses_that_do_not_go_together_are_told() {
+fn mismatched_addresses_are_refused() {
     for (data, expected) in [
         (format!("IP4: {MACS} UDP: fd00::1 -> fd00::2"), "an IPv4 address"),
         (format!("IP6: {MACS} UDP: 10.0.0.1 -> 10.0.0.2"), "an IPv6 address"),
@@ -272,7 +272,7 @@ fn addresses_that_do_not_go_together_are_told() {
         (format!("IP6: {MACS} ICMP: fd00::1 -> fd00::2"), "\"ICMP6:\""),
         (format!("IP6: {MACS} UDP: fd00::1 -> fd00::2 ttl 9"), "not \"ttl\""),
         ("UDP: x -> fd00::2".to_string(), "an IP address"),
-        ("UDP: 10.0.0.1 - fd00::1 -> fd00::2".to_string(), "no range"),
+        ("UDP: 10.0.0.1 - fd00::1 -> fd00::2".to_string(), "not a range"),
     ] {
         let message = refused(&format!("{{ data {{ {data} }} }}"));
         assert!(message.contains(expected), "{data}: {message}");

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::cli::CliError;
 
-/// The words that are left; braces stand alone.
+/// The remaining words, last one first. Braces are words of their own.
 pub(super) struct Words<'t>(Vec<&'t str>);
 
 impl<'t> Words<'t> {
@@ -27,26 +27,26 @@ impl<'t> Words<'t> {
         Words(words)
     }
 
-    /// The next word, if there is one.
+    /// Takes the next word, if any.
     pub(super) fn next(&mut self) -> Option<&'t str> {
         self.0.pop()
     }
 
-    /// The same, without taking it.
+    /// Returns the next word without taking it.
     pub(super) fn peek(&self) -> Option<&'t str> {
         self.0.last().copied()
     }
 
-    /// What to say of a word that does not fit; `None` is the end.
+    /// Returns the error for an unexpected word; `None` is the end.
     pub(super) fn unexpected(&self, expected: &str, word: Option<&str>) -> CliError {
         let word = word.map_or("the end".into(), |w| format!("\"{w}\""));
-        CliError::new(format!("expected {expected} in the description of the stream, not {word}"))
+        CliError::new(format!("invalid stream: expected {expected}, not {word}"))
     }
 
-    /// The next word as a value.
+    /// Takes the next word as a value.
     ///
     /// # Errors
-    /// When it is none.
+    /// If it is missing or invalid.
     pub(super) fn need<T: FromStr>(&mut self, what: &str) -> Result<T, CliError> {
         let word = self.next();
         self.value(what, word)
@@ -56,10 +56,10 @@ impl<'t> Words<'t> {
         word.and_then(|w| w.parse().ok()).ok_or_else(|| self.unexpected(what, word))
     }
 
-    /// Takes this very word.
+    /// Takes the next word, which must be `word`.
     ///
     /// # Errors
-    /// When the next one is another.
+    /// If it is another.
     pub(super) fn expect(&mut self, word: &str) -> Result<(), CliError> {
         match self.next() {
             Some(w) if w == word => Ok(()),
@@ -67,11 +67,11 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// A value that may vary: up to a second one, in order (`A-B`) or at random (`A+B`, and then `true`). Blanks may stand
-    /// around the sign.
+    /// Takes a value that may vary. `A-B` counts up to the second value; `A+B` draws at random, and returns `true`.
+    /// Blanks may surround the sign.
     ///
     /// # Errors
-    /// When there is no value.
+    /// If a value is missing or invalid.
     pub(super) fn varying<T: FromStr>(&mut self, what: &str) -> Result<(T, Option<(T, bool)>), CliError> {
         let word = self.next();
         if let Some((at, sign)) = word.and_then(|w| w.char_indices().find(|(_, c)| matches!(c, '-' | '+'))) {

@@ -17,28 +17,24 @@ use crate::intent::Change;
 pub fn register(r: &mut Registrar<'_, Context>) {
     r.command(
         "create memif socket id <id:u32> filename <file:word>",
-        "Name a memif socket: a file, relative to the run-time directory, or @NAME for one without a file.",
+        "Make a memif socket: a file, relative to the run-time directory, or @NAME for an abstract socket.",
         create_socket,
     );
-    r.command(
-        "delete memif socket id <id:u32>",
-        "Forget a memif socket, which has no interfaces.",
-        |c, a| {
-            let key = MemifSocket::key(a.need("id")?);
-            if c.store.get(&key).is_none() {
-                return Err(a.fault("id", "there is no such memif socket that was created"));
-            }
-            c.transact(vec![Change::remove(key)]).map_err(|e| a.about("id", e))?;
-            Ok(Output::none())
-        },
-    );
+    r.command("delete memif socket id <id:u32>", "Remove a memif socket that has no interfaces.", |c, a| {
+        let key = MemifSocket::key(a.need("id")?);
+        if c.store.get(&key).is_none() {
+            return Err(a.fault("id", "no memif socket with this ID was created"));
+        }
+        c.transact(vec![Change::remove(key)]).map_err(|e| a.about("id", e))?;
+        Ok(Output::none())
+    });
     r.command(
         "create interface memif [id <id:u32>] [socket-id <socket:u32>] [{master | slave}] [rx-queues <rx:u16>] \
          [tx-queues <tx:u16>] [ring-size <ring:u16>] [buffer-size <buffer:u32>] [secret <secret:word>] \
          [hw-addr <mac:mac>] [trusted] [no-zero-copy] [index <index:u32>]",
-        "Make an interface to another program by shared memory, memifSOCKET/ID. A slave connects, and brings the memory; \
-         a master listens. The peer of one that is trusted may bring memory that it can take away again; a slave that is trusted \
-         shares all buffers of this router with its master, and copies nothing.",
+        "Make memifSOCKET/ID, an interface to another program through shared memory. A slave connects and provides the memory; \
+         a master listens. A trusted master accepts memory that its slave can take away again. A trusted slave shares all \
+         buffers of this router with its master, and never copies.",
         create_interface,
     );
     r.command("delete interface memif <interface:interface>", "Remove a memif interface.", |c, a| {
@@ -55,7 +51,7 @@ fn create_socket(c: &mut Context, a: &Args) -> Done {
     let (id, path) = (a.need::<u32>("id")?, PathBuf::from(a.need::<String>("file")?));
     let key = MemifSocket::key(id);
     if c.store.get(&key).is_some() {
-        return Err(a.fault("id", format!("there is a memif socket {id} already")));
+        return Err(a.fault("id", format!("memif socket {id} already exists")));
     }
     let about = if id == DEFAULT_SOCKET { "id" } else { "file" };
     c.transact(vec![Change::set(key, MemifSocket(path))]).map_err(|e| a.about(about, e))?;
@@ -72,14 +68,12 @@ fn create_interface(c: &mut Context, a: &Args) -> Done {
     config.buffer_size = a.get("buffer").unwrap_or(config.buffer_size);
     config.trusted = a.has("trusted");
     if config.lends() && a.has("no-zero-copy") {
-        return Err(
-            a.fault("no-zero-copy", "a slave that is \"trusted\" copies nothing: leave out one of the two")
-        );
+        return Err(a.fault("no-zero-copy", "a \"trusted\" slave never copies: leave out one of the two"));
     }
     if let Some(secret) = a.get::<String>("secret") {
         config.secret = Some(Secret::new(secret).map_err(|e| a.fault("secret", e))?);
     }
-    // What is wrong with a number is said by it alone.
+    // Checks each number alone, so that its fault is shown at its word.
     let one = |name: &str, config: Config| match config.check() {
         Err(e) if a.has(name) => Err(a.fault(name, e)),
         _ => Ok(()),
@@ -105,7 +99,7 @@ struct Socket {
     id: u32,
     listens: bool,
     interfaces: usize,
-    /// Threads of former peers, each of which waits for a file to be closed.
+    /// Threads of former peers, each waiting for a file to be closed.
     hanging_threads: usize,
     filename: String,
 }
@@ -166,7 +160,7 @@ fn show(c: &mut Context, a: &Args) -> Done {
     });
     let interfaces = memif.interfaces(name.as_deref(), a.has("descriptors"));
     if let (Some(name), true) = (&name, interfaces.is_empty()) {
-        return Err(a.fault("interface", format!("{name} is no memif interface")));
+        return Err(a.fault("interface", format!("{name} is not a memif interface")));
     }
     let shown =
         Shown { sockets: sockets.collect(), interfaces: interfaces.into_iter().map(shared).collect() };

@@ -1,4 +1,4 @@
-//! Shared memory with other programs: `memifSOCKET/ID`.
+//! Interfaces that share memory with other programs: `memifSOCKET/ID`.
 
 mod commands;
 mod socket;
@@ -25,7 +25,7 @@ use state::DEFAULT_SOCKET;
 
 pub use socket::MemifSocket;
 
-/// A secret, which is hidden from those who may only read.
+/// A secret. It is hidden from users with read-only access.
 struct Hidden;
 
 impl Form for Hidden {
@@ -65,7 +65,7 @@ fn schema() -> &'static Schema<Config> {
                 |c, role| c.role = role,
                 "A `master` listens, a `slave` connects.",
             )
-            .needed("its \"role\" is needed, master or slave")
+            .needed("its \"role\" is missing: master or slave")
             .field("rx-queues", queues(), |c| c.rx_queues as u16, |c, n| c.rx_queues = n.into(), "Receive queues.")
             .field("tx-queues", queues(), |c| c.tx_queues as u16, |c, n| c.tx_queues = n.into(), "Transmit queues.")
             .field(
@@ -73,30 +73,30 @@ fn schema() -> &'static Schema<Config> {
                 queues().unit("packets, a power of two"),
                 |c| c.ring_size,
                 |c, n| c.ring_size = n,
-                "The size of a ring. A master takes what its slave has.",
+                "The size of a ring. A master uses the size of its slave.",
             )
             .field(
                 "buffer-size",
                 number(1..=u32::MAX).unit("bytes"),
                 |c| c.buffer_size,
                 |c, n| c.buffer_size = n,
-                "The size of a buffer; larger packets take several. A master takes what its slave has.",
+                "The size of a buffer; larger packets take several. A master uses the size of its slave.",
             )
             .field(
                 "trusted",
                 truth(),
                 |c| c.trusted,
                 |c, on| c.trusted = on,
-                "The peer of a `master` may bring memory that it can take away again, which ends the router at its next access. A `slave` \
-                 shares all buffers of the router with its master, and copies nothing.",
+                "A trusted `master` accepts memory that its peer can take away again, which ends the router at the next access. A \
+                 trusted `slave` shares all buffers of the router with its master, and never copies.",
             )
             .field(
                 "secret",
                 optional(Hidden),
                 |c| c.secret.clone(),
                 |c, secret| c.secret = secret,
-                "What a peer has to say; VPP as a client sends 23 bytes of it. It stands in this file, in `show config` and in what an \
-                 apply says of changes, for those who may change the configuration; others see `<hidden>`.",
+                "The secret that both peers must have; VPP as a client sends 23 bytes of it. This file, `show config` and the changes \
+                 of an apply show it to users who may change the configuration; others see `<hidden>`.",
             )
     });
     &SCHEMA
@@ -113,10 +113,10 @@ impl Backing<System> for Config {
         abilities: &Abilities,
     ) -> Result<(), Refused> {
         if self.name() != name {
-            return refuse(format!("{name} is named {}, by its socket and id", self.name()));
+            return refuse(format!("{name} must be named {}, by its socket and ID", self.name()));
         }
         if self.socket != DEFAULT_SOCKET && view.get(&MemifSocket::key(self.socket)).is_none() {
-            return refuse(format!("there is no memif socket {}", self.socket));
+            return refuse(format!("no such memif socket: {}", self.socket));
         }
         self.check().or_else(refuse)?;
         if self.lends() {
@@ -154,7 +154,7 @@ impl Backing<System> for Config {
         s
     }
 
-    /// One that listens may have to wait until another one does no longer.
+    /// With another role, it may have to wait for another interface to stop listening, so it is then made anew.
     fn takes_over(&self, old: &Config) -> bool {
         self.role == old.role
     }
@@ -171,12 +171,12 @@ impl Backing<System> for Config {
     }
 }
 
-/// How many of the router's buffers a peer can have.
+/// Returns the number of the router's buffers that a peer can hold.
 fn slots(config: &Config) -> usize {
     if config.lends() { (config.rx_queues + config.tx_queues) * usize::from(config.ring_size) } else { 0 }
 }
 
-/// The socket and the number of an interface that is named memifSOCKET/ID.
+/// Returns the socket and the ID in the name memifSOCKET/ID.
 fn numbers(name: &str) -> Option<(u32, u32)> {
     let (socket, id) = name.split_once('/')?;
     Some((number_of(socket, "memif")?, number_of(id, "")?))

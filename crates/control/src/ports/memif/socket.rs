@@ -13,7 +13,7 @@ use crate::system::System;
 
 use super::state::{DEFAULT_SOCKET, Memif};
 
-/// What an interface on a socket needs.
+/// The socket that an interface needs.
 pub(super) static SOCKET: Role = Role {
     name: "memif socket",
     title: |id| id.get::<u32>().map_or_else(|| "a memif socket".into(), |id| format!("memif socket {id}")),
@@ -24,7 +24,7 @@ pub(super) static SOCKET: Role = Role {
 pub struct MemifSocket(pub PathBuf);
 
 impl Kind for MemifSocket {
-    /// Its number.
+    /// Its ID.
     type Key = u32;
     const NAME: &'static str = "memif-socket";
     const PHASE: u16 = 30;
@@ -39,7 +39,7 @@ impl Kind for MemifSocket {
 }
 
 impl MemifSocket {
-    /// The key of a socket.
+    /// Returns the key of a socket.
     pub fn key(id: u32) -> Key {
         Key::of::<MemifSocket>(&id)
     }
@@ -48,7 +48,7 @@ impl MemifSocket {
 impl Object<System> for MemifSocket {
     fn validate(&self, id: &u32, _: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         match *id {
-            DEFAULT_SOCKET => refuse("memif socket 0 is always there"),
+            DEFAULT_SOCKET => refuse("memif socket 0 always exists"),
             _ => Ok(()),
         }
     }
@@ -67,13 +67,13 @@ impl Object<System> for MemifSocket {
         vec![format!("create memif socket id {id} filename {}", quote_last(&self.0.display().to_string()))]
     }
 
-    /// What is on it has to be made anew.
+    /// Its interfaces must be made anew.
     fn effect(&self, _: &Self) -> Effect {
         Effect::Anew
     }
 }
 
-/// `memif-sockets`: files by number.
+/// Returns the section `memif-sockets`: files by socket ID.
 pub(super) fn section() -> Section<System> {
     Section {
         name: "memif-sockets",
@@ -82,7 +82,7 @@ pub(super) fn section() -> Section<System> {
         read: |file, node| {
             for (id, at, node) in file.reader().entries(node) {
                 let Some(number) = number_of(id, "") else {
-                    file.reader().fault(at, "memif sockets have numbers, 1 and up");
+                    file.reader().fault(at, "the ID of a memif socket must be a number from 1 up");
                     continue;
                 };
                 if let Some(path) = file.reader().text(node) {

@@ -1,4 +1,4 @@
-//! memif's sockets and connections, which the router keeps for this feature, and their turns on the main thread.
+//! The sockets and connections of memif on the main thread, and their turns.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -12,34 +12,34 @@ use net::router::{Hooks, Router};
 use crate::intent::{Refused, refuse};
 use crate::process;
 
-/// The memif socket that is always there.
+/// The memif socket that always exists.
 pub(super) const DEFAULT_SOCKET: u32 = 0;
 
-/// What memif has on the main thread.
+/// The state of memif on the main thread.
 pub(super) struct Memif {
     /// Sockets and connections.
     pub sockets: Sockets,
-    /// Where sockets are whose names are relative.
+    /// Directory of the sockets with relative names.
     directory: PathBuf,
 }
 
 impl Memif {
-    /// The file of a socket: relative names are those in the run-time directory.
+    /// Returns the path of a socket. Relative names are in the run-time directory.
     pub fn path(&self, path: &Path) -> PathBuf {
-        // One without a file stays as it is.
+        // The name of an abstract socket stays unchanged.
         let no_file = path.as_os_str().as_encoded_bytes().starts_with(b"@");
         if no_file { path.to_owned() } else { self.directory.join(path) }
     }
 
-    /// Makes the directory of a socket that an interface listens on.
+    /// Creates the run-time directory, if the interface listens on a socket in it.
     fn prepare(&self, config: &Config) -> Result<(), Refused> {
         let socket = self.sockets.sockets().into_iter().find(|s| s.id == config.socket);
-        // No other directory is made: its name may be a slip of the finger.
+        // No other directory is created: its name may be mistyped.
         let own = socket.is_some_and(|s| s.path.starts_with(&self.directory));
         if config.role == Role::Server && own {
             let made = process::make_directory(&self.directory);
             made.or_else(|e| {
-                refuse(format!("the directory {} cannot be made: {e}", self.directory.display()))
+                refuse(format!("cannot create the directory {}: {e}", self.directory.display()))
             })?;
         }
         Ok(())
@@ -49,7 +49,7 @@ impl Memif {
 /// Opens a device.
 ///
 /// # Errors
-/// When the socket's directory cannot be made, or the device cannot be opened.
+/// If the socket's directory cannot be created, or the device cannot be opened.
 pub(super) fn open(router: &mut Router, config: &Config) -> Result<Device, Refused> {
     let pool = router.pool().clone();
     let memif = router.state_mut::<Memif>()?;
@@ -57,10 +57,10 @@ pub(super) fn open(router: &mut Router, config: &Config) -> Result<Device, Refus
     memif.sockets.open(config, &pool).or_else(|e| refuse(e.to_string()))
 }
 
-/// Makes what memif has, and asks for its turns.
+/// Adds memif's state to the router, and its turns to the main loop.
 ///
 /// # Errors
-/// When the process has no descriptors or threads left.
+/// If the process has no descriptors or threads left.
 pub(super) fn install(hooks: &mut Hooks) -> Result<(), GraphError> {
     let directory = hooks.state(|_| Ok(RuntimeDir::default()))?.0.clone();
     let memif = hooks.state(|_| {
@@ -70,13 +70,13 @@ pub(super) fn install(hooks: &mut Hooks) -> Result<(), GraphError> {
         Ok(Memif { sockets, directory })
     })?;
     let bell = memif.sockets.as_fd().try_clone_to_owned();
-    let bell = bell.map_err(|e| GraphError(format!("memif has no descriptor: {e}")))?;
+    let bell = bell.map_err(|e| GraphError(format!("no descriptor for memif: {e}")))?;
     hooks.watch(bell, turn);
     hooks.on_turn(due);
     Ok(())
 }
 
-/// Gives the connections a turn, at `now` in nanoseconds of the monotonic clock.
+/// Does the due work of the connections; `now` is in nanoseconds of the monotonic clock.
 pub(super) fn turn(router: &mut Router, now: u64) {
     let changed = router.state_mut::<Memif>().is_ok_and(|memif| memif.sockets.turn(now));
     if changed {
@@ -84,7 +84,7 @@ pub(super) fn turn(router: &mut Router, now: u64) {
     }
 }
 
-/// Gives the connections a turn if one is due. Returns when the next one is.
+/// Does the work of the connections if their timeout has expired. Returns the next timeout.
 fn due(router: &mut Router, now: u64) -> Option<u64> {
     let next = |router: &Router| router.state::<Memif>().ok()?.sockets.next_timeout();
     if next(router)? <= now {

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::*;
 
-/// A sample at a moment with packets that one interface received, a node was given and another one dropped.
+/// Returns a sample in which an interface received `packets`, a node was given half of them, and another node dropped
+/// a quarter.
 fn sample(at: Instant, packets: u64) -> Sample {
     let node = |name: &str, state: &str, packets: u64| {
         let did = json!({ "calls": packets / 10, "packets": packets, "timed_packets": packets, "clocks": 30 * packets });
@@ -45,7 +46,7 @@ fn sample(at: Instant, packets: u64) -> Sample {
     }
 }
 
-/// The screen after two samples a second apart, between which a million packets came.
+/// Returns the screen after two samples a second apart, with a million packets in between.
 fn screen() -> Screen {
     let (mut screen, start) = (Screen::new("/run/cli.sock"), Instant::now());
     screen.take(sample(start, 1_000_000));
@@ -53,7 +54,7 @@ fn screen() -> Screen {
     screen
 }
 
-/// The lines that are seen.
+/// Returns the visible lines.
 fn lines(screen: &mut Screen) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(140, 12)).unwrap();
     terminal.draw(|frame| screen.draw(frame)).unwrap();
@@ -71,7 +72,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 #[test]
-fn interfaces_are_sorted_by_what_they_receive() {
+fn interfaces_are_sorted_by_receive_rate() {
     let mut screen = screen();
     let seen = lines(&mut screen);
     assert!(seen[0].starts_with("volley top  /run/cli.sock  rx 2.50M pps 1.20Gbit/s"), "{}", seen[0]);
@@ -80,7 +81,7 @@ fn interfaces_are_sorted_by_what_they_receive() {
     assert_eq!(words(&seen[4])[..4], ["host-b", "up", "10", "4800"]);
     assert_eq!(words(&seen[5])[..3], ["host-c", "down", "0"]);
     assert_eq!(words(&seen[3])[7], "2M");
-    // By name, and the other way round.
+    // Reverses the order, then sorts by name.
     press(&mut screen, KeyCode::Char('r'));
     assert!(lines(&mut screen)[3].starts_with("host-c"));
     for _ in 0..8 {
@@ -93,7 +94,7 @@ fn interfaces_are_sorted_by_what_they_receive() {
 }
 
 #[test]
-fn rates_are_those_between_two_samples() {
+fn rates_are_between_two_samples() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('2'));
     assert_eq!(words(&lines(&mut screen)[3]), ["volley_wk_0", "50.0", "%", "1M", "5", "200k", "0"]);
@@ -103,14 +104,14 @@ fn rates_are_those_between_two_samples() {
     assert_eq!(words(&seen[4]), ["ip4-input", "500k", "30", "10", "15M", "1M"]);
     press(&mut screen, KeyCode::Tab);
     assert_eq!(words(&lines(&mut screen)[3])[..5], ["ip4-lookup", "no-route", "warn", "250k", "500k"]);
-    // A counter that was cleared gives no rate.
+    // A cleared counter has no rate.
     let now = Instant::now() + Duration::from_secs(5);
     screen.take(sample(now, 100));
     assert_eq!(words(&lines(&mut screen)[3])[3..5], ["0", "25"]);
 }
 
 #[test]
-fn a_row_stays_selected_where_it_goes_and_tells_more() {
+fn selected_row_stays_selected_and_has_details() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Down);
     assert_eq!(press(&mut screen, KeyCode::Enter), Some(Wish::Detail("show interface host-b".into())));
@@ -127,7 +128,7 @@ fn a_row_stays_selected_where_it_goes_and_tells_more() {
 }
 
 #[test]
-fn a_filter_leaves_rows_with_its_text() {
+fn filter_keeps_matching_rows() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('/'));
     "T-Bx".chars().for_each(|letter| drop(press(&mut screen, KeyCode::Char(letter))));
@@ -136,7 +137,7 @@ fn a_filter_leaves_rows_with_its_text() {
     press(&mut screen, KeyCode::Enter);
     let seen = lines(&mut screen);
     assert!(seen[3].starts_with("host-b") && seen[4].is_empty(), "{seen:?}");
-    // Nothing is selected where there is nothing.
+    // Without rows, nothing is selected.
     press(&mut screen, KeyCode::Char('/'));
     press(&mut screen, KeyCode::Char('z'));
     press(&mut screen, KeyCode::Enter);
