@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_promised_for_memory_is_kept_until_that_is_released() {
+    fn a_promise_for_memory_lasts_until_its_release() {
         let mut former = Former::default();
         let (kept, promise) = (file(), Arc::new(Promise::of(4096).unwrap()));
         let watch = former.begin((0, 1), &[kept.as_fd()], OF_CLIENT).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_a_peer_brings_again_counts_once() {
+    fn memory_that_a_peer_reuses_counts_once() {
         let mut former = Former::default();
         let (one, other) = (file(), file());
         for _ in 0..3 * OF_SERVER {

@@ -111,7 +111,7 @@ fn receive(device: &mut Device, queue: usize, cache: &mut Cache) -> Vec<Vec<u8>>
 }
 
 #[test]
-fn packets_of_all_sizes_pass_both_ways_between_several_interfaces() {
+fn packets_of_all_sizes_pass_both_ways() {
     let place = Place::new("both");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let pool = Pool::new(4096).unwrap();
@@ -159,7 +159,7 @@ fn lender(name: &str, ring_size: u16) -> Lender {
 }
 
 #[test]
-fn packets_lie_in_the_clients_own_buffers() {
+fn a_trusted_client_lends_its_own_buffers() {
     let Lender { mut sides, mut server, mut client, pool, _place } = lender("lends", 64);
     let mut cache = pool.cache();
     let there = Pool::new(4096).unwrap();
@@ -200,7 +200,7 @@ fn packets_lie_in_the_clients_own_buffers() {
 
 /// As when a ring size changes on a connection that was idle for long: the rest period starts with the next turn.
 #[test]
-fn buffers_rest_when_an_interface_is_opened_anew_between_turns() {
+fn buffers_rest_after_a_reopen_between_turns() {
     let Lender { mut sides, server: _server, mut client, pool, _place } = lender("reopen", 64);
     let mut cache = pool.cache();
     assert!(receive(&mut client, 0, &mut cache).is_empty());
@@ -223,7 +223,7 @@ fn buffers_rest_when_an_interface_is_opened_anew_between_turns() {
 }
 
 #[test]
-fn a_pool_that_ran_out_lends_less() {
+fn an_exhausted_pool_lends_fewer_buffers() {
     let Lender { mut sides, mut server, mut client, pool, _place } = lender("poor", 64);
     let mut cache = pool.cache();
     let mut taken = Vec::new();
@@ -248,7 +248,7 @@ fn a_pool_that_ran_out_lends_less() {
 /// Buffers added later lie outside the peer's mapping: packets in them are copied, and the peer gets only mapped
 /// buffers.
 #[test]
-fn a_pool_that_grew_lends_what_its_peer_knows() {
+fn a_grown_pool_lends_only_buffers_mapped_by_the_peer() {
     let Lender { sides: _sides, mut server, mut client, pool, _place } = lender("grown", 64);
     pool.grow(4096).unwrap();
     // The sender has only added buffers.
@@ -270,7 +270,7 @@ fn a_pool_that_grew_lends_what_its_peer_knows() {
 }
 
 #[test]
-fn a_tester_sends_what_lies_ready_and_sees_what_comes() {
+fn a_tester_sends_and_receives_through_its_rings() {
     let place = Place::new("tester");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let mut server = a.open(&config(0, Role::Server));
@@ -297,7 +297,7 @@ fn a_tester_sends_what_lies_ready_and_sees_what_comes() {
 }
 
 #[test]
-fn rings_and_queues_need_not_be_as_many() {
+fn numbers_of_rings_and_queues_may_differ() {
     let place = Place::new("queues");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let pool = Pool::new(4096).unwrap();
@@ -322,7 +322,7 @@ fn rings_and_queues_need_not_be_as_many() {
 }
 
 #[test]
-fn a_queue_is_as_deep_as_the_least_of_its_rings() {
+fn a_queue_has_the_depth_of_its_smallest_ring() {
     let place = Place::new("depth");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let mut server = a.open(&Config { rx_queues: 2, ..config(0, Role::Server) });
@@ -341,7 +341,7 @@ fn a_queue_is_as_deep_as_the_least_of_its_rings() {
 }
 
 #[test]
-fn whoever_begins_anew_is_connected_again() {
+fn a_restarted_side_connects_again() {
     let place = Place::new("anew");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let pool = Pool::new(4096).unwrap();
@@ -399,7 +399,7 @@ fn shared_memory(len: u64) -> Vec<std::fs::File> {
 
 /// The kernel charges this memory to the router as long as the peer has the file.
 #[test]
-fn a_peer_that_keeps_the_memory_of_former_connections_gets_no_more() {
+fn a_peer_that_keeps_old_memory_gets_no_connection() {
     let place = Place::new("keeps");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     // No other test has regions of this size.
@@ -427,7 +427,7 @@ fn a_peer_that_keeps_the_memory_of_former_connections_gets_no_more() {
 }
 
 #[test]
-fn who_is_not_meant_is_refused_and_hears_why() {
+fn invalid_clients_are_refused_with_the_reason() {
     let place = Place::new("refused");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let secret = |s: &str| Some(Secret::new(s).unwrap());
@@ -541,7 +541,7 @@ fn add_region() -> [u8; 128] {
 }
 
 #[test]
-fn a_file_whose_close_waits_stops_nobody() {
+fn a_file_whose_close_hangs_does_not_block_others() {
     let place = Place::new("hang");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let _server = a.open(&config(0, Role::Server));
@@ -573,7 +573,7 @@ fn a_file_whose_close_waits_stops_nobody() {
 }
 
 #[test]
-fn strangers_that_say_nothing_give_way() {
+fn silent_strangers_are_disconnected_for_others() {
     let place = Place::new("silent");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let _server = a.open(&config(0, Role::Server));
@@ -589,7 +589,7 @@ fn strangers_that_say_nothing_give_way() {
 }
 
 #[test]
-fn strangers_do_no_harm() {
+fn misbehaving_strangers_do_no_harm() {
     let place = Place::new("strangers");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let _server = a.open(&config(0, Role::Server));
