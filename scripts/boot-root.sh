@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Boots the systemd of a root directory in namespaces of its own: boot-root.sh ROOT. It ends when this is killed.
-# The machine has one Ethernet interface, eth1, the other end of which is `far`. Needs root, and cgroups of version 2.
+# Boots systemd from a root directory in its own namespaces: boot-root.sh ROOT. It runs until this script is killed.
+# The system has one Ethernet interface, eth1, whose other end is `far`. Needs root and cgroups of version 2.
 set -euo pipefail
 root=$1
 
 if [ "${2:-}" != inside ]; then
     groups=$(findmnt -n -t cgroup2 -o TARGET | head -n 1)
-    [ -n "$groups" ] || { echo "boot-root: no cgroups of version 2 are mounted" >&2; exit 1; }
-    # Its own part of the tree, which the namespace makes the root of what it sees.
+    [ -n "$groups" ] || { echo "boot-root: cgroups of version 2 are not mounted" >&2; exit 1; }
+    # A group of its own, which the cgroup namespace shows as the root.
     group=$groups/volley-boot.$$
     mkdir "$group"
     give_back() {

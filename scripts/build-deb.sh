@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the Debian packages, of the router and of the tester: build-deb.sh [DIRECTORY] (default: target/debian). $VOLLEY_BIN names a
-# binary of the router that is there already, with the tester's beside it. $DEBFULLNAME and $DEBEMAIL name who maintains the packages.
-# Plain dpkg-deb: what is packed is what is listed here.
+# Builds the Debian packages of the router and of the tester: build-deb.sh [DIRECTORY] (default: target/debian).
+# $VOLLEY_BIN names an existing binary of the router, with the tester's binary beside it. $DEBFULLNAME and $DEBEMAIL name
+# the maintainer. Uses plain dpkg-deb: the packages contain exactly the files that are listed here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -14,9 +14,9 @@ volley=${VOLLEY_BIN:-$target_dir/release/volley}
 tester=$(dirname "$volley")/volley-bench
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 architecture=$(dpkg --print-architecture)
-# Nobody gets mail at the default address (RFC 2606 section 2).
+# The default address cannot receive mail (RFC 2606 section 2).
 maintainer="${DEBFULLNAME:-The Volley authors} <${DEBEMAIL:-maintainers@volley.invalid}>"
-# The same sources make the same package.
+# Reproducible builds: the same sources make the same package.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
 
@@ -42,7 +42,7 @@ begin() { # begin PACKAGE BINARY: an empty root, with the binary and its manual 
     file 644 "$work/documents-$1/$1.bash" "usr/share/bash-completion/completions/$1"
     file 644 "$work/documents-$1/_$1" "usr/share/zsh/vendor-completions/_$1"
 }
-finish() { # finish PACKAGE CRATE: what every package has, and the package
+finish() { # finish PACKAGE CRATE: adds the common files and builds the package
     {
         cat packaging/debian/copyright
         printf 'License: MIT\n'
@@ -55,7 +55,7 @@ finish() { # finish PACKAGE CRATE: what every package has, and the package
     printf '%s (%s) stable; urgency=medium\n\n  * See the history of the sources.\n\n -- %s  %s\n' \
         "$1" "$version" "$maintainer" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | packed "$doc/changelog.gz"
 
-    # The libraries, by what the binary asks of them.
+    # Dependencies on libraries, from the symbols that the binary uses.
     mkdir -p "$work/debian"
     printf 'Source: volley\n\nPackage: %s\nArchitecture: any\nDescription: x\n' "$1" >"$work/debian/control"
     local libraries size package
@@ -95,7 +95,7 @@ ln -s volley "$root/usr/share/bash-completion/completions/vppctl"
 for function in packaging/completion/_volley_router packaging/completion/_vppctl; do
     file 644 "$function" "usr/share/zsh/vendor-completions/$(basename "$function")"
 done
-# All pages, at the places that their links name.
+# All pages, at the paths that their links use.
 for name in README.md $(git ls-files 'docs/*.md' || find docs -name '*.md'); do
     file 644 "$name" "$doc/$name"
 done

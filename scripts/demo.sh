@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Two hosts in network namespaces, Volley between them; ping, traceroute and iperf3 through it.
-# Touches nothing of the machine's own network, and leaves nothing behind, also after Ctrl-C.
+# Runs ping, traceroute and iperf3 between two hosts in network namespaces, with Volley between them.
+# Does not touch the machine's own network, and leaves nothing behind, even after Ctrl-C.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 
-# Outside: install, build (unless $VOLLEY_BIN names a binary), and start again inside namespaces of our own.
+# Outside: install, build (unless $VOLLEY_BIN names a binary), and run this script again inside new namespaces.
 if [ "${1:-}" != inside ]; then
     if [ -z "${VOLLEY_BIN:-}" ]; then
         scripts/setup.sh
@@ -23,14 +23,14 @@ if [ "${1:-}" != inside ]; then
 fi
 
 volley=$2
-# A /run of our own: what is in it, the names of the namespaces too, goes with this process and those it started.
+# A /run of its own: its content, including the names of the namespaces, is gone when the last process ends.
 mount -t tmpfs demo /run
 tmp=/run/demo
 mkdir /run/netns $tmp
 pids=()
 finish() {
     trap - EXIT INT TERM
-    # Last started, first stopped: the router goes after the programs that talk through it.
+    # Stop in reverse order: the router stops after the programs that use it.
     for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
         kill "${pids[i]}" 2>/dev/null || true
     done
@@ -46,7 +46,7 @@ on() { # on HOST COMMAND…
     shift
     ip netns exec "$host" "$@"
 }
-background() { # background HOST LOG COMMAND…; ends with this script, however that ends
+background() { # background HOST LOG COMMAND…; the command ends with this script in any case
     local host=$1 log=$2
     shift 2
     on "$host" setpriv --pdeathsig KILL -- "$@" >"$log" 2>&1 &

@@ -1,6 +1,6 @@
-# Sourced by the other scripts: where the programs are that they call.
-# An ordinary user's PATH on Debian has no sbin; rustup's directory is new to the shell that has just installed it.
+# Sourced by the other scripts: sets PATH and the target directory.
+# The PATH of an ordinary user on Debian lacks sbin. A shell that has just installed Rust lacks rustup's directory.
 PATH="$PATH:$HOME/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin"
 export PATH
-# Where cargo puts what it builds: the whole path, because benchmarks and tests run in directories of their own.
+# Cargo's target directory as an absolute path, as benchmarks and tests run in other directories.
 target_dir=$(realpath -m "${CARGO_TARGET_DIR:-target}")

@@ -1,26 +1,27 @@
-"""Levels of the modules in each crate: no module may use another that uses it, by whatever way.
+"""Levels of the modules in each crate: modules must not use each other in circles, directly or indirectly.
 
-Where some do, they are a knot, and KNOTS says so: a new one is a fault, and so is one that is there no more.
+Modules that use each other are a knot. KNOTS lists the existing knots. A new knot is a fault, and so is a listed knot that
+does not exist any more.
 """
 
 import pathlib
 import re
 
-# Of each crate, sets of modules that use each other. Take one out when you have untied it.
+# For each crate, sets of modules that use each other. Remove a set when it is untied.
 KNOTS = {
     "bench": ["campaign dut engine search sessions sim testbed traffic"],
     # A pool and its buffers.
     "buf": ["depot frame lent packet pool"],
-    # The world, and the objects that are applied to it.
+    # The running system, and the objects that are applied to it.
     "control": ["intent system"],
     "drivers": ["device guardian kernel"],
-    # What objects are, and the views of the store that they look at.
+    # Objects, and the views of the store that they use.
     "model": ["object store"],
     "net": ["adjacency ethernet handoff icmp interface ip nd neighbor router setting tables trace"],
     "scenarios": ["fan table"],
 }
 
-# What comes behind is test code.
+# All code behind this is test code.
 TESTS = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod \w+ \{")
 COMMENT = re.compile(r"//[^\n]*")
 ONE = re.compile(r"\b(?:crate|super)::([a-z_][a-z_0-9]*)")
@@ -29,7 +30,7 @@ FIRST = re.compile(r"(?:^|,)\s*([a-z_][a-z_0-9]*)")
 
 
 def uses(crate):
-    """The modules at the top of a crate, each with those that it uses."""
+    """Returns the top modules of a crate, each with the modules that it uses."""
     sources = crate / "src"
     tests = test_modules(sources)
     graph = {}
@@ -41,7 +42,7 @@ def uses(crate):
         text = COMMENT.sub("", path.read_text())
         cut = TESTS.search(text)
         text = text[: cut.start()] if cut else text
-        # `super` is the crate only in the files at the top.
+        # `super` is the crate only in files at the top level.
         found = {m.group(1) for m in ONE.finditer(text) if m.group(0).startswith("crate") or len(inside.parts) == 1}
         for block in SEVERAL.finditer(text):
             depth, flat = 0, ""
@@ -54,13 +55,13 @@ def uses(crate):
 
 
 def test_modules(sources):
-    """Names of modules in files of their own that are test code."""
+    """Returns the names of test modules that have their own files."""
     declared = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod (\w+);")
     return {m.group(1) for path in sources.rglob("*.rs") for m in declared.finditer(path.read_text())} | {"tests"}
 
 
 def knots(graph):
-    """Sets of modules that use each other (Tarjan's strongly connected components)."""
+    """Returns sets of modules that use each other (Tarjan's strongly connected components)."""
     order, low, stack, found = {}, {}, [], []
 
     def visit(module):
@@ -86,12 +87,12 @@ def knots(graph):
 
 
 def faults(crates):
-    """Yields a line for each knot that KNOTS does not have, and for each that is no more."""
+    """Yields a line for each knot that is not in KNOTS, and for each listed knot that does not exist any more."""
     for name, manifest in sorted(crates.items()):
         there = knots(uses(pathlib.Path(manifest).parent))
         allowed = {frozenset(knot.split()) for knot in KNOTS.get(name, ())}
         for knot in there:
             if knot not in allowed:
-                yield f"{name}: these modules use each other: {' '.join(sorted(knot))}; let one of them not need the others"
+                yield f"{name}: these modules use each other: {' '.join(sorted(knot))}: remove one of the dependencies"
         for knot in allowed - set(there):
-            yield f"{name}: these modules do not use each other any more: take {' '.join(sorted(knot))} out of KNOTS"
+            yield f"{name}: these modules do not use each other any more: remove {' '.join(sorted(knot))} from KNOTS"

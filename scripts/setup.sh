@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what building, testing and showing Volley need, if it is missing (Debian 12; needs root or sudo for that).
-# Does nothing, in a few milliseconds, when everything is there.
+# Installs missing programs for building, testing and demonstrating Volley (Debian 12; needs root or sudo).
+# Takes a few milliseconds if everything is installed.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -34,15 +34,15 @@ as_root() {
 
 if [ -n "$need" ]; then
     if ! command -v apt-get >/dev/null 2>&1; then
-        echo "setup: missing:$need. This system has no apt-get: install them with its own package manager." >&2
+        echo "setup: missing:$need. This system has no apt-get: install them with its package manager." >&2
         exit 1
     fi
     if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then
-        echo "setup: missing, and only root can install them. Run as root:  apt-get install$need" >&2
+        echo "setup: missing packages, which only root can install. Run as root:  apt-get install$need" >&2
         exit 1
     fi
     echo "setup: installing Debian packages:$need"
-    # The package lists are fetched only when those at hand do not do.
+    # Package lists are updated only if the installation fails.
     # shellcheck disable=SC2086
     install() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $need >/dev/null; }
     install 2>/dev/null || { as_root apt-get update -qq && install; }

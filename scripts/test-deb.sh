@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the Debian packages, looks at what is in them, installs them into a clean root, runs the router there with the rights that
-# its unit gives it, then as a service of a systemd of its own, removes and purges it. Needs root; a root of Debian's comes
-# from its mirror (some 80 MB).
-# $VOLLEY_BIN names a binary that is there already.
+# Tests the Debian packages: builds them, checks their content, and installs them into a clean root. Runs the router there
+# with the rights of its unit, then as a service of systemd. Removes and purges the packages.
+#
+# Needs root. The clean root comes from Debian's mirror (about 80 MB). $VOLLEY_BIN names an existing binary.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -22,8 +22,8 @@ echo "== build"
 package=$(scripts/build-deb.sh "$work/out" | tail -n 1)
 again=$(scripts/build-deb.sh "$work/again" | tail -n 1)
 tester=$(echo "$work"/out/volley-bench_*.deb)
-cmp "$package" "$again" || fail "built twice, it is not the same"
-cmp "$tester" "$work/again/$(basename "$tester")" || fail "built twice, the tester is not the same"
+cmp "$package" "$again" || fail "two builds of the router's package differ"
+cmp "$tester" "$work/again/$(basename "$tester")" || fail "two builds of the tester's package differ"
 
 echo "== contents"
 contents=$(dpkg-deb --contents "$package" | awk '{ print $6 }')
@@ -49,13 +49,13 @@ dpkg-deb --info "$package" | sed -n 's/^ \(Version\|Depends\|Installed-Size\)/  
 echo "  $(du -h "$package" | cut -f1) packed"
 
 echo "== lintian"
-lintian --allow-root --fail-on warning "$package" "$tester" || fail "lintian is not content"
+lintian --allow-root --fail-on warning "$package" "$tester" || fail "lintian reports faults"
 
 echo "== unit"
 dpkg-deb --extract "$package" "$work/unpacked"
 unit=$work/unpacked/usr/lib/systemd/system/volley.service
 if command -v systemd-analyze >/dev/null; then
-    # It looks for the programs that the unit names, which are not installed on this machine.
+    # systemd-analyze checks that the unit's programs exist, and they are not installed on this machine.
     sed "s#/usr/bin/volley#$work/unpacked/usr/bin/volley#" "$unit" >"$work/volley.service"
     systemd-analyze verify --man=no "$work/volley.service" 2>&1 | tee "$work/verify"
     [ ! -s "$work/verify" ] || fail "the unit is faulty"
@@ -66,10 +66,10 @@ capabilities=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | sed 's/CAP_/+/g; 
 echo "== a clean root"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 root=$work/root
-# What the package depends on is there already: it is installed without a way to the mirror.
+# The package's dependencies are part of the root, as it is installed without a network.
 depends=$(dpkg-deb --field "$package" Depends | sed 's/([^)]*)//g; s/|[^,]*//g; s/[[:space:]]//g')
 debootstrap --variant=minbase --include="systemd-sysv,iproute2,iputils-ping,$depends" "$suite" "$root" >"$work/debootstrap.log" 2>&1 || { tail "$work/debootstrap.log"; fail "debootstrap"; }
-in_root() { # in_root COMMAND…: with /proc of its own, and a network of its own with one interface
+in_root() { # in_root COMMAND…: with its own /proc and its own network with one interface
     unshare --mount --net --pid --fork --kill-child sh -c '
         mount -t proc proc "$1/proc" && ip link set lo up && ip link add eth1 type veth peer name far && root=$1 && shift &&
         exec chroot "$root" "$@"' sh "$root" "$@"
@@ -82,18 +82,18 @@ in_root apt-get install -qq -y --no-install-recommends /tmp/volley.deb >"$work/i
 
 echo "== installed"
 in_root volley --version
-in_root volley check /etc/volley/volley.yaml || fail "the configuration that comes with it is faulty"
-in_root sh -c 'for f in /usr/share/doc/volley/examples/*.yaml; do volley check "$f" || exit 1; done' || fail "an example is faulty"
-in_root sh -c 'echo "interfaces: { host-eth1: { mtu: 1 } }" >/tmp/bad.yaml; ! volley check /tmp/bad.yaml' || fail "a fault is not seen"
-in_root getent group volley >/dev/null || fail "no group"
-[ "$(in_root readlink -f /usr/bin/vppctl)" = /usr/bin/volley ] || fail "no vppctl"
-in_root sh -c '! volley bench compare x y 2>/tmp/said' || fail "there is a tester without its package"
-grep -q volley-bench "$root/tmp/said" || { cat "$root/tmp/said"; fail "it does not say which package has the tester"; }
+in_root volley check /etc/volley/volley.yaml || fail "the packaged configuration is invalid"
+in_root sh -c 'for f in /usr/share/doc/volley/examples/*.yaml; do volley check "$f" || exit 1; done' || fail "an example is invalid"
+in_root sh -c 'echo "interfaces: { host-eth1: { mtu: 1 } }" >/tmp/bad.yaml; ! volley check /tmp/bad.yaml' || fail "volley check accepts an invalid file"
+in_root getent group volley >/dev/null || fail "the group volley does not exist"
+[ "$(in_root readlink -f /usr/bin/vppctl)" = /usr/bin/volley ] || fail "vppctl is not a link to volley"
+in_root sh -c '! volley bench compare x y 2>/tmp/said' || fail "volley bench runs without its package"
+grep -q volley-bench "$root/tmp/said" || { cat "$root/tmp/said"; fail "the error does not name the tester's package"; }
 in_root apt-get install -qq -y --no-install-recommends /tmp/volley-bench.deb >>"$work/install.log" 2>&1 ||
     { cat "$work/install.log"; fail "install of the tester"; }
 in_root volley bench --version
 
-echo "== the router, with the rights that the unit gives it"
+echo "== the router with the rights of its unit"
 cat >"$root/tmp/run" <<'END'
 set -e
 cat /etc/volley/startup.conf - <<'CONF' >/tmp/startup.conf
@@ -116,27 +116,27 @@ kill $pid
 wait $pid
 END
 in_root bash /tmp/run "$capabilities" || fail "the router does not run"
-# Only the program: the package would start a server here.
+# Only the program is extracted, as an installed package would start a server.
 (cd "$work" && apt-get download -qq prometheus && dpkg-deb --extract prometheus_*.deb prometheus) 2>/dev/null
 promtool=$work/prometheus/usr/bin/promtool
 grep -q '^volley_interface_info{' "$root/tmp/samples" || fail "no metrics"
-"$promtool" check metrics <"$root/tmp/samples" || fail "promtool finds fault with the metrics"
-"$promtool" check rules packaging/prometheus/volley.rules.yml || fail "promtool finds fault with the alert rules"
+"$promtool" check metrics <"$root/tmp/samples" || fail "promtool reports faults in the metrics"
+"$promtool" check rules packaging/prometheus/volley.rules.yml || fail "promtool reports faults in the alert rules"
 
-echo "== the service, under a systemd of its own"
+echo "== the service, with systemd"
 scripts/boot-root.sh "$root" >"$work/boot.log" 2>&1 &
 boot=$!
 trap 'kill $boot 2>/dev/null; wait $boot; rm -rf --one-file-system "$work"' EXIT
-first() { # the first process of the namespaces that boot-root.sh made: the child of its child
+first() { # prints the first process in the namespaces of boot-root.sh, the child of its child
     pgrep -P "$(pgrep -P $boot | head -n 1)" | head -n 1
 }
 booted() { nsenter --target "$(first)" --all "$@"; }
-patient() { # patient WHAT COMMAND…: until it succeeds
+patient() { # patient WHAT COMMAND…: repeats the command until it succeeds, for at most 30 s
     local what=$1 && shift
     for _ in $(seq 300); do "$@" >/dev/null 2>&1 && return; sleep 0.1; done
     cat "$work/boot.log" >&2
     booted journalctl --no-pager -u volley >&2 || true
-    fail "after 30 s still not: $what"
+    fail "timeout after 30 s: $what"
 }
 forwards() { booted ping -c 1 -W 1 192.0.2.1; }
 patient "systemd runs" booted systemctl is-active multi-user.target
@@ -152,10 +152,10 @@ booted systemctl reload volley || fail "reload"
 booted vppctl show interface host-eth1 | grep -q '1300/' || fail "reload applied nothing"
 booted systemctl restart volley || fail "restart"
 patient "it answers after a restart" forwards
-# By AF_XDP, too: the unit leaves what it needs, programs at interfaces included.
+# The unit's restrictions allow AF_XDP, including programs at interfaces.
 printf 'interfaces:\n  xdp-eth1: { addresses: [ 192.0.2.1/24 ] }\n' >"$root/etc/volley/volley.yaml"
 booted systemctl reload volley || fail "AF_XDP is refused"
-patient "it answers by AF_XDP" forwards
+patient "it answers with AF_XDP" forwards
 booted vppctl show hardware-interfaces xdp-eth1 | grep -q 'in the driver (native)' || fail "no native AF_XDP"
 router() { booted systemctl show -p MainPID --value volley; }
 replaced() { local now; now=$(router) && [ "$now" != 0 ] && [ "$now" != "$old" ] && forwards; }
@@ -166,8 +166,8 @@ old=$(router)
 booted systemctl kill --kill-whom=main --signal=STOP volley
 patient "the watchdog replaces a router that hangs" replaced
 booted systemctl stop volley || fail "stop"
-booted ip -br link show eth1 | grep -q DOWN || fail "eth1 is not given back"
-[ "$(booted systemctl show -p Result --value volley)" = success ] || fail "it did not end well"
+booted ip -br link show eth1 | grep -q DOWN || fail "eth1 is not restored"
+[ "$(booted systemctl show -p Result --value volley)" = success ] || fail "the service did not end with success"
 kill $boot
 wait $boot || true
 rm -f "$root/etc/volley/volley.yaml"
@@ -175,10 +175,10 @@ rm -f "$root/etc/volley/volley.yaml"
 echo "== removed and purged"
 in_root dpkg --purge volley-bench >/dev/null
 in_root dpkg --remove volley >/dev/null
-[ -e "$root/etc/volley/startup.conf" ] || fail "removed, it took its configuration with it"
+[ -e "$root/etc/volley/startup.conf" ] || fail "removing the package removed its configuration"
 in_root dpkg --purge volley >/dev/null
-in_root getent group volley && fail "the group is still there"
+in_root getent group volley && fail "the group volley still exists"
 after=$(cd "$root" && find etc usr var/lib/dpkg/alternatives -type f -o -type l | grep -v -e '/cache/' -e 'dpkg/info' | sort)
-# Lists of groups keep their last state in a copy.
-diff <(echo "$before") <(echo "$after") | grep '^[<>]' | grep -v -e 'etc/group-$' -e 'etc/gshadow-$' && fail "something stayed"
+# Backup copies of the lists of groups are expected to differ.
+diff <(echo "$before") <(echo "$after") | grep '^[<>]' | grep -v -e 'etc/group-$' -e 'etc/gshadow-$' && fail "files remain after the purge"
 echo "test-deb: passed"

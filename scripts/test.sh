@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the checks and the tests, each phase with its time, and ends with one line: "N passed, N failed, N skipped".
-# `test.sh lint` stops after the checks. A phase that fails does not keep the next one from running.
+# Runs the checks and the tests, prints the time of each phase, and ends with one line: "N passed, N failed, N skipped".
+# `test.sh lint` stops after the checks. The next phase runs even if a phase fails.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -16,7 +16,7 @@ phase() { # phase NAME COMMAND…
 }
 
 documents() {
-    # Private items are documented too, so that links to them work; this is read by those who work on it.
+    # Private items are included, so that links to them work. The readers are Volley's own developers.
     RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --quiet --workspace --no-deps --document-private-items
 }
 
@@ -27,27 +27,27 @@ trap '[ -z "$loom" ] || kill -- "-$loom" "$loom" 2>/dev/null; rm -f "$log" "$loo
 tests() {
     VOLLEY_BIN="$target_dir/debug/volley"
     export VOLLEY_BIN
-    # The interleavings take processors that the tests leave, once these run: most of them wait.
+    # The loom tests run beside the other tests with low priority, as most of those wait.
     (
         until grep -qE "^ *Running" "$log"; do [ -e "$log" ] && sleep 1 || exit; done
-        # A group of its own, which is ended as a whole.
+        # A process group of its own, so that the trap can end all of it.
         exec nice setsid make --no-print-directory loom >"$loom_log" 2>&1
     ) &
     loom=$!
     cargo test --workspace --no-fail-fast --config "target.'cfg(all())'.runner = '$PWD/scripts/run-tests'" 2>&1 | tee -a "$log"
     local ended=$?
-    # If nothing ran, nobody waits for it.
+    # Ends the wait above if no test ran.
     echo "Running has ended" >>"$log"
     return $ended
 }
-# Each feature can be left out: the router is built with every single one, and tested with none.
+# Features are optional: the router is linted with each single feature and tested without any.
 without_features() {
     local ended=0 folder
     for folder in crates/features/*/; do
         cargo clippy --quiet -p volley --no-default-features --features "$(basename "$folder")" -- -D warnings || ended=1
     done
     cargo test --quiet -p volley --no-default-features --test fuzz_graph --test metrics || ended=1
-    # The program that others find is the one with all features.
+    # Restores the program with all features in the target directory.
     cargo build --quiet -p volley || ended=1
     return $ended
 }
@@ -68,7 +68,7 @@ phase "links" scripts/check-docs
 phase "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings
 phase "documentation" documents
 if [ "${1:-all}" = all ]; then
-    # Without benchmarks: the lints check them, and nobody runs them in this profile.
+    # Without benchmarks: the lints check them, and they do not run in this profile.
     phase "build" cargo test --workspace --no-run
     phase "tests" tests
     phase "without features" without_features

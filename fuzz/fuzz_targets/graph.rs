@@ -1,10 +1,10 @@
-//! The whole graph under scripts that libFuzzer makes up. The harness is that of the test `fuzz_graph`, where a script
-//! that fails is looked into: `VOLLEY_FUZZ=<its bytes in hex> cargo test -p volley --test fuzz_graph`.
+//! Runs scripts of libFuzzer against the whole graph, with the harness of the test `fuzz_graph`. To debug a failing script:
+//! `VOLLEY_FUZZ=<its bytes in hex> cargo test -p volley --test fuzz_graph`.
 //!
-//! `cargo +nightly fuzz run graph -- -len_control=0 -max_len=6000 -rss_limit_mb=4096`: short scripts do little.
+//! Run `cargo +nightly fuzz run graph -- -len_control=0 -max_len=6000 -rss_limit_mb=4096`, as short scripts test little.
 //!
-//! A world runs `$VOLLEY_FUZZ_LIFE` scripts before there is a new one. With 1, a script that fails fails by itself, and there are
-//! a quarter as many a second.
+//! A world runs `$VOLLEY_FUZZ_LIFE` scripts before a new world is made. With 1, a failing script fails independently of
+//! earlier ones, but only a quarter as many scripts run in a second.
 #![no_main]
 
 #[path = "../../crates/volley/tests/fuzz_graph/link.rs"]

@@ -1,5 +1,5 @@
 
-# What follows "volley ctl", and vppctl, is for the router to say, if one runs.
+# The running router completes the words behind "volley ctl" and vppctl.
 _volley_or_router() {
     local cur words cword i socket=()
     _get_comp_words_by_ref -n : cur words cword

@@ -1,6 +1,6 @@
-//! The router as a process: how long from its start until it forwards, how much memory it takes idle, and what it adds
-//! to a ping. `cargo bench -p scenarios --bench process` prints a table and writes `target/bench/process.json`, one
-//! object a line.
+//! Benchmarks of the router as a process: time from its start until it forwards, memory when idle, and latency added to
+//! a ping. `cargo bench -p scenarios --bench process` prints a table and writes `target/bench/process.json`, one object
+//! a line.
 
 use std::fs;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use testkit::router::{Router, START};
 /// Repetitions of each measurement.
 const REPETITIONS: usize = 12;
 
-/// From the start of the process to the first packet that it forwarded.
+/// Measures the time from the start of the process to the first forwarded packet.
 fn start() -> Option<Figure> {
     let (a, r, _b) = cabled()?;
     let mut samples = Vec::new();
@@ -27,14 +27,14 @@ fn start() -> Option<Figure> {
     Some(Figure { bench: "start", unit: "s", samples, target: 1.0 })
 }
 
-/// Resident memory of an idle router, less buffers and lookup tables.
+/// Measures the resident memory of an idle router, without buffers and lookup tables.
 fn memory() -> Option<Figure> {
     let mut samples = Vec::new();
     for _ in 0..REPETITIONS {
         let net = Routed::new()?;
         let status =
-            fs::read_to_string(format!("/proc/{}/status", net.router.id())).expect("the process is there");
-        let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("Linux tells the resident memory");
+            fs::read_to_string(format!("/proc/{}/status", net.router.id())).expect("the process runs");
+        let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("Linux shows the resident memory");
         let resident =
             line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).expect("a number") / 1024.0;
         let buffers = net.router.json("show buffers");
@@ -46,7 +46,7 @@ fn memory() -> Option<Figure> {
     Some(Figure { bench: "idle-memory", unit: "MiB", samples, target: 150.0 })
 }
 
-/// What the router adds to the median of a ping: through it, less over a cable.
+/// Measures the latency that the router adds to the median of a ping, compared to a cable.
 fn ping() -> Option<Figure> {
     let net = Routed::new()?;
     net.a.lab().link((&net.a, "eth1"), (&net.b, "eth1"));

@@ -1,9 +1,9 @@
-//! How long nothing is forwarded when the router is started again under traffic: the longest time between two answers to
-//! a ping of 1,000 requests a second through the router. `cargo bench -p scenarios --bench restart` prints a table and writes
+//! Measures the gap in forwarding when the router restarts under traffic: the longest time between two replies to a ping
+//! of 1,000 requests a second. `cargo bench -p scenarios --bench restart` prints a table and writes
 //! `target/bench/restart.json`, one object a line.
 //!
-//! In the gap is all that a host notices: the end of the old process, the start of the new one, its ports, its configuration
-//! from the file that `config save` wrote, and ARP for the hosts on both sides.
+//! The gap contains everything that a host notices: the end of the old process, the start of the new one, opening its
+//! ports, applying the configuration that `config save` wrote, and ARP for the hosts on both sides.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use testkit::router::{Router, START};
 
 /// Restarts of each kind.
 const REPETITIONS: usize = 9;
-/// What an operator may notice, in milliseconds.
+/// Largest gap that is acceptable to an operator, in milliseconds.
 const TARGET: f64 = 300.0;
 
 /// A host of the connected network behind the router.
@@ -21,8 +21,7 @@ const CONNECTED: &str = "10.0.1.2";
 /// An address behind that host, in the last of 100,000 routes.
 const ROUTED: &str = "21.134.159.1";
 
-/// Measures `REPETITIONS` restarts of a router that has `commands` as its configuration, by pings to `to`; `end` ends the old
-/// process.
+/// Measures `REPETITIONS` restarts of a router with this configuration, by pings to `to`. `end` ends the old process.
 fn restarts(bench: &'static str, commands: &str, to: &str, end: fn(Router)) -> Option<Figure> {
     let (a, r, b) = cabled()?;
     b.run(&format!("ip addr add {ROUTED}/32 dev lo"));
@@ -42,7 +41,7 @@ fn restarts(bench: &'static str, commands: &str, to: &str, end: fn(Router)) -> O
         let times: Vec<f64> =
             said.lines().filter_map(|line| line.strip_prefix('[')?.split(']').next()?.parse().ok()).collect();
         let gap = times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
-        assert!(times.len() > 1000 && gap > 0.01, "there was no restart in this:\n{said}");
+        assert!(times.len() > 1000 && gap > 0.01, "the pings show no restart:\n{said}");
         samples.push(gap * 1000.0);
         again.stop();
     }

@@ -1,12 +1,15 @@
-//! What forwarding between two veth pairs costs the whole machine: by AF_XDP, by af_packet, and by the Linux kernel, with the
-//! same sender, the same receiver and the same cores; and what of a core an idle router takes.
+//! Measures the CPU time of the whole machine for forwarding between two veth pairs: by AF_XDP, by af_packet, and by the
+//! Linux kernel. Sender, receiver and cores are the same for all. Also measures the CPU time of an idle router.
 //! `cargo bench -p scenarios --bench veth` prints a table and adds to `target/bench/io.json`, one object a line.
 //!
-//! The sender is a packet generator with a port by AF_XDP, in a namespace of its own; what it and the pairs cost is the same for
-//! all. The receiver is the far end of the second pair: it counts what comes, which is for another station. First a rate is offered
-//! that all of them forward: what a packet costs then. Then as much as the sender can: how many come through, and what of the
-//! machine's time each of those took, with what was spent on the others. The kernel forwards within the sender's call, so that it
-//! sends no more than is forwarded, and one core does all the work.
+//! The sender is a packet generator with an AF_XDP port in a namespace of its own. The cost of the sender and of the
+//! pairs is the same for all. The receiver is the far end of the second pair: it counts the packets, which are addressed
+//! to another station.
+//!
+//! The first load is one that all of them forward: it gives the CPU time for a packet. The second load is as much as the
+//! sender can send: it gives the forwarding rate and the CPU time for a forwarded packet, including the time spent on
+//! lost ones. The kernel forwards within the sender's system call, so the sender never sends more than is forwarded, and
+//! one core does all the work.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -16,20 +19,20 @@ use testkit::netns::Host;
 use testkit::process::{cpu_time, until};
 use testkit::router::Router;
 
-/// Measurements of each way.
+/// Measurements of each kind.
 const REPETITIONS: usize = 7;
 const TIME: Duration = Duration::from_secs(2);
-/// What is offered first, packets a second.
+/// The first load, in packets a second.
 const EASY: u64 = 200_000;
-/// The Ethernet address of nobody.
+/// An Ethernet address that no station has.
 const NOBODY: &str = "02:00:00:00:99:99";
 
-/// Hundredths of a second that all cores worked, by the kernel's account.
+/// Returns the busy time of all cores, in hundredths of a second, as the kernel counts it.
 fn worked() -> f64 {
-    let stat = fs::read_to_string("/proc/stat").expect("Linux tells what cores do");
+    let stat = fs::read_to_string("/proc/stat").expect("Linux shows the time of its cores");
     let all: Vec<f64> =
         stat.lines().next().unwrap_or("").split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq: what was stolen is nobody's work here.
+    // user, nice, system, idle, iowait, irq, softirq. Stolen time is not counted.
     [0, 1, 2, 5, 6].iter().filter_map(|at| all.get(*at)).sum()
 }
 
@@ -37,8 +40,8 @@ fn received(host: &Host) -> f64 {
     host.run("cat /sys/class/net/eth0/statistics/rx_packets").trim().parse().expect("a number")
 }
 
-/// Measures while `forward` forwards: microseconds of processor for a packet of few; millions of packets a second, and
-/// microseconds for each of those.
+/// Measures while `forward` forwards: CPU microseconds a packet at the first load, then millions of packets a second and
+/// CPU microseconds a packet at full load.
 fn measure(names: [&'static str; 3], forward: impl FnOnce(&Host) -> Option<Router>) -> Option<Vec<Figure>> {
     let (a, r, b) = cabled()?;
     let router = forward(&r);
@@ -64,7 +67,7 @@ fn measure(names: [&'static str; 3], forward: impl FnOnce(&Host) -> Option<Route
         ));
         generator.ctl(&format!("packet-generator enable-stream {name}"));
         let first = received(&b);
-        until("packets come", Duration::from_secs(10), || received(&b) > first + 1000.0);
+        until("packets arrive", Duration::from_secs(10), || received(&b) > first + 1000.0);
         let (mut rate, mut cost) = (Vec::new(), Vec::new());
         for _ in 0..REPETITIONS {
             let (start, packets, before) = (Instant::now(), received(&b), worked());
@@ -79,7 +82,7 @@ fn measure(names: [&'static str; 3], forward: impl FnOnce(&Host) -> Option<Route
     let (easy_rate, easy) = sample("easy", format!("rate {EASY}"));
     let least = easy_rate.iter().copied().fold(f64::INFINITY, f64::min);
     if least < 0.95 * EASY as f64 / 1e6 {
-        eprintln!("{}: of {EASY} packets a second only {:.0} came through at times", names[0], least * 1e6);
+        eprintln!("{}: only {:.0} of {EASY} packets a second arrived at times", names[0], least * 1e6);
     }
     let (rate, cost) = sample("flood", String::new());
     generator.stop();
@@ -126,11 +129,11 @@ fn af_packet() -> Option<Vec<Figure>> {
     measure(["veth-af-packet-cpu", "veth-af-packet-flood-rate", "veth-af-packet-flood-cpu"], forward)
 }
 
-/// What of a core a router takes that has interfaces and nothing to do: all of its threads.
+/// Measures the CPU time of all threads of an idle router with interfaces, in percent of a core.
 fn idle() -> Option<Vec<Figure>> {
     let (_a, r, _b) = cabled()?;
     let router = Router::start(&r, TWO_PORTS);
-    // The neighbours of its start have been heard of by then.
+    // The work of the start, such as ARP, is done by then.
     std::thread::sleep(Duration::from_secs(3));
     let mut samples = Vec::new();
     for _ in 0..REPETITIONS {

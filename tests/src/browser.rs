@@ -1,34 +1,34 @@
-//! A page in a browser (headless Chromium): whether all of it can be seen.
+//! Checks that a page is fully visible in a browser (headless Chromium).
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// What a page is shown on.
+/// The medium that shows a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// A window.
     Screen,
-    /// A sheet, as the page's own rules for print have it.
+    /// A printed sheet, by the page's own print rules.
     Paper,
 }
 
-/// What is to be seen of a page.
+/// The visible content of a page.
 #[derive(Debug)]
 pub struct Seen {
-    /// Plots that are drawn.
+    /// Number of drawn plots.
     pub plots: u64,
-    /// Tables.
+    /// Number of tables.
     pub tables: u64,
-    /// What cannot be seen whole, in words.
+    /// Elements that are not fully visible, in words.
     pub faults: Vec<String>,
 }
 
-/// Looks at a page that is laid out, and leaves what it finds in an element of its own.
+/// A script that examines the page after its layout and adds its findings as an element.
 const LOOK: &str = r#"<script>
 const faults = [], all = (of, what) => [...of.querySelectorAll(what)];
-const wide = (what, e) => e.scrollWidth > e.clientWidth && faults.push(`${what} is ${e.scrollWidth} wide, of ${e.clientWidth}`);
+const wide = (what, e) => e.scrollWidth > e.clientWidth && faults.push(`${what} is ${e.scrollWidth} wide, but only ${e.clientWidth} are visible`);
 all(document, ".wide").forEach(e => wide(e.querySelector("caption").textContent, e));
 wide("the page", document.documentElement);
 all(document, "svg").forEach(svg => {
@@ -37,7 +37,7 @@ all(document, "svg").forEach(svg => {
     all(svg, "text").forEach(text => {
         const own = text.getBoundingClientRect();
         const inside = own.left > box.left - 1 && own.right < box.right + 1 && own.top > box.top - 1 && own.bottom < box.bottom + 1;
-        if (!inside) faults.push(`"${text.textContent}" reaches out of its plot`);
+        if (!inside) faults.push(`"${text.textContent}" extends beyond its plot`);
     });
 });
 const said = document.createElement("pre");
@@ -50,7 +50,7 @@ document.body.append(said);
 </script></body>"#;
 
 impl Seen {
-    /// Shows a page in a window, or on a sheet, that is so many pixels wide (718 of A4 within the margins of a print).
+    /// Shows a page in a window or on a sheet of this width in pixels. An A4 print is 718 pixels wide within its margins.
     ///
     /// # Panics
     /// When there is no browser, or it does not show the page.
@@ -63,7 +63,7 @@ impl Seen {
         std::fs::write(&looked, text.replace("</body>", LOOK)).expect("a page");
         let shown = chromium(&looked, &[&format!("--window-size={width},1000"), "--dump-dom"]);
         let said = shown.split("<pre id=\"seen\">").nth(1).and_then(|rest| rest.split("</pre>").next());
-        let said = said.unwrap_or_else(|| panic!("the page was not looked at: {shown}"));
+        let said = said.unwrap_or_else(|| panic!("the page was not examined: {shown}"));
         let seen: Value = serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"));
         let count = |what: &str| seen[what].as_u64().expect("a number");
         let faults = seen["faults"].as_array().expect("a list").iter().map(ToString::to_string).collect();
@@ -71,18 +71,18 @@ impl Seen {
     }
 }
 
-/// How many pages a print of a page has.
+/// Returns the number of sheets in a print of a page.
 ///
 /// # Panics
 /// When it cannot be printed.
 pub fn paper(page: &Path) -> usize {
     let pdf = page.with_extension("pdf");
     chromium(page, &["--no-pdf-header-footer", &format!("--print-to-pdf={}", pdf.display())]);
-    let pdf = std::fs::read(&pdf).expect("a print");
+    let pdf = std::fs::read(&pdf).expect("a PDF file");
     String::from_utf8_lossy(&pdf).matches("/Type /Page\n").count()
 }
 
-/// Runs the browser with a page, without a network.
+/// Runs the browser with a page and without network services, and returns its output.
 fn chromium(page: &Path, words: &[&str]) -> String {
     let profile = page.with_extension("profile");
     let out = Command::new("chromium")

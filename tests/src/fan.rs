@@ -1,5 +1,5 @@
-//! A router whose packets come from files and go into files, so that none is lost on its way to or from the router however
-//! busy the machine is, and each one can be looked at.
+//! A router that reads packets from files and writes them into files. No packet is lost outside of the router, however
+//! busy the machine is, and each one can be examined.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -15,25 +15,25 @@ use wire::builder::PacketBuilder;
 
 use crate::table::gateway;
 
-/// Ports that packets leave by.
+/// Number of output ports.
 pub(crate) const PORTS: u16 = 4;
-/// Next hops of each family, on the ports in turns.
+/// Number of next hops of each family. They alternate between the ports.
 pub const HOPS: u16 = 4096;
-/// The router's address on all ports that packets come in by.
+/// The router's Ethernet address on all input ports.
 const INPUT: Mac = Mac([2, 0, 0, 0, 0, 1]);
-/// Where packets say that they come from.
+/// Source addresses of the packets.
 const SENDERS: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(198, 18, 0, 2), Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2));
-/// What a pcap file begins with: version 2.4, packets of up to 65,535 bytes, Ethernet.
+/// Header of a pcap file: version 2.4, packets of up to 65,535 bytes, Ethernet.
 const FILE_HEADER: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1];
-/// Bytes in front of each packet of it.
+/// Length of the header before each packet in a pcap file.
 const RECORD_HEADER: usize = 16;
-/// Packets that come at the same time.
+/// Number of packets with the same time stamp.
 const BURST: usize = 64;
-/// How long a command may take that changes a whole table.
+/// Time limit for a command that changes a whole table.
 const LONG: Duration = Duration::from_secs(120);
 
-/// A packet to an address, with a number by which it is known, and a source port.
+/// Builds a packet to an address, with a number that identifies it, and a source port.
 pub fn frame(to: IpAddr, number: u32, port: u16) -> Vec<u8> {
     let b = match to {
         IpAddr::V4(to) => PacketBuilder::ipv4(SENDERS.0, to),
@@ -42,7 +42,7 @@ pub fn frame(to: IpAddr, number: u32, port: u16) -> Vec<u8> {
     b.ethernet(Mac([2; 6]), INPUT).udp(port, 7).payload(&number.to_be_bytes()).build()
 }
 
-/// The port by which a packet left, and to whom.
+/// The output port and the destination Ethernet address of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
     port: u16,
@@ -50,24 +50,24 @@ pub struct Way {
 }
 
 impl Way {
-    /// The way to a next hop.
+    /// Returns the way to a next hop.
     pub fn to<A: Family>(hop: u16) -> Way {
         let [high, low] = hop.to_be_bytes();
         Way { port: hop % PORTS, mac: Mac([2, A::BITS, 0, 0, high, low]) }
     }
 }
 
-/// A packet that left.
+/// A forwarded packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Its number.
     pub number: u32,
-    /// Where it went.
+    /// Its way.
     pub way: Way,
 }
 
 impl Arrival {
-    /// What the router itself has to say is none.
+    /// Parses a frame. `None` for messages of the router itself.
     fn of(port: u16, frame: &[u8]) -> Option<Arrival> {
         let (link, packet) = frame.split_first_chunk::<14>()?;
         let (source, number) = match link[12] {
@@ -81,28 +81,28 @@ impl Arrival {
     }
 }
 
-/// Packets that come in by a port of their own.
+/// Packets that arrive at a port of their own.
 #[derive(Debug)]
 pub struct Input {
     /// Frames in their order.
     pub frames: Vec<Vec<u8>>,
-    /// How many a second. They come some at a time, and the worker rests meanwhile.
+    /// Packets a second. They arrive in bursts, and the worker sleeps between them.
     pub rate: u32,
-    /// How often they come, one behind the other.
+    /// Number of times that the frames are repeated.
     pub rounds: u32,
 }
 
-/// The router, with all its next hops as static neighbours.
+/// The router, with all its next hops as static neighbors.
 #[derive(Debug)]
 pub struct Fan {
-    /// It.
+    /// The router.
     pub router: Router,
     outputs: Vec<Recorded>,
 }
 
 impl Fan {
-    /// A router that has these packets to forward, when they are [played](Self::play), and runs `commands` after those that make
-    /// its ports; `None` where there can be no namespaces (which is reported).
+    /// Starts a router for these packets, which arrive once they are [played](Self::play). `commands` run after the ports are
+    /// made. `None` if namespaces are not available (reported as skipped).
     ///
     /// # Panics
     /// When a file cannot be written or read.
@@ -150,18 +150,18 @@ impl Fan {
         Some(Fan { router, outputs })
     }
 
-    /// Begins, or stops, to send an input's packets.
+    /// Starts or stops sending the packets of an input.
     pub fn play(&self, input: u16, on: bool) {
         let state = if on { "up" } else { "down" };
         self.router.ctl(&format!("set interface state pcap{} {state}", PORTS + input));
     }
 
-    /// Packets of an input that came in so far.
+    /// Returns the number of packets of an input that the router has received so far.
     pub fn sent(&self, input: u16) -> u64 {
         self.router.counter(&format!("pcap{}", PORTS + input), "rx packets")
     }
 
-    /// Shows the packets that left since the last call; gives how many they were.
+    /// Passes the packets forwarded since the last call to `seen`, and returns their number.
     ///
     /// # Panics
     /// When a file cannot be read.
@@ -178,7 +178,7 @@ impl Fan {
         count
     }
 
-    /// Runs a command that reads a file, with a file of this text.
+    /// Runs a command that reads a file, with this text as the file.
     ///
     /// # Panics
     /// When it fails.
@@ -193,19 +193,20 @@ impl Fan {
 #[derive(Debug)]
 struct Recorded {
     file: File,
-    /// What was read and not yet shown: the begin of a packet.
+    /// The beginning of a packet whose rest is not written yet.
     rest: Vec<u8>,
 }
 
 impl Recorded {
     fn open(path: &Path) -> Recorded {
         let mut file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        file.read_exact(&mut [0; size_of_val(&FILE_HEADER)]).expect("the router begins its files");
+        file.read_exact(&mut [0; size_of_val(&FILE_HEADER)])
+            .expect("the router writes the header of its files");
         Recorded { file, rest: Vec::new() }
     }
 
     fn read(&mut self, mut seen: impl FnMut(&[u8])) {
-        self.file.read_to_end(&mut self.rest).expect("what the router writes can be read");
+        self.file.read_to_end(&mut self.rest).expect("the router's file can be read");
         let mut rest = &self.rest[..];
         while let Some((header, behind)) = rest.split_first_chunk::<RECORD_HEADER>() {
             let [.., a, b, c, d] = *header;

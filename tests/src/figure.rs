@@ -1,25 +1,25 @@
-//! What a benchmark of the whole process measured: a line for the reader, and an object for `target/bench`.
+//! Results of the benchmarks of the whole process: a printed line, and a JSON object in `target/bench`.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Samples of one benchmark, and what they are to reach.
+/// Samples of one benchmark, and their target.
 #[derive(Debug)]
 pub struct Figure {
-    /// Its name.
+    /// Name of the benchmark.
     pub bench: &'static str,
     /// Unit of the samples and of the target.
     pub unit: &'static str,
-    /// One value a repetition, in no order.
+    /// One value for each repetition, unordered.
     pub samples: Vec<f64>,
-    /// The median is to be at most this; infinite: it is for comparison.
+    /// Upper limit of the median. Infinite if the figure has no target and is for comparison only.
     pub target: f64,
 }
 
 impl Figure {
-    /// Runs these measurements, prints a table, and writes `target/bench/<file>`, one object a line. A measurement that
-    /// cannot be made here reports that it is skipped and returns `None`.
+    /// Runs these measurements, prints a table, and writes `target/bench/<file>`, one object a line. A measurement that is not
+    /// possible here reports that it is skipped and returns `None`.
     ///
     /// # Panics
     /// When the directory or the file cannot be written.
@@ -30,7 +30,7 @@ impl Figure {
         Self::add(file, all);
     }
 
-    /// The same, where a measurement may give several figures, and what another benchmark wrote into the file stays.
+    /// Runs these measurements and appends to the file of another benchmark. A measurement may have several figures.
     ///
     /// # Panics
     /// When the directory or the file cannot be written.
@@ -42,7 +42,7 @@ impl Figure {
         println!("{:<20} {:>9} {:>9} {:>9} {:>9}", "bench", "median", "min", "max", "target");
         for measure in measurements {
             let Some(figures) = measure() else {
-                // Whoever made none has reported why.
+                // The measurement has reported why it was skipped.
                 continue;
             };
             for figure in figures {
@@ -56,7 +56,7 @@ impl Figure {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench")
     }
 
-    /// Median, smallest, largest.
+    /// Returns the median, the smallest and the largest sample.
     fn summary(&self) -> (f64, f64, f64) {
         let mut sorted = self.samples.clone();
         sorted.sort_by(f64::total_cmp);

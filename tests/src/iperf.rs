@@ -1,4 +1,4 @@
-//! What `iperf3` has to say.
+//! Runs `iperf3` and reads its report.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Iperf {
         Iperf { client, _server: listener }
     }
 
-    /// Runs it to the end and gives the `end` part of its report.
+    /// Runs it to the end and returns the `end` part of its report.
     ///
     /// # Panics
     /// When it fails.
@@ -39,12 +39,12 @@ impl Iperf {
         Iperf::start(client, server, address, arguments).finish()
     }
 
-    /// Whether it is still under way.
+    /// True while the client runs.
     pub fn running(&mut self) -> bool {
         self.client.running()
     }
 
-    /// Waits for the end and gives the `end` part of its report.
+    /// Waits for the end and returns the `end` part of its report.
     ///
     /// # Panics
     /// When it fails.
@@ -55,9 +55,8 @@ impl Iperf {
     }
 }
 
-/// Datagrams of a UDP run that were lost between the hosts. What arrived at `receiver`'s socket while its program did not
-/// get to read, because the machine was busy, `iperf3` counts as lost and we do not. `receiver` takes part in no
-/// other run.
+/// Returns the number of datagrams of a UDP run that were lost between the hosts. `iperf3` also counts datagrams that
+/// overflowed the receiver's socket on a busy machine; those are subtracted. `receiver` must take part in no other run.
 ///
 /// # Panics
 /// When the report or the kernel's statistics lack the figure.
@@ -66,7 +65,7 @@ pub fn lost_on_the_way(end: &Value, receiver: &Host) -> u64 {
     lost.saturating_sub(snmp(receiver, "Udp", "RcvbufErrors"))
 }
 
-/// Datagrams of a UDP run that overtook others of their flow.
+/// Returns the number of datagrams of a UDP run that arrived out of order within their flow.
 pub fn out_of_order(end: &Value) -> u64 {
     let streams = end["streams"].as_array().into_iter().flatten();
     streams.filter_map(|s| s["udp"]["out_of_order"].as_u64()).sum()

@@ -1,4 +1,4 @@
-//! Scenarios: the `volley` binary in network namespaces, with Linux as its neighbour.
+//! Scenarios: the `volley` binary in network namespaces, with Linux as its neighbor.
 //!
 //! Each file in `tests/` is a theme. Most scenarios start from [`Routed`]: two hosts with the router between them.
 #![forbid(unsafe_code)]
@@ -24,7 +24,7 @@ pub use ping::{Ping, traceroute};
 pub use routed6::{Routed6, TWO_PORTS6, address6, cabled6, speaks6};
 pub use table::{Table, gateway, real};
 
-/// Takes both ports into service with their addresses.
+/// Commands that set up both ports with their addresses.
 pub const TWO_PORTS: &str = "\
 create host-interface name eth0
 create host-interface name eth1
@@ -34,7 +34,7 @@ set interface ip address host-eth0 10.0.0.1/24
 set interface ip address host-eth1 10.0.1.1/24
 ";
 
-/// Commands to follow [`TWO_PORTS`], for a host behind VLAN 100 of `eth0` (see [`vlan`]).
+/// Commands to run after [`TWO_PORTS`], for a host behind VLAN 100 of `eth0` (see [`vlan`]).
 pub const VLAN_100: &str = "\
 create sub-interfaces host-eth0 100
 set interface state host-eth0.100 up
@@ -44,7 +44,7 @@ set interface ip address host-eth0.100 10.0.100.1/24
 /// Host `a` (10.0.0.2) — router (10.0.0.1 on eth0, 10.0.1.1 on eth1) — host `b` (10.0.1.2), over veth.
 #[derive(Debug)]
 pub struct Routed {
-    /// The router; first, so that it ends while its links still stand.
+    /// The router. The first field, so that it ends before its links are removed.
     pub router: Router,
     /// The host at the router's eth0.
     pub a: Host,
@@ -55,7 +55,7 @@ pub struct Routed {
 }
 
 impl Routed {
-    /// The topology with the router running; `None` where there can be no namespaces (which is reported).
+    /// Sets up the topology and starts the router. `None` if namespaces are not available (reported as skipped).
     pub fn new() -> Option<Routed> {
         let (a, r, b) = cabled()?;
         let router = Router::start(&r, TWO_PORTS);
@@ -63,7 +63,7 @@ impl Routed {
     }
 }
 
-/// The hosts of [`Routed`], cabled and with addresses, but no router yet: `(a, r, b)`.
+/// Sets up the hosts of [`Routed`] with cables and addresses, but no router yet. Returns `(a, r, b)`.
 pub fn cabled() -> Option<(Host, Host, Host)> {
     let lab = Lab::new()?;
     let (a, r, b) = (lab.host("a"), lab.host("r"), lab.host("b"));
@@ -74,7 +74,7 @@ pub fn cabled() -> Option<(Host, Host, Host)> {
     Some((a, r, b))
 }
 
-/// Runs `tools/echo.py` on `host` with these arguments; gives the line that it prints.
+/// Runs `tools/echo.py` on `host` with these arguments and returns the line that it prints.
 ///
 /// # Panics
 /// When it fails.
@@ -83,7 +83,8 @@ pub fn echo(host: &Host, arguments: &str) -> String {
     host.run(&format!("python3 {tool} {arguments}")).trim().to_string()
 }
 
-/// Everything that can be changed of who does what while packets come in by `from` and leave by `to`: at the end all is as it was.
+/// Returns commands that change workers, cores, queues and interfaces while packets arrive at `from` and leave by `to`. At
+/// the end the configuration is as before.
 pub fn rearrangements(from: &str, to: &str) -> Vec<String> {
     [
         "set workers 3",
@@ -110,21 +111,21 @@ pub fn rearrangements(from: &str, to: &str) -> Vec<String> {
     .to_vec()
 }
 
-/// Gives a host's eth0 an address and a default route.
+/// Sets an address and a default route on a host's eth0.
 pub fn address(host: &Host, address: &str, gateway: &str) {
     host.run(&format!("ip addr add {address} dev eth0"));
     host.run(&format!("ip route add default via {gateway}"));
 }
 
-/// Gives `host` a VLAN device on eth0 with these tags (`tools/vlan.py`), and an address on it, for as long as the process
-/// runs.
+/// Creates a VLAN device with these tags on the host's eth0 (`tools/vlan.py`) and sets an address on it. The device exists
+/// while the returned process runs.
 ///
 /// # Panics
-/// When it cannot be made; ask [`Host::can_tap`] first.
+/// When the device cannot be created; check [`Host::can_tap`] first.
 pub fn vlan(host: &Host, name: &str, tags: &str, address: &str) -> Process {
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/vlan.py");
     let mut device = host.spawn(&format!("python3 {tool} eth0 {name} {tags}"));
-    until("the VLAN device is there", LIMIT, || {
+    until("the VLAN device exists", LIMIT, || {
         assert!(device.running(), "vlan.py ended: {}", device.stderr());
         device.stdout().contains("ready")
     });
@@ -133,10 +134,10 @@ pub fn vlan(host: &Host, name: &str, tags: &str, address: &str) -> Process {
     device
 }
 
-/// A counter of a host's kernel, such as `InEchos` of `Icmp` (RFC 4293's names, as `/proc/net/snmp` has them).
+/// Returns a counter of a host's kernel, such as `InEchos` of `Icmp`. The names are those of RFC 4293 in `/proc/net/snmp`.
 ///
 /// # Panics
-/// When Linux does not tell it.
+/// When Linux does not show it.
 pub fn snmp(host: &Host, group: &str, name: &str) -> u64 {
     let text = host.run("cat /proc/net/snmp");
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group)?.strip_prefix(": "));
@@ -145,12 +146,12 @@ pub fn snmp(host: &Host, group: &str, name: &str) -> u64 {
     values.split(' ').nth(at).and_then(|value| value.parse().ok()).expect("a number")
 }
 
-/// A value of a process's status in KiB.
+/// Returns a value from a process's status, in KiB.
 ///
 /// # Panics
-/// When there is no such process, or Linux does not tell the value.
+/// When there is no such process, or Linux does not show the value.
 pub fn status(id: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("the process runs");
-    let line = status.lines().find_map(|l| l.strip_prefix(name)).expect("Linux tells it");
+    let line = status.lines().find_map(|l| l.strip_prefix(name)).expect("Linux shows the value");
     line.trim_matches([':', ' ', '\t']).trim_end_matches(" kB").parse().expect("a number")
 }

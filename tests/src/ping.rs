@@ -1,4 +1,4 @@
-//! What `ping` has to say.
+//! Runs `ping` and `traceroute` and reads their output.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ pub struct Ping {
     pub rtts: Vec<f64>,
     /// Requests sent.
     pub sent: usize,
-    /// Replies that came twice.
+    /// Duplicate replies.
     pub duplicates: usize,
-    /// All that it printed, errors from routers included.
+    /// The whole output, including ICMP errors from routers.
     pub text: String,
 }
 
@@ -22,7 +22,7 @@ impl Ping {
     /// Runs `ping` on `host` with these arguments.
     ///
     /// # Panics
-    /// When it cannot run at all; a ping without answer is a result.
+    /// When it cannot run at all. A ping without a reply is a result.
     pub fn run(host: &Host, arguments: &str) -> Ping {
         let done = host.attempt(&format!("ping -n {arguments}"), LIMIT);
         let text = done.stdout.clone();
@@ -42,7 +42,7 @@ impl Ping {
         }
     }
 
-    /// Pings `target` once a time until it answers, for at most `limit`.
+    /// Pings `target` with single requests until it answers, for at most `limit`.
     ///
     /// # Panics
     /// When it does not answer.
@@ -51,17 +51,17 @@ impl Ping {
         assert!(answered.is_some(), "{target} does not answer {} within {limit:?}", host.name());
     }
 
-    /// Whether `target` answers one request within a quarter of a second.
+    /// True if `target` answers one request within a quarter of a second.
     pub fn answered(host: &Host, target: &str) -> bool {
         !Ping::run(host, &format!("-c 1 -W 0.25 {target}")).rtts.is_empty()
     }
 
-    /// Whether every request was answered, once.
+    /// True if every request was answered exactly once.
     pub fn complete(&self) -> bool {
         self.sent > 0 && self.rtts.len() == self.sent && self.duplicates == 0
     }
 
-    /// The median round-trip time in microseconds.
+    /// Returns the median round-trip time in microseconds.
     ///
     /// # Panics
     /// When there was no reply.
@@ -72,7 +72,7 @@ impl Ping {
     }
 }
 
-/// The routers and the host that `traceroute` with these arguments names, each hop asked once.
+/// Returns the hops that `traceroute` prints with these arguments, with one probe for each hop.
 ///
 /// # Panics
 /// When it fails.

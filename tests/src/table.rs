@@ -1,5 +1,4 @@
-//! Routing tables as a scenario has them: prefixes with a next hop each, and the plain way to look up in them, a map for each
-//! length.
+//! Routing tables of a scenario: prefixes with one next hop each, and a simple lookup with one map for each prefix length.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +10,7 @@ use testkit::skip::skipped;
 
 use crate::fan::{HOPS, PORTS};
 
-/// The address of a next hop of a [`Fan`](crate::Fan).
+/// Returns the address of a next hop of a [`Fan`](crate::Fan).
 pub fn gateway<A: Family>(hop: u16) -> IpAddr {
     let (port, host) = (hop % PORTS, hop + 2);
     match A::BITS {
@@ -20,18 +19,15 @@ pub fn gateway<A: Family>(hop: u16) -> IpAddr {
     }
 }
 
-/// The prefixes of a real router that are routes to others, in no order. Where there is no table of a real router, a line says
-/// so, and they are made up.
+/// Returns the forwarded prefixes of a real routing table, shuffled. Without a file of a real table, the prefixes are
+/// generated, and this is reported as skipped.
 ///
 /// # Panics
 /// When the file of a real table cannot be read.
 pub fn real<A: Family>(r: &mut Random) -> rib::Prefixes<A> {
     let (what, mut prefixes) = rib::real::<A>().unwrap_or_else(|e| panic!("{}: {e}", A::FILE));
     if what != "real" {
-        skipped(&format!(
-            "needs {}, the file of a real routing table: it ran with one that is made up",
-            A::FILE
-        ));
+        skipped(&format!("needs {}, the file of a real routing table: it ran with a generated one", A::FILE));
     }
     prefixes.retain(|(prefix, _)| prefix.forwarded());
     r.shuffle(&mut prefixes);
@@ -44,7 +40,7 @@ pub struct Table<A> {
 }
 
 impl<A: Family> Table<A> {
-    /// These prefixes, each with any one of the next hops.
+    /// Makes a table of these prefixes, each with a random next hop.
     pub fn new(prefixes: &[(A, u8)], r: &mut Random) -> Table<A> {
         let mut table = Table { hops: BTreeMap::new() };
         for (prefix, len) in prefixes {
@@ -54,12 +50,12 @@ impl<A: Family> Table<A> {
         table
     }
 
-    /// The next hop of a prefix that is in the table.
+    /// Returns the next hop of a prefix, if the table has the prefix.
     pub fn hop(&self, (prefix, len): (A, u8)) -> Option<u16> {
         self.hops.get(&Reverse(len))?.get(&prefix).copied()
     }
 
-    /// The longest prefix that covers an address, and its next hop.
+    /// Returns the longest prefix that covers an address, and its next hop.
     pub fn lookup(&self, to: A) -> Option<((A, u8), u16)> {
         let of = |(Reverse(len), hops): (&Reverse<u8>, &HashMap<A, u16>)| {
             let prefix = to & A::mask(*len);
@@ -68,19 +64,19 @@ impl<A: Family> Table<A> {
         self.hops.iter().find_map(of)
     }
 
-    /// Forgets a prefix.
+    /// Removes a prefix.
     pub fn remove(&mut self, (prefix, len): (A, u8)) {
         self.hops.get_mut(&Reverse(len)).and_then(|hops| hops.remove(&prefix));
     }
 
-    /// An address in the prefix that no longer one covers, or one that is covered, if none was found in some tries.
+    /// Returns an address of this prefix that no longer prefix covers. If 16 tries find none, returns a covered one.
     pub fn destination(&self, prefix: (A, u8), r: &mut Random) -> A {
         let mut any = || Some(rib::below(prefix, r)).filter(|a| a.forwarded()).unwrap_or(prefix.0);
         let own = |a: &A| self.lookup(*a).is_some_and(|(longest, _)| longest == prefix);
         (0..16).map(|_| any()).find(own).unwrap_or_else(any)
     }
 
-    /// Its routes as `ip route load` reads them, those of `prefixes`.
+    /// Returns the routes of `prefixes` in the format of `ip route load`.
     pub fn lines(&self, prefixes: &[(A, u8)]) -> String {
         let mut lines = String::new();
         for (prefix, len) in prefixes {

@@ -1,4 +1,4 @@
-//! `volley bench` in a lab, and what it found.
+//! Runs `volley bench` in a lab and reads its results.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use testkit::process::Process;
 use testkit::router::binary;
 use testkit::skip::skipped;
 
-/// A campaign takes as long as its routers, some seconds each.
+/// Time limit of a campaign, which takes some seconds for each router.
 pub const LONG: Duration = Duration::from_secs(120);
 
-/// Where programs are found: the directory's `bin` first.
+/// Returns the search path of programs: the directory's `bin` first.
 fn path(dir: &Path) -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     format!("{}:{path}:/usr/local/sbin:/usr/sbin:/sbin", dir.join("bin").display())
@@ -30,10 +30,10 @@ pub struct Campaign<'a> {
 }
 
 impl<'a> Campaign<'a> {
-    /// Writes it: what stands in `head` before the tests, the routers, what stands there of the tests, the testbed.
+    /// Writes the campaign's file: the keys of `head`, the routers, the tests of `head`, and the testbed.
     ///
     /// # Panics
-    /// When that is impossible.
+    /// When the file cannot be written.
     pub fn write(lab: &'a Lab, head: &str, duts: &str, testbed: &str) -> Campaign<'a> {
         let file = |name| lab.dir().join(name);
         let (keys, tests) = head.split_once("[[test]]").expect("a test");
@@ -42,16 +42,16 @@ impl<'a> Campaign<'a> {
         Campaign { lab, file: file("campaign.toml"), json: file("results.json"), store: file("store.db") }
     }
 
-    /// What `volley` is told to run it.
+    /// Returns the arguments of `volley` that run the campaign.
     pub fn words(&self) -> Vec<String> {
         let [file, json, store] = [&self.file, &self.json, &self.store].map(|f| f.display().to_string());
         ["bench", "run", &file, "--json", &json, "--store", &store].map(str::to_owned).to_vec()
     }
 
-    /// Runs it; its results.
+    /// Runs the campaign and returns its results.
     ///
     /// # Panics
-    /// When it fails, with what the tester said.
+    /// When it fails, with the tester's message.
     pub fn run(&self) -> Value {
         let mut command = Command::new(binary());
         command.args(self.words()).current_dir(self.lab.dir()).env("PATH", path(self.lab.dir()));
@@ -60,7 +60,8 @@ impl<'a> Campaign<'a> {
         self.results()
     }
 
-    /// Starts it on a host, with these words before its own: physical ports are in no namespace of the tester's own.
+    /// Starts the campaign on a host, with these words before the command. Campaigns with physical ports run in the host's
+    /// namespace, as the tester makes none for them.
     pub fn spawn(&self, on: &Host, before: &[&str]) -> Process {
         let (path, temporary) = (path(self.lab.dir()), self.lab.dir().display());
         let set = ["env".to_owned(), format!("PATH={path}"), format!("TMPDIR={temporary}")];
@@ -69,18 +70,18 @@ impl<'a> Campaign<'a> {
         on.spawn_args(set.into_iter().chain(before).chain(program).chain(self.words()))
     }
 
-    /// What it found.
+    /// Returns the results of the campaign.
     ///
     /// # Panics
-    /// When it has not ended.
+    /// When the campaign has not ended.
     pub fn results(&self) -> Value {
         serde_json::from_slice(&std::fs::read(&self.json).expect("results")).expect("JSON")
     }
 
-    /// All trials of the last run of it with routers: those that warm up, and those that were invalid, too.
+    /// Returns all trials of the last run with routers, including warm-up trials and invalid ones.
     ///
     /// # Panics
-    /// When there was none.
+    /// When the tester prints invalid JSON.
     pub fn trials(&self) -> Trials {
         let mut command = Command::new(binary());
         let out = command.args(["bench", "trials"]).arg(&self.store).output().expect("the binary runs");
@@ -90,19 +91,19 @@ impl<'a> Campaign<'a> {
     }
 }
 
-/// Trials, as the tester keeps them.
+/// Trials from the tester's store.
 #[derive(Debug)]
 pub struct Trials(pub Vec<Value>);
 
 impl Trials {
-    /// Without those that warm up: what the counters of procedures are of.
+    /// Returns the trials without the warm-up trials. The counters of procedures cover the same trials.
     #[must_use]
     pub fn of_procedures(mut self) -> Trials {
         self.0.retain(|trial| trial["procedure"] != "warm-up");
         self
     }
 
-    /// The sum of a count of the flows that begin at this port.
+    /// Returns the sum of a count over the flows that start at this port.
     ///
     /// # Panics
     /// When there is no such count.
@@ -112,39 +113,40 @@ impl Trials {
         counts.sum()
     }
 
-    /// Frames that came by any port and were none of a trial that ran, such as those that came when theirs was over.
+    /// Returns the number of received frames that belonged to no running trial, such as frames that arrived after the end of
+    /// their trial.
     ///
     /// # Panics
-    /// When that was not counted.
+    /// When a trial has no such count.
     pub fn foreign(&self) -> u64 {
         self.0.iter().map(|trial| count(trial, "foreign")).sum()
     }
 }
 
-/// A number of some value.
+/// Returns a number from a JSON object.
 ///
 /// # Panics
-/// When it has none.
+/// When it has no such number.
 pub fn count(of: &Value, what: &str) -> u64 {
     of[what].as_u64().unwrap_or_else(|| panic!("no {what}: {of}"))
 }
 
-/// What the procedure that offers given loads found with a router.
+/// Returns the results of the procedure `loads` with a router.
 ///
 /// # Panics
-/// When it found nothing.
+/// When it has no results.
 pub fn loads<'a>(results: &'a Value, dut: &str) -> &'a Vec<Value> {
     let cell = results["cells"].as_array().and_then(|all| all.iter().find(|c| c["dut"] == dut));
     let measured =
         cell.and_then(|c| c["measurements"].as_array()?.iter().find(|m| m["found"]["procedure"] == "loads"));
     let found = measured.and_then(|m| m["found"]["result"].as_array());
-    found.unwrap_or_else(|| panic!("nothing of {dut}: {:#}", results["failures"]))
+    found.unwrap_or_else(|| panic!("no results of {dut}: {:#}", results["failures"]))
 }
 
-/// What the first router counted in all procedures together.
+/// Returns the sum of a counter of the first router over all procedures.
 ///
 /// # Panics
-/// When it counted nothing by this name.
+/// When it has no counter of this name.
 pub fn counter(results: &Value, name: &str) -> u64 {
     let all = results["cells"][0]["measurements"].as_array().expect("measurements");
     let counted = |m: &Value| {
@@ -154,7 +156,7 @@ pub fn counter(results: &Value, name: &str) -> u64 {
     all.iter().map(|m| counted(m).unwrap_or_else(|| panic!("no {name}: {m}"))).sum()
 }
 
-/// A program for the tester to find.
+/// Writes a program into the tester's search path.
 ///
 /// # Panics
 /// When it cannot be written.
@@ -162,7 +164,7 @@ pub fn program(dir: &Path, name: &str, script: &str) {
     let file = dir.join("bin").join(name);
     std::fs::create_dir_all(dir.join("bin")).expect("a directory");
     std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a file");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("the test owns the file");
 }
 
 /// True if DPDK's testpmd is installed. Otherwise reports that the test is skipped.

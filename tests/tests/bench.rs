@@ -1,4 +1,4 @@
-//! The tester beside real routers: seconds, and whether its numbers can be, not how large they are.
+//! Short campaigns of the tester with real routers. The tests check that the results are plausible, not how high they are.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,20 +8,21 @@ use serde_json::Value;
 use testkit::netns::Lab;
 use testkit::router::binary;
 
-/// Runs `volley bench` with these words; what it printed, and whether it succeeded.
+/// Runs `volley bench` with these arguments. Returns whether it succeeded, its output and its messages.
 fn bench(words: &[&str]) -> (bool, String, String) {
     let out = Command::new(binary()).arg("bench").args(words).output().expect("the binary runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (out.status.success(), text(&out.stdout), text(&out.stderr))
 }
 
-/// Nothing came that was not sent, and nothing was sent that was not asked.
+/// Checks that no more frames were received than sent, and no more sent than intended.
 fn conserved(outcome: &Value) {
     let [received, sent, intended] = ["received", "sent", "intended"].map(|name| outcome[name].as_u64());
     assert!(received <= sent && sent <= intended && intended > Some(0), "{outcome}");
 }
 
-/// Runs a campaign of short trials; its report, and its results, of which nothing failed. A page of it is in `report.html`.
+/// Runs a campaign of short trials and checks that nothing failed. Returns its report and its results, and writes
+/// `report.html`.
 fn campaign(lab: &Lab, text: &str) -> (String, Value) {
     let (file, json) = (lab.dir().join("campaign.toml"), lab.dir().join("results.json"));
     let head = "name = 'ci'\ntrial-seconds = 0.1\nrepetitions = 1\nwaits = { residual = 0.02, restabilise = 0.02 }\n";
@@ -35,7 +36,7 @@ fn campaign(lab: &Lab, text: &str) -> (String, Value) {
     (report, results)
 }
 
-/// What a procedure found.
+/// Returns the result of a procedure.
 fn found<'a>(cell: &'a Value, procedure: &str) -> &'a Value {
     let all = cell["measurements"].as_array().expect("measurements");
     let one = all.iter().map(|m| &m["found"]).find(|f| f["procedure"] == procedure);
@@ -48,7 +49,7 @@ fn list<'a>(value: &'a Value, what: &str) -> &'a [Value] {
 
 #[test]
 fn the_kernel_and_volley_are_measured_side_by_side() {
-    // The tester makes namespaces of its own; this only says whether that is allowed here.
+    // The tester makes its own namespaces. The lab only checks that namespaces are available.
     let Some(lab) = Lab::new() else { return };
     let (report, results) = campaign(
         &lab,
@@ -72,7 +73,7 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
         let loads = ["latency", "loads", "variation"].map(|p| list(found(cell, p), p));
         for run in loads.concat().iter().flat_map(|load| list(&load["runs"], "runs")) {
             plausible(run);
-            // A program is metered by its threads, the kernel by the cores that it was given, and neither with the tester's core.
+            // CPU time is measured per thread for a program and per core for the kernel, never on the tester's core.
             let cpu = &run["usage"]["meters"][0]["reading"]["Ok"]["cpu-time"];
             let threads = cpu["threads"].as_array().map_or(0, Vec::len);
             let whose = if threads > 0 { "processes" } else { "cores" };
@@ -83,7 +84,7 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
             counted(cell);
         }
     }
-    // On any machine the routers forward something; without loss only where nobody takes the processors from them for a while.
+    // On a busy machine the routers may lose frames at any load, but they always forward some.
     assert!(forwarded, "{report}");
     assert!(report.contains("RFC 2544-like") && report.contains("The links are virtual"), "{report}");
     assert!(
@@ -93,17 +94,18 @@ fn the_kernel_and_volley_are_measured_side_by_side() {
     looks_right(&lab.dir().join("report.html"));
 }
 
-/// A browser shows all of a page: on a screen, and on paper.
+/// Checks that a browser shows the whole page, on a screen and on paper.
 fn looks_right(page: &Path) {
     for (media, width) in [(Media::Screen, 1280), (Media::Paper, 718)] {
         let seen = Seen::of(page, media, width);
         assert_eq!(seen.faults, Vec::<String>::new(), "{media:?}");
         assert!(seen.plots >= 5 && seen.tables >= 5, "{seen:?}");
     }
-    assert!(browser::paper(page) >= 2, "pages of a print");
+    assert!(browser::paper(page) >= 2, "number of printed pages");
 }
 
-/// What Volley's ports counted while loads were offered is what the tester sent, and the few frames of its neighbours' own.
+/// Checks that Volley's ports sent at least the frames that the tester received in `loads`. The router's own frames may
+/// come on top.
 fn counted(cell: &Value) {
     let loads =
         list(&cell["measurements"], "measurements").iter().find(|m| m["found"]["procedure"] == "loads");
@@ -117,7 +119,7 @@ fn counted(cell: &Value) {
     assert!(received > 0 && sent >= received, "{received} received, {sent} sent by the router: {loads}");
 }
 
-/// Delays that can be.
+/// Checks that the delays, the CPU time and the energy of a run are plausible.
 fn plausible(run: &Value) {
     conserved(&run["outcome"]);
     let figure =
@@ -132,7 +134,7 @@ fn plausible(run: &Value) {
     let [cpu, energy] = list(&run["usage"]["meters"], "meters") else { panic!("two meters: {run}") };
     assert_eq!((cpu["kind"].as_str(), energy["kind"].as_str()), (Some("cpu-time"), Some("energy")));
     assert!(cpu["figures"]["cpu-time"]["cpu-seconds"].as_f64().is_some_and(|s| s >= 0.0), "{cpu}");
-    // That meter counts a hundred joules a second.
+    // The meter's command counts 100 joules a second.
     let energy = &energy["figures"]["energy"];
     let watts = energy["average-watts"].as_f64().expect("a power");
     assert!((50.0..200.0).contains(&watts), "{energy}");
@@ -142,7 +144,7 @@ fn plausible(run: &Value) {
 }
 
 #[test]
-fn every_procedure_comes_to_an_end() {
+fn every_procedure_ends_with_a_result() {
     let Some(lab) = Lab::new() else { return };
     let (_, results) = campaign(
         &lab,
@@ -164,10 +166,10 @@ fn every_procedure_comes_to_an_end() {
     );
 }
 
-/// Frames go to as many networks as the router has routes to, one after the other, in both directions and families; a router that is
-/// restarted meanwhile is away for a while.
+/// Routers get 300 routes, and frames go to all of these networks in turn, in both directions and families. A restart
+/// during a trial has a recovery time.
 #[test]
-fn tables_are_filled_and_routers_restarted() {
+fn tester_fills_tables_and_restarts_routers() {
     let Some(lab) = Lab::new() else { return };
     let (report, results) = campaign(
         &lab,
@@ -184,7 +186,7 @@ fn tables_are_filled_and_routers_restarted() {
     for cell in cells {
         let outcome = &list(&list(found(cell, "loads"), "loads")[0]["runs"], "runs")[0]["outcome"];
         let [sent, received] = ["sent", "received"].map(|name| outcome[name].as_u64().expect("a number"));
-        // More frames than networks: were there no routes, none would come.
+        // There are more frames than networks, and without routes none would arrive.
         assert!(sent > 300 && received > sent / 2, "{cell}\n{report}");
     }
     let (report, results) = campaign(
@@ -193,17 +195,17 @@ fn tables_are_filled_and_routers_restarted() {
     );
     let reset = &list(found(&results["cells"][0], "reset"), "reset")[0];
     conserved(&reset["outcome"]);
-    let seconds = reset["seconds"].as_f64().unwrap_or_else(|| panic!("it did not come back: {report}"));
+    let seconds = reset["seconds"].as_f64().unwrap_or_else(|| panic!("the router did not recover: {report}"));
     assert!((0.01..5.0).contains(&seconds), "{seconds} s");
 }
 
-/// What the tester cannot send, and a meter that is not there, cost what they are needed for and nothing else.
+/// Traffic that the tester cannot send and a missing meter cost only the results that need them.
 #[test]
-fn what_fails_beforehand_ends_no_campaign() {
+fn unsendable_traffic_and_a_missing_meter_end_no_campaign() {
     let Some(lab) = Lab::new() else { return };
     let (file, json, store) =
         (lab.dir().join("campaign.toml"), lab.dir().join("results.json"), lab.dir().join("store.db"));
-    // In a trial of the tester's own there is not one frame of the first traffic.
+    // The first traffic is too slow for a single frame in a self-test.
     let text = "name = 'ci'\ntrial-seconds = 0.1\nrepetitions = 1\nwaits = { residual = 0.02, restabilise = 0.02 }\nduts = ['linux']\n\
                 procedures = ['loads']\nloads = ['5 kfps']\n[[meter]]\nkind = 'command'\ncommand = 'false'\n\
                 [[meter]]\nkind = 'cpu'\n\
@@ -222,12 +224,12 @@ fn what_fails_beforehand_ends_no_campaign() {
     let [cell] = list(&results["cells"], "cells") else { panic!("{report}") };
     let run = &list(&list(found(cell, "loads"), "loads")[0]["runs"], "runs")[0];
     conserved(&run["outcome"]);
-    let [gone, cpu] = list(&run["usage"]["meters"], "meters") else { panic!("two meters: {run}") };
-    assert!(gone["reading"]["Err"].is_string() && cpu["reading"]["Ok"]["cpu-time"].is_object(), "{run}");
+    let [missing, cpu] = list(&run["usage"]["meters"], "meters") else { panic!("two meters: {run}") };
+    assert!(missing["reading"]["Err"].is_string() && cpu["reading"]["Ok"]["cpu-time"].is_object(), "{run}");
 }
 
 #[test]
-fn a_campaign_that_cannot_be_is_refused_before_anything_is_touched() {
+fn an_invalid_campaign_is_refused_with_its_line() {
     let Some(lab) = Lab::new() else { return };
     let file = lab.dir().join("bad.toml");
     std::fs::write(&file, "name = 'x'\nduts = ['linux']\ncolour = 1\n").expect("a file");
@@ -240,11 +242,11 @@ fn a_campaign_that_cannot_be_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn nobody_has_to_listen() {
+fn a_closed_standard_error_does_not_change_the_exit_code() {
     let (read, write) = std::io::pipe().expect("a pipe");
     drop(read);
     let mut command = Command::new(binary());
     let status =
         command.args(["bench", "run", "/nowhere/campaign.toml"]).stderr(write).status().expect("it runs");
-    assert_eq!(status.code(), Some(1), "it says why to nobody, and ends as it would");
+    assert_eq!(status.code(), Some(1), "the exit code without a reader of its messages");
 }

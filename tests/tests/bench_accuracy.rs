@@ -1,4 +1,5 @@
-//! What the tester finds, held against independent programs: the kernel's counters, nftables, netem, a relay, testpmd, and iperf3.
+//! Compares the tester's results with independent programs: the kernel's counters, nftables, netem, a relay, testpmd and
+//! iperf3.
 
 use std::process::Command;
 
@@ -9,11 +10,12 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::router::binary;
 use testkit::skip::skipped;
 
-/// A load that any machine carries, and time for what comes late.
+/// A load that any machine forwards, with time for late frames.
 const HEAD: &str = "name = 'ci'\ntrial-seconds = 1\nwaits = { residual = 1, restabilise = 0.02 }\nrepetitions = 1\n\
                     procedures = ['loads']\nloads = ['1000 fps']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [128]\n";
 
-/// A bridge of the kernel's between the links; `impair` spoils what leaves by the second, and `dropped` prints how many frames that took.
+/// Returns a kernel bridge between the links. `impair` sets up the impairment of the second link's output, and `dropped`
+/// prints how many frames it dropped.
 fn bridge(impair: &str, dropped: &str) -> String {
     format!(
         "{{kind = 'command', bridge = true, configure = '''
@@ -29,7 +31,7 @@ fn bridge(impair: &str, dropped: &str) -> String {
     )
 }
 
-/// A bridge that does this by `tc netem`; `None` where the kernel has none.
+/// Returns a bridge with this impairment by `tc netem`. `None` if the kernel has no netem (reported as skipped).
 fn netem(host: &Host, what: &str) -> Option<String> {
     if !host.attempt("tc qdisc add dev lo root netem delay 1ms", LIMIT).ok() {
         skipped("needs a kernel with netem (CONFIG_NET_SCH_NETEM)");
@@ -39,7 +41,7 @@ fn netem(host: &Host, what: &str) -> Option<String> {
     Some(bridge(&format!("tc qdisc add dev $BENCH_RIGHT_IF root netem limit 100000 {what}"), dropped))
 }
 
-/// A bridge that loses one frame of a hundred, by nftables, which counts them.
+/// Returns a bridge that drops one frame of a hundred by nftables, which counts them.
 fn lossy() -> String {
     let set_up = "nft add table netdev loss
          nft \"add chain netdev loss out { type filter hook egress device $BENCH_RIGHT_IF priority 0; }\"
@@ -48,7 +50,7 @@ fn lossy() -> String {
         .replace("stop = 'ip link del br0'", "stop = 'nft delete table netdev loss; ip link del br0'")
 }
 
-/// A relay that delays by 5 ms, drops every tenth frame, and has every seventh overtake the one before it.
+/// Returns a relay that delays by 5 ms, drops every tenth frame, and swaps every seventh with the frame before it.
 fn relay() -> String {
     let tool = concat!("python3 ", env!("CARGO_MANIFEST_DIR"), "/tools/relay.py");
     format!(
@@ -57,8 +59,8 @@ fn relay() -> String {
     )
 }
 
-/// What was found with a router of shell commands: all of it, the trial at the load, and all trials, of which each frame has been
-/// accounted for as the router did.
+/// Runs a campaign with a router of shell commands, and checks that the tester and the router count the same frames.
+/// Returns the results, the trial at the load, and all trials.
 fn impaired(lab: &Lab, dut: &str) -> (Value, Value, Trials) {
     let campaign = Campaign::write(lab, HEAD, dut, "");
     let results = campaign.run();
@@ -73,45 +75,45 @@ fn impaired(lab: &Lab, dut: &str) -> (Value, Value, Trials) {
     (results, run, trials)
 }
 
-/// The histogram of delays: their upper bounds in nanoseconds, and how many.
+/// Returns the histogram of delays: upper bounds in nanoseconds, and counts.
 fn bins(run: &Value) -> Vec<(u64, u64)> {
     serde_json::from_value(run["delays"]["bins"].clone()).expect("bins")
 }
 
-/// That about one frame of a hundred was lost.
+/// Checks that about one frame of a hundred was lost.
 fn one_of_a_hundred_is_lost(trials: &Trials) {
     let [sent, received] = ["sent", "received"].map(|what| trials.sum(0, what) as f64);
-    // As many as it was, give or take six times the deviation of a binomial distribution.
+    // Within six standard deviations of a binomial distribution.
     let (expected, deviation) = (sent * 0.01, (sent * 0.01 * 0.99).sqrt());
     assert!((sent - received - expected).abs() <= 6.0 * deviation, "{received} of {sent}");
 }
 
 #[test]
-fn loss_is_found_as_the_kernel_counts_it() {
+fn measured_loss_equals_the_kernels_count() {
     let Some(lab) = Lab::new() else { return };
     one_of_a_hundred_is_lost(&impaired(&lab, &lossy()).2);
 }
 
 #[test]
-fn delay_and_loss_of_netem_are_found_as_the_kernel_counts_them() {
+fn netem_delay_and_loss_are_measured_as_the_kernel_counts() {
     let Some(lab) = Lab::new() else { return };
     let Some(dut) = netem(&lab.host("probe"), "delay 2ms loss 1%") else { return };
     let (_, run, trials) = impaired(&lab, &dut);
     one_of_a_hundred_is_lost(&trials);
     let (all, received) = (bins(&run), count(&run["outcome"], "received"));
-    // Nothing is faster than it can be; a busy machine makes some slower.
+    // No frame is faster than netem's delay. A busy machine delays some frames further.
     assert!(all[0].0 >= 1_990_000, "{:?}", all[0]);
     let soon: u64 = all.iter().filter(|b| b.0 < 20_000_000).map(|b| b.1).sum();
     assert!(soon * 4 >= received, "{soon} of {received} within 20 ms");
 }
 
 #[test]
-fn frames_that_netem_lets_overtake_are_all_found() {
+fn all_frames_reordered_by_netem_are_measured() {
     let Some(lab) = Lab::new() else { return };
     let Some(dut) = netem(&lab.host("probe"), "delay 20ms reorder 25%") else { return };
     let (results, run, _) = impaired(&lab, &dut);
     assert_eq!(counter(&results, "dropped"), 0);
-    // A quarter does not wait, give or take: the others wait for 20 ms at least.
+    // About a quarter of the frames is not delayed. The others are delayed by at least 20 ms.
     let early: u64 = bins(&run).iter().filter(|b| b.0 < 19_900_000).map(|b| b.1).sum();
     let share = early as f64 / count(&run["outcome"], "received") as f64;
     assert!((0.15..0.35).contains(&share), "{share}");
@@ -135,7 +137,7 @@ fn tcpdump_reads_what_the_tester_counts() {
         let counted = trials.sum(0, what);
         assert!((counted..=counted + late).contains(&read), "{what}: {counted}, {late} late, {read} read");
     }
-    // What was recorded is traffic for another campaign.
+    // The recorded frames become the traffic of another campaign.
     let words = ["bench", "traffic", "frames/port1-received.pcap", "--name", "again", "--addresses"];
     let out = Command::new(binary()).args(words).current_dir(lab.dir()).output().expect("the binary runs");
     let traffic = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -148,21 +150,21 @@ fn tcpdump_reads_what_the_tester_counts() {
 }
 
 #[test]
-fn delay_loss_and_order_of_a_relay_are_found() {
+fn delay_loss_and_order_of_a_relay_are_measured() {
     let Some(lab) = Lab::new() else { return };
     let (results, run, trials) = impaired(&lab, &relay());
     let (sent, swapped) = (trials.sum(0, "sent"), counter(&results, "swapped"));
-    // Where the tenth is among those that warmed up, one more or less is in these.
+    // The warm-up may shift which frames are dropped by one.
     assert!(counter(&results, "dropped").abs_diff(sent / 10) <= 1, "{results}");
-    // Of frames that a busy machine delivered when their trial was over, the order is not known.
+    // The order of frames that arrive after the end of their trial is unknown.
     let reordered = trials.sum(0, "reordered");
     assert!(reordered == swapped || reordered < swapped && trials.foreign() > 0, "{reordered} of {swapped}");
-    // Where the machine was busy, the frame before had gone by then.
+    // On a busy machine the frame before may have left already, and there is no swap.
     let most = (sent / 7 - sent / 70) + 1;
     assert!((most / 2..=most).contains(&swapped), "{swapped} of {most}");
     let figure =
         |name: &str| run["delays"]["figures"][name].as_f64().unwrap_or_else(|| panic!("{name}: {run}"));
-    // The relay and the tester have clocks of their own: a hundredth is more than these differ by.
+    // The relay and the tester use different clocks, which differ by less than 1 %.
     assert!(figure("minimum_ns") >= 4_950_000.0, "{run}");
     assert!((5_000_000.0..25_000_000.0).contains(&figure("typical_ns")), "{run}");
 }
@@ -193,7 +195,7 @@ fn testpmd_counts_what_the_tester_counts() {
     assert_eq!(late, trials.foreign());
 }
 
-/// A Linux router, r, between two ports of t, of which one can be given to s.
+/// A Linux router r between two ports of host t. The second port can move to host s.
 struct Routed {
     t: Host,
     r: Host,
@@ -215,7 +217,8 @@ impl Routed {
         Routed { t, r, s }
     }
 
-    /// Frames of UDP that were forwarded from r1 to r2, as nftables counts them, and what r1 has received and r2 sent in all.
+    /// Returns the UDP frames forwarded from r1 to r2, as nftables counts them, all frames received by r1, and all frames sent
+    /// by r2.
     fn counted(&self) -> [u64; 3] {
         let rules = self.r.run("nft list chain inet count forward");
         let udp = rules.split_once("packets ").and_then(|(_, rest)| rest.split(' ').next());
@@ -226,9 +229,9 @@ impl Routed {
     }
 }
 
-/// The same load of frames of the same size through the same router, by the tester and by iperf3.
+/// The tester and iperf3 send the same load of frames of the same size through the same router.
 #[test]
-fn iperf3_and_the_tester_agree_on_a_router() {
+fn iperf3_and_the_tester_measure_the_same_router_alike() {
     let Some(lab) = Lab::new() else { return };
     let routed = Routed::new(&lab);
     let of = |before: [u64; 3], after: [u64; 3]| [0, 1, 2].map(|n| after[n] - before[n]);
@@ -243,13 +246,13 @@ fn iperf3_and_the_tester_agree_on_a_router() {
     let received = trials.sum(0, "received");
     assert_eq!(trials.sum(0, "sent"), udp);
     assert!((received..=received + trials.foreign()).contains(&udp), "{received} of {udp}");
-    // Who has which address is asked and answered, too.
+    // The counters of the ports include ARP.
     assert!((udp..udp + 50).contains(&came) && (udp..udp + 50).contains(&left), "{udp} of {came}, {left}");
     let results = campaign.results();
     let outcome = &loads(&results, "command")[0]["runs"][0]["outcome"];
     assert_eq!((count(outcome, "intended"), count(outcome, "received")), (1000, 1000));
 
-    // iperf3 takes its two ends as two machines.
+    // iperf3 needs its two ends on two hosts.
     routed.t.run("ip link set e2 netns s");
     for (host, port, own, other) in
         [(&routed.t, "e1", "198.18.0", "198.19.0"), (&routed.s, "e2", "198.19.0", "198.18.0")]
@@ -258,14 +261,14 @@ fn iperf3_and_the_tester_agree_on_a_router() {
         host.run(&format!("ip address add {own}.2/24 dev {port}"));
         host.run(&format!("ip route add {other}.0/24 via {own}.1"));
     }
-    // 128 bytes with headers and check sequence; 1,000 of them a second, for a second.
+    // Frames of 128 bytes with headers and frame check sequence, 1,000 a second, for one second.
     let end = Iperf::run(&routed.t, &routed.s, "198.19.0.2", "-u -l 82 -b 656k -k 1000");
     let [udp, came, left] = of(tested, routed.counted());
     let sent = count(&end["sum"], "packets");
     assert!(sent >= 1000 && lost_on_the_way(&end, &routed.s) == 0, "{end}");
-    // It says hello before.
+    // iperf3 sends one datagram before the test.
     assert!((sent..=sent + 1).contains(&udp), "{sent} sent, {udp} forwarded");
-    // It has a connection by TCP besides.
+    // iperf3 also has a TCP control connection.
     assert!((udp..udp + 100).contains(&came) && (udp..udp + 100).contains(&left), "{udp} of {came}, {left}");
     let fps = sent as f64 / end["sum"]["seconds"].as_f64().expect("a time");
     assert!((800.0..1200.0).contains(&fps), "{fps} frames a second: {end}");

@@ -1,4 +1,5 @@
-//! The tester with routers of each kind, on each testbed: seconds, and whether the numbers can be, not how large they are.
+//! Short campaigns with each kind of router on each testbed. The tests check that the results are plausible, not how high
+//! they are.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -10,16 +11,16 @@ use testkit::process::until;
 use testkit::router::binary;
 use testkit::skip::skipped;
 
-/// Two loads that any machine carries.
+/// Two loads that any machine forwards.
 const HEAD: &str = "name = 'ci'\ntrial-seconds = 0.3\nrepetitions = 1\nwaits = { residual = 0.1, restabilise = 0.02 }\nprocedures = ['loads']\nloads = ['2000 fps', '5000 fps']\n\
                     [[test]]\ntraffic = 'rfc2544'\nsizes = [128]\n";
 
-/// Runs a campaign; its results.
+/// Runs a campaign and returns its results.
 fn run(lab: &Lab, head: &str, duts: &str, testbed: &str) -> Value {
     Campaign::write(lab, head, duts, testbed).run()
 }
 
-/// That each of these routers forwarded nearly all, and nothing that was not sent.
+/// Checks that each of these routers forwarded at least 80 % of the frames, and no frame that was not sent.
 fn forwarded(results: &Value, duts: &[&str]) {
     assert_eq!(results["failures"], Value::Array(Vec::new()), "{:#}", results["failures"]);
     let known: Vec<_> =
@@ -43,7 +44,7 @@ fn facts<'a>(results: &'a Value, dut: &str) -> &'a Value {
 }
 
 #[test]
-fn modes_of_the_kernel_and_a_cable() {
+fn tester_measures_kernel_modes_and_a_cable() {
     let Some(lab) = Lab::new() else { return };
     let duts = "'none', {kind = 'linux', name = 'tuned', mode = 'tuned'}, {kind = 'linux', name = 'nat', nat = true}";
     let results = run(&lab, HEAD, duts, "");
@@ -56,10 +57,10 @@ fn modes_of_the_kernel_and_a_cable() {
 }
 
 #[test]
-fn threads_of_the_kernel_for_a_while() {
+fn threaded_kernel_mode_is_undone_after_its_router() {
     let Some(lab) = Lab::new() else { return };
     if !rustix::process::geteuid().is_root() {
-        skipped("putting threads of the kernel on a core needs root");
+        skipped("needs root, to bind kernel threads to a core");
         return;
     }
     let duts = "{kind = 'linux', name = 'threaded', mode = 'threaded'}, {kind = 'linux', name = 'after'}";
@@ -70,7 +71,7 @@ fn threads_of_the_kernel_for_a_while() {
     assert!(!lines("after").contains("threaded"), "{}", lines("after"));
 }
 
-/// Whoever may have user namespaces may measure.
+/// A user without root who may create user namespaces can run campaigns.
 #[test]
 fn an_ordinary_user_measures() {
     let Some(lab) = Lab::new() else { return };
@@ -80,8 +81,9 @@ fn an_ordinary_user_measures() {
         skipped("needs root to become an ordinary user, and user namespaces for that one");
         return;
     }
-    std::fs::set_permissions(lab.dir(), std::fs::Permissions::from_mode(0o777)).expect("it is ours");
-    // Where they were built, others may not look: the router, and the tester that it runs from beside itself.
+    std::fs::set_permissions(lab.dir(), std::fs::Permissions::from_mode(0o777))
+        .expect("the test owns the directory");
+    // Other users may not read the build directory. The router runs the tester that is beside it.
     let volley = lab.dir().join("volley");
     std::fs::copy(binary(), &volley).expect("a copy");
     let tester = binary().with_file_name("volley-bench");
@@ -99,7 +101,7 @@ fn an_ordinary_user_measures() {
 }
 
 #[test]
-fn volley_by_af_xdp() {
+fn tester_measures_volley_with_af_xdp() {
     let Some(lab) = Lab::new() else { return };
     if !lab.can_load_programs() {
         return;
@@ -109,7 +111,7 @@ fn volley_by_af_xdp() {
 }
 
 #[test]
-fn programs_by_shared_memory() {
+fn tester_measures_programs_with_shared_memory() {
     let Some(lab) = Lab::new() else { return };
     if !has_testpmd() {
         return;
@@ -120,12 +122,12 @@ fn programs_by_shared_memory() {
     assert!(facts(&results, "testpmd")["version"].as_str().is_some_and(|v| v.contains("DPDK")));
 }
 
-/// Volley understands VPP's files and commands: here it plays its part, which says whether those are right as far as it knows.
+/// Volley plays VPP, as it understands VPP's files and commands. This checks them as far as Volley knows them.
 #[test]
-fn a_stand_in_for_vpp() {
+fn tester_configures_vpp_with_files_that_volley_accepts() {
     let Some(lab) = Lab::new() else { return };
     let volley = binary().display();
-    // Volley has a worker on the core that VPP's main thread would forward on.
+    // VPP's main thread forwards. Volley has a worker on that core instead.
     let worker = "sed -i 's/main-core \\([0-9]*\\) }/corelist-workers \\1 }/' \"$2\"";
     program(lab.dir(), "vpp", &format!("{worker}\nexec {volley} run \"$@\""));
     program(lab.dir(), "vppctl", &format!("exec {volley} ctl $*"));
@@ -139,13 +141,13 @@ fn a_stand_in_for_vpp() {
 }
 
 #[test]
-fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
+fn a_router_that_fails_to_start_is_one_failure() {
     let Some(lab) = Lab::new() else { return };
     let duts = "{kind = 'command', name = 'bad', start = 'echo this is broken >&2; exit 3', stop = 'true'}, \
                 {kind = 'command', name = 'gone', start = 'sleep 1', ready = 'never said', stop = 'touch FILE; exit 4'}, \
                 {kind = 'command', name = 'stays', start = 'echo I am up', stop = 'echo I stay >&2; exit 5'}, \
                 'linux'";
-    // What stops a router is run also when that has died.
+    // The stop command also runs after the router has died.
     let stopped = lab.dir().join("stopped");
     let duts = &duts.replace("FILE", &stopped.display().to_string());
     let head = HEAD.replace("['loads']", "['loads', 'maximum-receive-rate']");
@@ -162,17 +164,18 @@ fn a_router_that_does_not_start_is_one_failure_and_the_next_one_runs() {
         "its last output: I am up",
         "stays: stop: echo I stay >&2; exit 5: exit status: 5: I stay: it may still run",
     ] {
-        assert!(failures.contains(why), "{failures}\nand not: {why}");
+        assert!(failures.contains(why), "missing: {why}\nin {failures}");
     }
-    // Not once for each procedure.
+    // Reported once, not for each procedure.
     assert_eq!(failures.matches("forwards nothing").count(), 1, "{failures}");
     assert!(stopped.exists());
     assert_eq!(loads(&results, "linux").len(), 2);
 }
 
-/// What the machine has not, or a link cannot carry, is refused; a load that is too much for some sizes only is left out there.
+/// Workers without cores and loads above the link's rate are refused. A load that is too high only for some frame sizes is
+/// skipped for those.
 #[test]
-fn what_cannot_be_is_not_tried() {
+fn impossible_loads_and_workers_are_refused() {
     let Some(lab) = Lab::new() else { return };
     let t = lab.host("t");
     lab.link((&t, "e1"), (&t, "e2"));
@@ -206,9 +209,9 @@ fn what_cannot_be_is_not_tried() {
     assert_eq!(results["caveats"], serde_json::json!([why]));
 }
 
-/// Two ports of a host that plays the tester's machine, cabled to a host that plays the router; `ssh` runs commands there.
+/// Host t plays the tester's machine. Its two ports are cabled to host r, which plays the router; `ssh` runs commands there.
 #[test]
-fn ports_cabled_to_another_machine() {
+fn tester_measures_a_router_on_another_machine() {
     let Some(lab) = Lab::new() else { return };
     let (t, r) = (lab.host("t"), lab.host("r"));
     lab.link((&t, "e1"), (&r, "r1"));
@@ -218,7 +221,7 @@ fn ports_cabled_to_another_machine() {
     let testbed = "kind = 'physical'\nports = [\n'e1',\n'e2']\nrouter-ports = ['r1', 'r2']\ngbit = 1";
     let campaign = Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router'}", testbed);
     let addresses = || r.run("ip -o -4 address show scope global");
-    // What the machine needs is refused, and nothing is touched.
+    // A port that the machine uses is refused, and nothing is changed.
     t.run("ip address add 192.0.2.1/24 dev e2");
     let refused = campaign.spawn(&t, &[]).finish(LONG);
     assert!(
@@ -232,13 +235,13 @@ fn ports_cabled_to_another_machine() {
     assert!(refused.stderr.contains(why), "{}", refused.stderr);
     t.run("ip route del default");
     t.run("ip address del 192.0.2.1/24 dev e2");
-    // Neither the reports of before nor the store know of it.
+    // The earlier report and the store stay unchanged.
     let json = lab.dir().join("results.json");
     std::fs::write(&json, "before").expect("a file");
     let store = lab.dir().join("store.db");
     let _ = std::fs::remove_file(&store);
     let kinds = ["name e2.5 link e2 type vlan id 5", "name m0 link e2 type macvlan"];
-    // Not each kernel has both.
+    // Some kernels lack one of these.
     let can = |on: &&str| t.attempt(&format!("ip link add {on}"), LONG).ok();
     let mut refusals = 0;
     for on in kinds.into_iter().filter(can) {
@@ -250,12 +253,12 @@ fn ports_cabled_to_another_machine() {
         refusals += 1;
     }
     if refusals == 0 {
-        skipped("this kernel has neither VLANs nor macvlan");
+        skipped("needs a kernel with VLANs or macvlan");
     }
     assert_eq!(std::fs::read_to_string(&json).expect("a file"), "before");
     assert!(!store.exists());
 
-    // Nor is anything set on a router that is reached by its port.
+    // A router port that carries the login is refused too.
     r.run("ip address add 192.0.2.2/24 dev r2");
     program(
         lab.dir(),
@@ -270,14 +273,14 @@ fn ports_cabled_to_another_machine() {
     r.run("ip address del 192.0.2.2/24 dev r2");
     program(lab.dir(), "ssh", there);
 
-    // A tester that is killed leaves the router as it was.
+    // After the tester is killed, the router is restored.
     let mut killed = campaign.spawn(&t, &[]);
     until("the router is set up", LONG, || {
         assert!(killed.running(), "{}", killed.stdout());
         addresses().contains("198.19.0.1")
     });
     drop(killed);
-    until("the router is as it was", LONG, || addresses().is_empty());
+    until("the router is restored", LONG, || addresses().is_empty());
 
     campaign.spawn(&t, &[]).finish(LONG).expect_ok();
     let results = campaign.results();
@@ -292,7 +295,7 @@ fn ports_cabled_to_another_machine() {
         || assert_eq!((r.run("sysctl -n net.ipv4.ip_forward").trim(), addresses().as_str()), ("0", ""));
     is_as_before();
 
-    // Virtual ports have no interrupts that could go to cores.
+    // Virtual ports have no interrupts to distribute over cores.
     let campaign =
         Campaign::write(&lab, HEAD, "{kind = 'linux', host = 'root@router', workers = 2}", testbed);
     let ended = campaign.spawn(&t, &[]).finish(LONG);
@@ -302,9 +305,9 @@ fn ports_cabled_to_another_machine() {
     is_as_before();
 }
 
-/// Somebody is logged in by addresses that each port has by itself, as far as sockets say that.
+/// A login over the port's link-local address is seen in the table of sockets.
 #[test]
-fn the_port_of_who_is_logged_in_is_not_taken() {
+fn a_port_that_carries_a_login_is_refused() {
     let Some(lab) = Lab::new() else { return };
     let (t, r) = (lab.host("t"), lab.host("r"));
     lab.link((&t, "e1"), (&r, "r1"));
@@ -317,7 +320,7 @@ fn the_port_of_who_is_logged_in_is_not_taken() {
     let linked = |host: &testkit::netns::Host, port: &str| {
         host.run(&format!("ip -o -6 address show dev {port} scope link -tentative"))
     };
-    until("the ports have addresses of their link", LONG, || {
+    until("the ports have link-local addresses", LONG, || {
         linked(&t, "e2").contains("fe80::") && linked(&r, "r2").contains("fe80::")
     });
     let text = linked(&t, "e2");
@@ -329,7 +332,7 @@ fn the_port_of_who_is_logged_in_is_not_taken() {
         "import socket\ns = socket.create_connection(('{address}%r2', 22))\nprint('ready', flush=True)\ns.recv(1)"
     );
     let mut client = r.spawn_args(["python3", "-c", &client]);
-    until("the client is there", LONG, || {
+    until("the client is connected", LONG, || {
         assert!(client.running(), "{}", client.stderr());
         client.stdout().contains("ready")
     });
@@ -339,14 +342,14 @@ fn the_port_of_who_is_logged_in_is_not_taken() {
     assert!(!refused.ok() && refused.stderr.contains(why), "{}", refused.stderr);
 }
 
-/// A machine whose first core has a clock that can be set: its directory lies over that of the machine, for the tester alone.
+/// A directory with a settable clock for the first core is mounted over the machine's own, for the tester alone.
 #[test]
-fn clocks_are_set_for_a_router_and_put_back() {
+fn clocks_are_set_for_a_router_and_restored() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("t");
     let place = lab.dir().join("cpus/cpu0/cpufreq");
     std::fs::create_dir_all(&place).expect("a directory");
-    let online = std::fs::read("/sys/devices/system/cpu/online").expect("Linux says it");
+    let online = std::fs::read("/sys/devices/system/cpu/online").expect("Linux lists its cores");
     std::fs::write(lab.dir().join("cpus/online"), online).expect("a file");
     let usual = [("cpuinfo_min_freq", 800_000), ("cpuinfo_max_freq", 3_200_000)];
     for (name, khz) in
@@ -354,7 +357,7 @@ fn clocks_are_set_for_a_router_and_put_back() {
     {
         std::fs::write(place.join(name), format!("{khz}\n")).expect("a file");
     }
-    // A file is empty for a moment while it is written.
+    // A file is empty for a moment during a write.
     let bounds = || {
         ["scaling_min_freq", "scaling_max_freq"].map(|name| {
             let text = std::fs::read_to_string(place.join(name)).expect("a file");
@@ -368,7 +371,7 @@ fn clocks_are_set_for_a_router_and_put_back() {
     };
     let mount = format!("mount --bind {}/cpus /sys/devices/system/cpu && exec \"$@\"", lab.dir().display());
 
-    // What the machine itself cannot do is refused with the reason.
+    // A clock that the machine does not support is refused with the reason.
     if !std::path::Path::new("/sys/devices/system/cpu/cpu0/cpufreq").exists() {
         let refused = campaign("1200").spawn(&host, &[]).finish(LONG);
         let why = "campaign.toml, line 8: router 1 (slow): clock-mhz = 1200: core 0 has no ";
@@ -384,7 +387,7 @@ fn clocks_are_set_for_a_router_and_put_back() {
         bounds() == [1_200_000; 2]
     });
     drop(killed);
-    until("the clock is as it was", LONG, || bounds() == before);
+    until("the clock is restored", LONG, || bounds() == before);
 
     let campaign = campaign("1200");
     campaign.spawn(&host, &there).finish(LONG).expect_ok();
@@ -397,7 +400,7 @@ fn clocks_are_set_for_a_router_and_put_back() {
 }
 
 #[test]
-fn routers_at_the_kernels_end_of_taps() {
+fn tester_measures_routers_behind_taps() {
     let Some(lab) = Lab::new() else { return };
     if !lab.host("probe").can_tap() {
         return;
@@ -417,13 +420,13 @@ fn routers_at_the_kernels_end_of_taps() {
 }
 
 #[test]
-fn the_testers_ports_by_af_xdp() {
+fn the_tester_sends_and_receives_with_af_xdp() {
     let Some(lab) = Lab::new() else { return };
     if !lab.can_load_programs() {
         return;
     }
     forwarded(&run(&lab, HEAD, "'none', 'linux'", "driver = 'af-xdp'"), &["none", "linux"]);
-    // Two ports with a cable between.
+    // Two ports connected by a cable.
     let t = lab.host("t");
     lab.link((&t, "e1"), (&t, "e2"));
     let testbed = "kind = 'physical'\nports = ['e1', 'e2']\ngbit = 1\ndriver = 'af-xdp'";
@@ -432,9 +435,9 @@ fn the_testers_ports_by_af_xdp() {
     forwarded(&campaign.results(), &["none"]);
 }
 
-/// A bridge that is away for a while, by the command that restarts it.
+/// A bridge that its restart command takes down for 0.3 s.
 #[test]
-fn what_a_command_restarts_is_away_as_long() {
+fn reset_measures_the_outage_of_a_restart_command() {
     let Some(lab) = Lab::new() else { return };
     let bridge = "{kind = 'command', bridge = true, restart = 'ip link set br0 down; sleep 0.3; ip link set br0 up', stop = 'ip link del br0',
         configure = '''ip link add br0 type bridge && ip link set br0 up
@@ -443,13 +446,13 @@ fn what_a_command_restarts_is_away_as_long() {
     let results = run(&lab, &head, bridge, "");
     assert_eq!(results["failures"], Value::Array(Vec::new()));
     let reset = &results["cells"][0]["measurements"][1]["found"]["result"][0];
-    let seconds = reset["seconds"].as_f64().unwrap_or_else(|| panic!("it is not back: {reset}"));
+    let seconds = reset["seconds"].as_f64().unwrap_or_else(|| panic!("the bridge did not recover: {reset}"));
     assert!((0.25..4.0).contains(&seconds), "{reset}");
     let lines = facts(&results, "command")["configuration"].to_string();
     assert!(lines.contains("restart: ip link set br0 down"), "{lines}");
 }
 
-/// The thesis' traffic has addresses of its own, from which and to which a router has no routes until it is given some.
+/// The thesis' traffic has its own source and destination addresses. The tester adds routes for both to the router.
 #[test]
 fn traffic_with_addresses_of_its_own_is_forwarded_both_ways() {
     let Some(lab) = Lab::new() else { return };

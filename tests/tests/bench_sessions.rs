@@ -1,4 +1,5 @@
-//! The tester with stateful routers: connections through the kernel's NAT (RFC 9693), and whether the numbers are the kernel's own.
+//! The tester with stateful routers: connections through the kernel's NAT (RFC 9693). The tests compare the tester's counts
+//! with the kernel's.
 
 use std::process::Command;
 
@@ -7,7 +8,8 @@ use testkit::netns::Lab;
 use testkit::router::binary;
 use testkit::skip::skipped;
 
-/// Runs a campaign of short trials with these routers; its report and its results. `None` where something is missing that it needs.
+/// Runs a campaign of short trials and returns its report and its results. `None` if a required program is missing
+/// (reported as skipped).
 fn campaign(lab: &Lab, text: &str) -> Option<(String, Value)> {
     for (program, package) in [("nft", "nftables"), ("conntrack", "conntrack")] {
         if !Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success()) {
@@ -27,7 +29,7 @@ fn campaign(lab: &Lab, text: &str) -> Option<(String, Value)> {
     Some((String::from_utf8_lossy(&out.stdout).into_owned(), results))
 }
 
-/// What a procedure found with a router: one for each repetition.
+/// Returns the results of a procedure with a router, one for each repetition.
 fn found<'a>(results: &'a Value, dut: &str, procedure: &str) -> &'a Value {
     let cells = results["cells"].as_array().expect("cells");
     let cell = cells.iter().find(|c| c["dut"] == dut).unwrap_or_else(|| panic!("no {dut}: {results:#}"));
@@ -40,7 +42,8 @@ fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("no {name}: {value}"))
 }
 
-/// Nothing is there that was not tried, and the kernel has what came back on each connection. Whether all were there.
+/// Checks that an attempt and the kernel count no more connections than were tried, and at least those confirmed. Returns
+/// true if all were confirmed.
 fn conserved(attempt: &Value) -> bool {
     let [tried, arrived, different] =
         ["connections", "arrived", "different"].map(|name| number(attempt, name));
@@ -51,7 +54,7 @@ fn conserved(attempt: &Value) -> bool {
     };
     assert!(arrived == tried && confirmed <= tried, "{attempt}");
     if let Some(counted) = attempt["counted"].as_u64() {
-        // Some neighbour of the namespace may talk, too, but nobody does.
+        // No other host in the namespace opens connections.
         assert!(counted >= confirmed && counted <= tried, "{attempt}");
     }
     confirmed == tried
@@ -61,9 +64,10 @@ fn attempts(one: &Value) -> impl Iterator<Item = &Value> {
     one["attempts"].as_array().expect("attempts").iter()
 }
 
-/// The kernel's NAT: as many connections as were tried, the kernel counts the same, and trials go through them in both directions.
+/// The kernel's NAT holds all connections that were tried and counts the same number. Trials send through them in both
+/// directions.
 #[test]
-fn connections_through_the_kernel() {
+fn the_kernel_counts_the_connections_of_the_tester() {
     let Some(lab) = Lab::new() else { return };
     let text = "procedures = ['session-rate', 'session-capacity', 'session-teardown', 'loads']\n\
                 loads = ['4000 fps']\nmost-sessions = 4000\nduts = [{ kind = 'linux', nat = true }]\n\
@@ -71,7 +75,7 @@ fn connections_through_the_kernel() {
     let Some((report, results)) = campaign(&lab, text) else { return };
     assert_eq!(results["failures"], Value::Array(Vec::new()), "{report}");
     let rate = &found(&results, "linux", "session-rate")[0];
-    // Any machine establishes a thousand a second.
+    // Any machine establishes a thousand connections a second.
     let cps = rate["search"]["throughput_fps"].as_f64().unwrap_or_else(|| panic!("no rate: {rate}"));
     assert!((1_000.0..1e7).contains(&cps), "{cps}");
     let held = attempts(rate).filter(|a| conserved(a)).inspect(|a| assert_eq!(number(a, "counted"), 1_000));
@@ -85,7 +89,7 @@ fn connections_through_the_kernel() {
     assert!(teardown["seconds"].as_f64().is_some_and(|s| s > 0.0), "{teardown}");
     let run = &found(&results, "linux", "loads")[0]["runs"][0]["outcome"];
     let [sent, received] = ["sent", "received"].map(|name| number(run, name));
-    // Both directions: the responder's frames come only to whom they are for.
+    // In both directions. The responder's frames arrive only through existing connections.
     assert!(received <= sent && received * 10 >= sent * 9 && sent > 700, "{run}");
     assert!(
         report.contains("Maximum connection establishment rate (RFC 9693 sections 4.5 and 4.6)"),
@@ -94,9 +98,10 @@ fn connections_through_the_kernel() {
     assert!(report.contains("rfc2544, 1000 sessions, both directions"), "{report}");
 }
 
-/// A table of 300 connections is found to the last one; a router without a way to empty its table has no result, and says why.
+/// The size of a table of 300 connections is measured to 1 %. A router without a command that empties its table has no
+/// result, and the failure gives the reason.
 #[test]
-fn a_table_that_is_full() {
+fn the_size_of_a_full_table_is_measured() {
     let Some(lab) = Lab::new() else { return };
     let nat = r#"
     { kind = 'command', name = 'small', configure = '''
@@ -128,7 +133,7 @@ fn a_table_that_is_full() {
         "{capacity}"
     );
     let (held, too_many) = (number(capacity, "connections"), number(capacity, "upper"));
-    // The search comes as near as one in a hundred.
+    // The search stops within 1 % of the size.
     assert!(held >= 297 && (held..too_many).contains(&300) && too_many <= 304, "{capacity}\n{report}");
     let failures = results["failures"].to_string();
     assert!(

@@ -1,4 +1,4 @@
-//! What the tester keeps: a campaign that is interrupted, gone on with, reported, and compared with itself.
+//! The tester's store: a campaign is interrupted, resumed, reported, and compared with itself.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -15,7 +15,7 @@ use testkit::router::binary;
 const CAMPAIGN: &str = "name = 'kept'\ntrial-seconds = 1\nrepetitions = 3\nwaits = { residual = 0.05, restabilise = 0.05 }\nduts = ['volley']\nprocedures = ['loads']\n\
                         loads = ['5 kfps']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64, 256]\n";
 
-/// `volley bench` in a directory; in a process group of its own, as a shell would have it.
+/// Returns the command `volley bench` in a directory, in a process group of its own, as a shell would start it.
 fn bench(directory: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.arg("bench").args(words).current_dir(directory).process_group(0);
@@ -23,7 +23,7 @@ fn bench(directory: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Its code and what it printed, once it has ended.
+/// Runs a command to its end. Returns its exit code, its output and its messages.
 fn ended(mut command: Command) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = command.output().expect("the binary runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -36,13 +36,13 @@ fn loads(trials: &str) -> Vec<Value> {
 }
 
 #[test]
-fn what_was_interrupted_is_kept_and_gone_on_with() {
-    // The tester makes namespaces of its own; this only says whether that is allowed here.
+fn an_interrupted_campaign_is_kept_and_resumed() {
+    // The tester makes its own namespaces. The lab only checks that namespaces are available.
     let Some(lab) = Lab::new() else { return };
     std::fs::write(lab.dir().join("campaign.toml"), CAMPAIGN).expect("a file");
     let run = |words: &[&str]| bench(lab.dir(), &[&["run", "campaign.toml"], words].concat());
 
-    // Ctrl-C on a terminal, in the middle of the second result: all of the group hear it.
+    // Ctrl-C on a terminal, during the second result: the whole process group gets the signal.
     let mut child = run(&[]).spawn().expect("the binary runs");
     let mut said = String::new();
     for line in BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
@@ -51,8 +51,8 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
                 std::thread::sleep(Duration::from_millis(20));
                 loads(&ended(bench(lab.dir(), &["trials"])).1).iter().any(|t| t["key"]["size"] == 256)
             });
-            assert!(begun, "no trial with 256 bytes is kept");
-            // The next one runs by then.
+            assert!(begun, "no trial with 256 bytes is in the store");
+            // The next trial runs by then.
             std::thread::sleep(Duration::from_millis(400));
             kill_process_group(Pid::from_child(&child), Signal::INT).expect("it runs");
         }
@@ -67,7 +67,7 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
     let (code, trials, said) = ended(bench(lab.dir(), &["trials"]));
     let before = loads(&trials);
     assert!(code == Some(0) && before.len() > 3, "{} trials: {said}", before.len());
-    // The router did not hear it: what was sent in the last trial came back.
+    // The router did not get the signal: the frames of the last trial came back.
     let last = &before[before.len() - 1]["outcome"];
     let frames = |what: &str| last[what].as_u64().unwrap_or_default();
     assert!(frames("received") * 10 > frames("sent") * 9, "{last}");
@@ -78,12 +78,12 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
     assert!(!report.contains("not finished"), "{report}");
     let (_, trials, _) = ended(bench(lab.dir(), &["trials", "volley-bench.db#kept"]));
     let after = loads(&trials);
-    // What was known was not measured again.
+    // The first result was not measured again.
     let first = |trials: &[Value]| trials.iter().filter(|t| t["key"]["size"] == 64).count();
     assert_eq!(first(&after), first(&before));
     assert!(after.starts_with(&before) && after.len() >= 6, "{} trials", after.len());
 
-    // The report of the store is the one that was printed, and the results are the same as JSON.
+    // The report and the JSON from the store are the same as those of the run.
     assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
     let json = std::fs::read_to_string(lab.dir().join("results.json")).expect("results");
     assert_eq!(ended(bench(lab.dir(), &["report", "volley-bench.db#1", "--json"])).1, json);
@@ -95,7 +95,7 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
     let facts = results["provenance"]["facts"].as_array().expect("facts");
     assert!(facts.iter().any(|fact| fact[0] == "kernel"), "{facts:?}");
 
-    // Nothing is worse than itself, and who is finished is not gone on with.
+    // A campaign is not worse than itself.
     let (code, text, said) = ended(bench(lab.dir(), &["compare", "volley-bench.db", "results.json"]));
     assert_eq!(code, Some(0), "{said}");
     assert!(!text.contains("Other conditions") && !text.contains("**worse**"), "{text}");
@@ -106,12 +106,12 @@ fn what_was_interrupted_is_kept_and_gone_on_with() {
     assert!(code == Some(2) && said.contains("no such campaign: 9; the store has 1 (kept)"), "{said}");
 }
 
-/// Holds the store so long that a tester loses a trial by it, and no longer.
+/// Locks the store just long enough that the tester cannot save a trial.
 const HOLDER: &str = "import sqlite3, time; c = sqlite3.connect('volley-bench.db', isolation_level=None); \
                       c.execute('BEGIN IMMEDIATE'); time.sleep(15)";
 
 #[test]
-fn what_could_not_be_kept_ends_a_campaign_which_can_be_gone_on_with() {
+fn a_locked_store_ends_a_campaign_that_can_be_resumed() {
     let Some(lab) = Lab::new() else { return };
     let short = CAMPAIGN.replace("trial-seconds = 1", "trial-seconds = 0.1").replace("[64, 256]", "[64]");
     std::fs::write(lab.dir().join("campaign.toml"), short).expect("a file");
@@ -124,17 +124,17 @@ fn what_could_not_be_kept_ends_a_campaign_which_can_be_gone_on_with() {
         }
         said += &(line + "\n");
     }
-    // The store takes what comes after, and the campaign is not finished for all that.
+    // Later results are saved, but the campaign is not finished.
     assert_eq!(child.wait().expect("it ended").code(), Some(1), "{said}");
     assert!(said.contains("another program has locked the store") && said.contains("--resume"), "{said}");
-    let mut holder = holder.expect("a result was begun");
+    let mut holder = holder.expect("the first result was started");
     holder.kill().and_then(|()| holder.wait()).expect("it ends");
     let (code, _, said) = ended(bench(lab.dir(), &["run", "campaign.toml", "--resume"]));
     assert!(code == Some(0) && said.contains("campaign 1 resumed"), "{said}");
 }
 
 #[test]
-fn who_measures_nothing_has_failed_and_says_why() {
+fn a_campaign_without_results_fails_with_the_reason() {
     let Some(lab) = Lab::new() else { return };
     let dead = "[{ kind = 'command', name = 'dead', start = 'exit 3' }, { kind = 'command', name = 'deaf', configure = 'true' }]";
     let text = CAMPAIGN
@@ -152,19 +152,19 @@ fn who_measures_nothing_has_failed_and_says_why() {
         "{said}"
     );
     for why in ["dead: the router did not start", "deaf, rfc2544, 64 bytes: the router forwards nothing"] {
-        assert!(report.contains(why), "{report}\nand not: {why}");
+        assert!(report.contains(why), "missing: {why}\nin {report}");
     }
     assert_eq!(ended(bench(lab.dir(), &["report"])).1, report);
     let results = std::fs::read_to_string(lab.dir().join("results.json")).expect("results");
     assert!(results.contains("the router forwards nothing"), "{results}");
-    // Who measures something is well.
+    // A campaign with any result succeeds.
     let some = text.replace("{ kind = 'command', name = 'deaf', configure = 'true' }", "'linux'");
     std::fs::write(lab.dir().join("campaign.toml"), some).expect("a file");
     assert_eq!(run().0, Some(0));
 }
 
 #[test]
-fn a_store_that_cannot_be_is_refused_before_anything_is_touched() {
+fn an_unusable_store_is_refused_before_the_campaign() {
     let Some(lab) = Lab::new() else { return };
     std::fs::write(lab.dir().join("campaign.toml"), CAMPAIGN).expect("a file");
     for (store, why) in [
@@ -179,13 +179,13 @@ fn a_store_that_cannot_be_is_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn results_overwrite_no_file_of_the_command_and_are_all_written_that_can_be() {
+fn results_never_overwrite_a_file_of_the_command() {
     let Some(lab) = Lab::new() else { return };
     let text = CAMPAIGN.replace("['volley']", "['linux']").replace("[64, 256]", "[64]");
     let text = text.replace("seconds = 1", "seconds = 0.1");
     std::fs::write(lab.dir().join("campaign.toml"), &text).expect("a file");
     let run = |words: &[&str]| ended(bench(lab.dir(), &[&["run", "campaign.toml"], words].concat()));
-    // What cannot be written costs only itself.
+    // An output that cannot be written does not stop the others.
     let (code, report, said) = run(&["--html", "/dev/full", "--json", "results.json"]);
     assert!(code == Some(1) && said.contains("volley bench: /dev/full: No space left"), "{said}");
     assert_eq!(ended(bench(lab.dir(), &["report", "results.json"])).1, report);

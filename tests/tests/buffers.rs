@@ -1,4 +1,4 @@
-//! Packet buffers that are added while packets pass: to devices that use the router's memory, and where none was free.
+//! Adding packet buffers while packets pass: with devices that use the router's memory, and when no buffer is free.
 
 use std::fs;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use testkit::skip::skipped;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Host `a`, a router, another one, host `b`. The routers have AF_XDP to the hosts, and between them shared memory: the buffers of
-/// the first. Each has two workers, of which one gives flows to the other.
+/// Host `a` — router `r` — router `s` — host `b`. The routers use AF_XDP to the hosts and memif between each other, with
+/// the buffers of `r`. Each has two workers and distributes flows over them.
 fn two_routers() -> Option<(Host, Router, Router, Host)> {
     let lab = Lab::new()?;
     if !lab.can_load_programs() {
@@ -24,7 +24,7 @@ fn two_routers() -> Option<(Host, Router, Router, Host)> {
     {
         lab.link((host, "eth0"), (router, "eth0"));
         address(host, own, gateway);
-        // What comes by AF_XDP does not say whose checksum is not complete.
+        // AF_XDP does not carry checksum offload across a veth pair.
         host.run("ethtool -K eth0 tx off");
     }
     let socket = lab.dir().join("memif.sock");
@@ -53,16 +53,16 @@ fn buffers(router: &Router) -> u64 {
     router.json("show buffers")["total"].as_u64().unwrap()
 }
 
-/// Both ways through devices that know the buffers of the start only. Every packet is counted.
+/// Sends both ways through devices that know only the buffers of the start. Every packet is counted.
 #[test]
-fn buffers_are_added_under_traffic_and_no_packet_is_lost_or_overtaken() {
+fn adding_buffers_under_traffic_loses_and_reorders_nothing() {
     let Some((a, r, s, b)) = two_routers() else { return };
     Ping::until_answered(&a, "10.0.1.2", SOON);
-    // The first packets of all may come before the peer has lent buffers for them.
+    // The very first packets may arrive before the peer has lent buffers for them.
     let full = || [&r, &s].map(|router| router.drops("interface-tx", "tx-queue-full"));
     let before = full();
     for (from, to, server) in [(&a, &b, "10.0.1.2"), (&b, &a, "10.0.0.2")] {
-        // 2,500 packets a second: what a ring holds while a busy machine runs no worker.
+        // 2,500 packets a second: a ring holds them while a busy machine does not run the worker.
         let mut flow = Iperf::start(from, to, server, "-u -P 8 -b 500K -l 200 -t 6");
         let mut rounds = 0;
         while flow.running() {
@@ -78,7 +78,7 @@ fn buffers_are_added_under_traffic_and_no_packet_is_lost_or_overtaken() {
         assert!(rounds > 2, "{rounds} rounds in six seconds");
         assert!(end["sum"]["packets"].as_u64().is_some_and(|packets| packets > 10_000), "{end}");
         assert_eq!((lost_on_the_way(&end, to), out_of_order(&end)), (0, 0), "{end}");
-        // Of what was lost at its end iperf3 does not know.
+        // iperf3 does not count packets lost at the end of its run.
         assert!(Ping::run(from, &format!("-c 50 -i 0.01 {server}")).complete());
     }
     assert_eq!(full(), before);
@@ -89,9 +89,9 @@ fn buffers_are_added_under_traffic_and_no_packet_is_lost_or_overtaken() {
     }
 }
 
-/// A device that asks for more buffers than there are leaves none to the others, until some are added that it cannot have.
+/// A device that wants more buffers than exist leaves none to the others. It cannot take buffers that are added later.
 #[test]
-fn a_router_without_a_free_buffer_forwards_again_when_some_are_added() {
+fn adding_buffers_ends_a_buffer_shortage() {
     let Some((a, r, _b)) = cabled() else { return };
     let lab = a.lab();
     if !lab.can_load_programs() {
@@ -104,16 +104,16 @@ fn a_router_without_a_free_buffer_forwards_again_when_some_are_added() {
     let said = router.ctl("create interface af_xdp host-if eth2 rx-queue-size 4096");
     assert!(said.starts_with("xdp-eth2"), "{said}");
     router.ctl("set interface state xdp-eth2 up");
-    // But for what lies with the main thread.
+    // Except for buffers that the main thread holds.
     until("the device has all buffers", SOON, || {
         let shown = router.json("show buffers");
         shown["available"] == 0 && shown["lent"].as_u64() >= Some(512)
     });
     let refused = || router.json("show buffers")["refused"].as_u64().unwrap();
-    // One that was with a packet until now serves another, until the device takes that one too.
+    // Buffers that packets still hold serve other packets until the device has taken them as well.
     until("no packet passes", SOON, || !Ping::run(&a, "-c 3 -i 0.1 -W 1 10.0.1.2").complete());
     assert!(refused() > 0);
-    until("it is told of", SOON, || {
+    until("the shortage is logged", SOON, || {
         router.ctl("show event-logger").contains("no buffer is free for packets")
     });
     router.ctl("set buffers 3000");
@@ -123,7 +123,7 @@ fn a_router_without_a_free_buffer_forwards_again_when_some_are_added() {
     assert!(router.ctl("show event-logger").contains(event), "{}", router.log());
 }
 
-/// What the machine says of its memory, in KiB.
+/// Returns the machine's available memory in KiB.
 fn available_kib() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
@@ -131,7 +131,7 @@ fn available_kib() -> u64 {
 }
 
 #[test]
-fn more_buffers_than_there_is_memory_for_are_refused_and_packets_pass_meanwhile() {
+fn buffers_beyond_the_machines_memory_are_refused_under_traffic() {
     let Some((a, r, _b)) = cabled() else { return };
     let router = Router::start(&r, TWO_PORTS);
     Ping::until_answered(&a, "10.0.1.2", SOON);
@@ -145,14 +145,14 @@ fn more_buffers_than_there_is_memory_for_are_refused_and_packets_pass_meanwhile(
     assert!(!refused.ok() && refused.stderr.contains(&why), "{refused}");
     assert!(refused.stderr.contains("of memory needed, ") && router.log().contains(&why), "{refused}");
     assert_eq!(buffers(&router), 16_384);
-    // Some hundreds of megabytes: others are served meanwhile, and it is completed although its client is gone.
+    // Some hundreds of megabytes: other clients are served meanwhile, and the change completes without its client.
     let many = 200_000;
     let mut adding = router.in_background(&format!("set buffers {many}"));
-    until("it has begun", LIMIT, || {
+    until("the change is running", LIMIT, || {
         router.attempt(&format!("set buffers {}", many + 1)).stderr.contains("already being added")
             || !adding.running()
     });
     drop(adding);
     assert!(Ping::run(&a, "-c 50 -i 0.01 10.0.1.2").complete());
-    until("they are there", LIMIT, || buffers(&router) >= many);
+    until("the buffers exist", LIMIT, || buffers(&router) >= many);
 }

@@ -1,7 +1,7 @@
-//! Changes of who does what at a rate that keeps the machine busy: no packet that a ring has taken is lost or overtaken, and the
-//! latest of them is not late.
+//! Changes of workers and queues at a rate that keeps the machine busy: no packet that a ring has accepted is lost or
+//! reordered, and the largest delay is bounded.
 //!
-//! The router's peers are two memif interfaces of this process, which write the time and a number into every packet.
+//! The router's peers are two memif interfaces of this process. The test writes the time and a number into every packet.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,35 +15,35 @@ use testkit::router::Router;
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
-/// Packets a second. Veth pairs here carry some five times as many when nothing else runs.
+/// Packets a second. Veth pairs carry about five times as many when nothing else runs.
 const RATE: u64 = 100_000;
 /// How long packets are sent.
 const TIME: Duration = Duration::from_secs(8);
-/// Flows, each with packets as often as the others; and packets at once at most.
+/// Number of flows, which send in turn, and most packets sent at once.
 const FLOWS: usize = 64;
-/// Packets in a ring: what comes while the machine runs somebody else.
+/// Packets in a ring, to hold those that arrive while the machine runs other processes.
 const RING: u16 = 16_384;
-/// How late the latest packet of a round of changes may be, in the median of the rounds: a machine that stops for a moment makes
-/// one round late, a change that holds packets up makes every round late.
+/// Limit for the largest delay of a round of changes, in the median of all rounds. A machine that stops for a moment
+/// delays one round. A change that holds packets up delays every round.
 const LATEST: Duration = Duration::from_millis(50);
-/// The router's Ethernet address where packets come in.
+/// The router's Ethernet address on the receiving interface.
 const ROUTER: Mac = Mac([2, 0xfe, 0, 0, 0, 0]);
-/// Where the number and the time are in a packet: behind its UDP header.
+/// Position of the number and the time in a packet: behind its UDP header.
 const STAMP: std::ops::Range<usize> = 42..58;
 
-/// What became of the packets.
+/// Results of the packets.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Those that the router's ring took, and those that came back.
+    /// Packets that the router's ring accepted, and packets that came back.
     accepted: u64,
     came: u64,
     overtaken: u64,
-    /// The time on its way of each round's latest packet.
+    /// The largest delay of each round.
     latest: Vec<Duration>,
 }
 
 impl Seen {
-    /// The median over the rounds of how late their latest packet was.
+    /// Returns the median of the rounds' largest delays.
     fn usually_latest(&self) -> Duration {
         let mut latest = self.latest.clone();
         latest.sort();
@@ -51,7 +51,7 @@ impl Seen {
     }
 }
 
-/// Two interfaces that are connected to the router's.
+/// Opens two interfaces and waits until they are connected to the router's.
 fn connect(path: &Path) -> (Sockets, [Tester; 2]) {
     let mut sockets = Sockets::new().unwrap();
     sockets.add_socket(1, path).unwrap();
@@ -70,8 +70,8 @@ fn connect(path: &Path) -> (Sockets, [Tester; 2]) {
     (sockets, testers)
 }
 
-/// Sends until told to stop, and looks at what comes until all has come, or nothing for a second. `round` is the number of the
-/// round of changes that runs.
+/// Sends until `stop` is set. Then receives until all packets have arrived, or none for a second. `round` is the number of
+/// the current round of changes.
 fn test([mut into, mut from]: [Tester; 2], round: &AtomicUsize, stop: &AtomicBool) -> Seen {
     let packet = |flow: usize| {
         PacketBuilder::ipv4([198, 18, 0, 2].into(), [20, 0, 0, 1].into())
@@ -89,7 +89,7 @@ fn test([mut into, mut from]: [Tester; 2], round: &AtomicUsize, stop: &AtomicBoo
         due += (now - turned) * RATE;
         turned = now;
         if !stop.load(Ordering::Relaxed) {
-            // What this thread was too late for is not made up for: that would be a burst.
+            // Packets that this thread could not send in time are skipped: sending them would be a burst.
             let n = (due / 1_000_000_000).min(FLOWS as u64);
             due = if n < FLOWS as u64 { due % 1_000_000_000 } else { 0 };
             for number in seen.accepted..seen.accepted + n {
@@ -118,14 +118,14 @@ fn test([mut into, mut from]: [Tester; 2], round: &AtomicUsize, stop: &AtomicBoo
             .unwrap_or(0)
             > 0
         {}
-        // What the router says by itself is not looked at.
+        // Packets of the router itself are ignored.
         let _ = into.receive(|_| ());
         thread::sleep(Duration::from_micros(300));
     }
 }
 
 #[test]
-fn a_busy_router_is_rearranged_and_every_packet_comes_in_time() {
+fn changes_on_a_busy_router_lose_and_delay_no_packet() {
     let Some(lab) = Lab::new() else { return };
     let (r, path) = (lab.host("r"), lab.dir().join("memif.sock"));
     let router = Router::start(
@@ -159,7 +159,7 @@ fn a_busy_router_is_rearranged_and_every_packet_comes_in_time() {
             let more = format!("set buffers {buffers}");
             for change in scenarios::rearrangements("memif1/0", "memif1/1").into_iter().chain([more]) {
                 let done = router.attempt(&change);
-                // The tester would go on, and nobody see what is wrong.
+                // Otherwise the tester would go on and hide the failure.
                 stop.fetch_or(!done.ok(), Ordering::Relaxed);
                 assert!(done.ok(), "{done}");
             }
@@ -172,7 +172,7 @@ fn a_busy_router_is_rearranged_and_every_packet_comes_in_time() {
     println!("{rounds} rounds: {seen:?}");
     assert!(rounds > 2, "{rounds} rounds");
     let least = RATE * TIME.as_secs() / 2;
-    assert!(seen.accepted > least, "the machine is too busy to send half of what was wanted: {seen:?}");
+    assert!(seen.accepted > least, "the machine is too busy to send half of the packets: {seen:?}");
     assert_eq!((seen.came, seen.overtaken), (seen.accepted, 0), "{seen:?}");
     assert!(seen.usually_latest() < LATEST, "{seen:?}");
     drop(sockets);

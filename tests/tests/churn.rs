@@ -1,5 +1,5 @@
-//! A table that is torn down and built again without pause, while packets go to prefixes that stay: each is forwarded, by its
-//! own next hop, and memory is level. `make soak` does it for a minute, and `VOLLEY_CHURN_SECONDS` says for how long otherwise.
+//! A table is torn down and rebuilt without pause, while packets go to prefixes that stay. Every packet must reach its own
+//! next hop, and memory must not grow. `make soak` runs it for a minute; `VOLLEY_CHURN_SECONDS` sets another time.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -8,19 +8,21 @@ use scenarios::{Arrival, Fan, Input, Table, Way, frame, real, status};
 use testkit::process::poll;
 use testkit::rib::{Family, Prefixes, Random, extend};
 
-/// How long it goes on, in seconds, where nothing is said.
+/// Default time of the test in seconds.
 const SECONDS: u32 = 15;
-/// Routes that come and go, of IPv4 and of IPv6.
+/// Number of routes that come and go, for IPv4 and IPv6.
 const CHURNED: [usize; 2] = [210_000, 40_000];
-/// Prefixes of each family that stay, and addresses in each that packets go to.
+/// Number of prefixes of each family that stay, and of destinations in each.
 const STABLE: usize = 1000;
 const ADDRESSES: usize = 4;
 /// Packets a second to each family.
 const RATE: u32 = 25_000;
-/// KiB by which the least memory of all, and that of the routes, in the later rounds may exceed the greatest in the earlier ones,
-/// when all is built. The routes of a round take about 25 MiB. Beside them some 40 MiB come and go: what a round's changes are
-/// noted in, and what the heap gives back late. Torn down, only the memory of the routes is compared: of what is freed, the heap
-/// keeps another 40 MiB now and then, until the next round takes them.
+/// Tolerance in KiB for the whole memory and for the routes' memory. The smallest value of the later rounds may exceed the
+/// largest of the earlier ones by this much when all routes are installed.
+///
+/// The routes of a round take about 25 MiB. About 40 MiB more come and go: records of a round's changes, and memory that
+/// the heap returns late. After the teardown only the routes' memory is compared, because the heap sometimes keeps another
+/// 40 MiB until the next round.
 const LEVEL: [u64; 2] = [48 << 10, 1 << 10];
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -29,7 +31,7 @@ struct Part<A> {
     table: Table<A>,
     stable: Prefixes<A>,
     churned: Prefixes<A>,
-    /// Where packets go, and their ways.
+    /// Destinations of the packets, and their ways.
     destinations: Vec<(A, Way)>,
 }
 
@@ -49,12 +51,12 @@ impl<A: Family> Part<A> {
                 _ => part.churned.push(prefix),
             }
         }
-        assert_eq!(part.stable.len(), STABLE, "prefixes that could stay");
+        assert_eq!(part.stable.len(), STABLE, "number of prefixes that stay");
         part
     }
 
-    /// Addresses in a prefix that may stay: a shorter prefix covers it, which comes and goes, and no longer one has its
-    /// addresses.
+    /// Returns addresses of a prefix that may stay. A shorter prefix must cover it, which comes and goes, and no longer prefix
+    /// may cover the addresses.
     fn addresses(&self, (prefix, len): (A, u8), r: &mut Random) -> Option<Vec<(A, Way)>> {
         let shorter = (0..len).any(|len| self.table.hop((prefix & A::mask(len), len)).is_some());
         let mut address = || {
@@ -73,7 +75,7 @@ impl<A: Family> Part<A> {
         fan.run("ip route load", &self.table.lines(&self.churned));
     }
 
-    /// In another order each time.
+    /// Removes the routes, in another order each time.
     fn tear_down(&mut self, fan: &Fan, r: &mut Random) {
         r.shuffle(&mut self.churned);
         let mut commands = String::new();
@@ -84,7 +86,7 @@ impl<A: Family> Part<A> {
     }
 }
 
-/// What is known of the packets that have arrived.
+/// The packets that have arrived.
 struct Receiver {
     ways: Vec<Way>,
     arrived: Vec<u64>,
@@ -105,7 +107,7 @@ impl Receiver {
     }
 }
 
-/// KiB of memory of the router, and of its routes.
+/// Returns the memory of the router and of its routes in KiB.
 fn memory(fan: &Fan) -> [u64; 2] {
     let routes = fan.router.json("show ip route-memory");
     let routes = routes["used_bytes"].as_u64().unwrap_or_else(|| panic!("no used_bytes: {routes}"));
@@ -113,7 +115,7 @@ fn memory(fan: &Fan) -> [u64; 2] {
 }
 
 #[test]
-fn a_table_comes_and_goes_beside_traffic_that_does_not_notice() {
+fn rebuilding_a_table_does_not_disturb_other_traffic() {
     let seconds = std::env::var("VOLLEY_CHURN_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(SECONDS);
     let mut r = Random::new(12);
     let mut four = Part::<u32>::new(&mut r, CHURNED[0]);
@@ -148,8 +150,8 @@ fn a_table_comes_and_goes_beside_traffic_that_does_not_notice() {
         receiver.look(&mut fan);
     }
     eprintln!(
-        "MEASURED {} times {} and {} routes in {:.1?}, {all} packets of each family meanwhile; KiB in all and of routes when \
-         built {built:?}, when torn down {torn_down:?}",
+        "MEASURED {} times {} and {} routes in {:.1?}, {all} packets of each family meanwhile; KiB in all and of routes, \
+         built {built:?}, torn down {torn_down:?}",
         built.len(),
         four.churned.len(),
         six.churned.len(),
@@ -163,7 +165,7 @@ fn a_table_comes_and_goes_beside_traffic_that_does_not_notice() {
     let some = &lost[..lost.len().min(10)];
     assert!(lost.is_empty(), "{} addresses got more or less than {rounds} packets: {some:?}", lost.len());
     assert_eq!(fan.router.json("show errors"), serde_json::json!([]));
-    // What is made once is made in the first two rounds.
+    // One-time allocations happen in the first two rounds.
     let grown = |rounds: &[[u64; 2]], which: usize| {
         let of = |rounds: &[[u64; 2]]| rounds.iter().map(|round| round[which]).collect::<Vec<_>>();
         let (earlier, later) = rounds.split_at((rounds.len() / 2).max(2));

@@ -1,4 +1,4 @@
-//! Shared memory with another implementation: DPDK's `net_memif`, in both roles, by `dpdk-testpmd`.
+//! memif with another implementation: DPDK's `net_memif` in both roles, run by `dpdk-testpmd`.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -11,29 +11,29 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
 use testkit::router::Router;
 
-/// A busy machine with two cores starts and connects slowly.
+/// Time limit for starts and connections on a busy machine with two cores.
 const SOON: Duration = Duration::from_secs(30);
 
-/// testpmd with memif interfaces as its ports, and its commands by a pipe.
+/// testpmd with memif interfaces as its ports. It reads its commands from a pipe.
 struct Testpmd {
     process: Process,
     input: File,
 }
 
-/// An interface of testpmd: `role` is `client` or `server`, and `more` what else is to be said of it.
+/// Returns the option for an interface of testpmd. `role` is `client` or `server`, and `more` has further options.
 fn port(n: usize, role: &str, socket: &Path, id: u32, more: &str) -> String {
     let socket = socket.display();
     format!("--vdev=net_memif{n},role={role},socket={socket},socket-abstract=no,id={id}{more}")
 }
 
-/// The number behind a name.
+/// Returns the number behind a name.
 fn number(text: &str, name: &str) -> u64 {
     let at = text.find(name).unwrap_or_else(|| panic!("no {name} in\n{text}")) + name.len();
     text[at..].split_whitespace().next().unwrap().parse().unwrap()
 }
 
 impl Testpmd {
-    /// With one port; `mode` is how it forwards. It is quiet until it hears "start".
+    /// Starts testpmd with one port and this forwarding mode. It forwards after the command "start".
     fn start(host: &Host, role: &str, socket: &Path, id: u32, mode: &str, more: &str) -> Testpmd {
         let options = format!("{mode} --total-num-mbufs=32768");
         Testpmd::with(host, &format!("{role}-{id}"), &port(0, role, socket, id, more), &options)
@@ -44,7 +44,7 @@ impl Testpmd {
         if !pipe.exists() {
             host.run(&format!("mkfifo {}", pipe.display()));
         }
-        // Both ways, so that neither opening nor a pause in writing ends anything.
+        // Opened for both directions, so that the open does not block and testpmd sees no end of file.
         let input = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
         let command = format!(
             "exec stdbuf -o0 dpdk-testpmd -l 0-1 --no-pci --no-huge --no-shconf --no-telemetry -m 256 {ports} \
@@ -53,7 +53,7 @@ impl Testpmd {
         );
         let process = host.spawn_args(["sh", "-c", &command]);
         let testpmd = Testpmd { process, input };
-        until("testpmd is there", SOON, || testpmd.process.stdout().contains("testpmd> "));
+        until("testpmd runs", SOON, || testpmd.process.stdout().contains("testpmd> "));
         testpmd
     }
 
@@ -61,7 +61,7 @@ impl Testpmd {
         writeln!(self.input, "{command}").unwrap();
     }
 
-    /// What it shows at this command: from the last `begin` on, when `end` is there.
+    /// Runs a command and returns its output from the last `begin` on, once it contains `end`.
     fn shown(&mut self, command: &str, begin: &str, end: &str) -> String {
         let count = |text: &str| text.matches(begin).count();
         let before = count(&self.process.stdout());
@@ -75,26 +75,27 @@ impl Testpmd {
         text.unwrap_or_else(|| panic!("testpmd shows nothing:\n{}", self.process.stdout()))
     }
 
-    /// Packets that the first two queues of a port have received, and sent.
+    /// Returns the packets received and sent by the first two queues of a port.
     fn queues(&mut self, port: usize) -> [u64; 4] {
         let text = self.shown(&format!("show port xstats {port}"), "NIC extended statistics", "testpmd> ");
         ["rx_q0_packets:", "rx_q1_packets:", "tx_q0_packets:", "tx_q1_packets:"]
             .map(|name| number(&text, name))
     }
 
-    /// Packets that its first port has received and sent.
+    /// Returns the packets received and sent by the first port.
     fn packets(&mut self) -> (u64, u64) {
         self.packets_of(0)
     }
 
-    /// Packets that a port has received and sent.
+    /// Returns the packets received and sent by a port.
     fn packets_of(&mut self, port: usize) -> (u64, u64) {
         let text = self.shown(&format!("show port stats {port}"), "NIC statistics", "Tx-pps");
         (number(&text, "RX-packets:"), number(&text, "TX-packets:"))
     }
 }
 
-/// A router in a namespace, and a place for sockets; `None` where that cannot be.
+/// Returns a namespace for the router and a directory for sockets. `None` without testpmd or namespaces (reported as
+/// skipped).
 fn lab() -> Option<(Host, PathBuf)> {
     if !has_testpmd() {
         return None;
@@ -104,7 +105,7 @@ fn lab() -> Option<(Host, PathBuf)> {
     Some((lab.host("r"), dir))
 }
 
-/// The router's address on its interface to testpmd, and that of a packet that testpmd sends.
+/// Returns the router's Ethernet address on an interface, which is the destination of testpmd's packets.
 fn mac(router: &Router, interface: &str) -> String {
     router.json(&format!("show interface {interface}"))[0]["mac"].as_str().unwrap().to_string()
 }
@@ -113,8 +114,7 @@ fn connected(router: &Router, interface: &str) -> bool {
     router.json(&format!("show memif {interface}"))["interfaces"][0]["connected"] == true
 }
 
-/// A router between two interfaces, of which the first is a master, or not, and the second the contrary. What comes in by
-/// the first goes out by the second.
+/// Starts a router with two memif interfaces in opposite roles. Packets that arrive at the first leave by the second.
 fn between(host: &Host, dir: &Path, first_is_master: bool, slave: &str) -> Router {
     let (a, b) = if first_is_master { ("master", slave) } else { (slave, "master") };
     let file = |n: u32| dir.join(format!("memif{n}.sock")).display().to_string();
@@ -137,7 +137,7 @@ fn between(host: &Host, dir: &Path, first_is_master: bool, slave: &str) -> Route
     )
 }
 
-/// What testpmd sends comes out at the other testpmd, or is counted.
+/// Checks that all packets of one testpmd arrive at the other, or are counted as errors.
 fn all_packets_are_accounted_for(first_is_master: bool, slave: &str) {
     let Some((r, dir)) = lab() else { return };
     let file = |n: u32| dir.join(format!("memif{n}.sock"));
@@ -153,44 +153,44 @@ fn all_packets_are_accounted_for(first_is_master: bool, slave: &str) {
     until("packets pass", SOON, || router.counter("memif2/6", "tx packets") > 100_000);
     source.say("stop");
     let mut seen = 0;
-    until("all that was sent was received", SOON, || {
+    until("the router has received all packets", SOON, || {
         let (sent, received) = (source.packets().1, router.counter("memif1/5", "rx packets"));
         let calm = sent == seen;
         seen = sent;
         calm && sent == received
     });
     let out = || router.counter("memif2/6", "tx packets") - router.counter("memif2/6", "tx-error");
-    until("all that went out came in", SOON, || sink.packets().0 == out());
+    until("the sink has received all packets", SOON, || sink.packets().0 == out());
     assert!(out() > 0);
     assert_eq!(router.counter("memif1/5", "rx-error"), 0);
     let shown = router.ctl("show memif");
     assert!(shown.contains("remote-name \"DPDK") && shown.contains("secret"), "{shown}");
-    assert!(!shown.contains("sesame"), "a secret is not shown:\n{shown}");
+    assert!(!shown.contains("sesame"), "the secret must be hidden:\n{shown}");
     assert!(router.ctl("show config").contains("secret sesame"));
 }
 
 #[test]
-fn a_client_of_dpdks_sends_and_a_server_of_dpdks_receives() {
+fn a_dpdk_client_sends_to_a_dpdk_server() {
     all_packets_are_accounted_for(true, "slave");
 }
 
 #[test]
-fn a_server_of_dpdks_sends_and_a_client_of_dpdks_receives() {
+fn a_dpdk_server_sends_to_a_dpdk_client() {
     all_packets_are_accounted_for(false, "slave");
 }
 
 #[test]
-fn a_server_of_dpdks_reads_packets_where_they_lie() {
+fn a_dpdk_server_reads_packets_without_a_copy() {
     all_packets_are_accounted_for(true, "slave trusted");
 }
 
 #[test]
-fn a_server_of_dpdks_writes_packets_to_where_they_stay() {
+fn a_dpdk_server_writes_packets_without_a_copy() {
     all_packets_are_accounted_for(false, "slave trusted");
 }
 
-/// Two interfaces on one socket, each with two queues either way, and two workers: what comes in by one goes out by the other, both
-/// ways at once, and each side has counted what the other has.
+/// Two interfaces share one socket, each with two queues in each direction, on two workers. Packets pass both ways at
+/// once, and both sides count the same.
 fn queues_of_two_interfaces_share_a_socket(role: &str) {
     let Some((r, dir)) = lab() else { return };
     let file = dir.join("memif.sock");
@@ -218,7 +218,7 @@ fn queues_of_two_interfaces_share_a_socket(role: &str) {
     );
     let theirs = if role == "master" { "client" } else { "server" };
     let ports = [port(0, theirs, &file, 5, ""), port(1, theirs, &file, 6, "")].join(" ");
-    // It generates flows from and to 10.252.0.0/14, which are addressed to 00:01:02:03:04:01.
+    // testpmd generates flows from and to 10.252.0.0/14 for the Ethernet address 00:01:02:03:04:01.
     let options = "flowgen --rxq=2 --txq=2 --total-num-mbufs=32768";
     let mut testpmd = Testpmd::with(&r, "both", &ports, options);
     until("both are connected", SOON, || connected(&router, "memif1/5") && connected(&router, "memif1/6"));
@@ -227,11 +227,11 @@ fn queues_of_two_interfaces_share_a_socket(role: &str) {
         let used = |port| testpmd.queues(port).iter().all(|packets| *packets > 1000);
         [0, 1].map(used) == [true, true]
     });
-    // What is on its way when it stops to send lies in its rings until it reads again.
+    // Packets in flight when testpmd stops sending stay in its rings until it reads again.
     testpmd.say("stop");
     testpmd.say("set fwd rxonly");
     testpmd.say("start");
-    until("each side has counted what the other has", SOON, || {
+    until("both sides count the same", SOON, || {
         let theirs = [testpmd.packets_of(0), testpmd.packets_of(1)];
         let ours = ["memif1/5", "memif1/6"].map(|interface| {
             let count = |what| router.counter(interface, what);
@@ -245,21 +245,21 @@ fn queues_of_two_interfaces_share_a_socket(role: &str) {
 }
 
 #[test]
-fn queues_of_clients_of_dpdks_share_a_socket() {
+fn queues_of_dpdk_clients_share_a_socket() {
     queues_of_two_interfaces_share_a_socket("master");
 }
 
 #[test]
-fn queues_of_servers_of_dpdks_share_a_socket() {
+fn queues_of_dpdk_servers_share_a_socket() {
     queues_of_two_interfaces_share_a_socket("slave");
 }
 
-/// Frames of 9,014 bytes, and then small ones, between two hosts, each way through the router, testpmd, and the router again, which
-/// is `role` on both sides of testpmd. A large frame has several buffers at the router's, and at testpmd's as well if those, of
-/// `size` bytes, are as small.
+/// Sends frames of 9,014 bytes and then small ones between two hosts, both ways: through the router, testpmd, and the
+/// router again. The router is `role` on both sides of testpmd. A large frame needs several buffers in the router. In
+/// testpmd, with buffers of `size` bytes, it needs one or several.
 ///
-/// DPDK's client, before version 26.03, leaves the mark that a packet goes on in the slot where it puts one that does not; the
-/// router's server takes it away when it has read the slot. Else small frames would stick to those behind them.
+/// DPDK's client before version 26.03 does not clear the flag for "packet continues" when it reuses a slot. The router's
+/// server therefore clears the flag after it has read the slot. Otherwise small frames would be joined with the next one.
 fn large_frames_pass(role: &str, size: usize) {
     const FRAMES: u64 = 1000;
     let Some((r, dir)) = lab() else { return };
@@ -273,7 +273,7 @@ fn large_frames_pass(role: &str, size: usize) {
     scenarios::address(&b, "10.0.1.2/24", "10.0.1.1");
     let file = |n: usize| dir.join(format!("memif{n}.sock"));
     let shown = |n| file(n).display().to_string();
-    // Testpmd changes no header: what goes in by one of its ports comes to the router's other interface.
+    // testpmd changes no header: frames pass from one of the router's interfaces to the other.
     let router = Router::start(
         &r,
         &format!(
@@ -309,7 +309,7 @@ fn large_frames_pass(role: &str, size: usize) {
     let theirs = if role == "master" { "client" } else { "server" };
     let more = format!(",bsize={size}");
     let ports = [port(0, theirs, &file(1), 5, &more), port(1, theirs, &file(2), 6, &more)].join(" ");
-    // Its packets have the room of its buffers, and 128 bytes in front.
+    // An mbuf of testpmd has the size of a memif buffer plus 128 bytes of headroom.
     let mut testpmd = Testpmd::with(
         &r,
         "between",
@@ -322,18 +322,18 @@ fn large_frames_pass(role: &str, size: usize) {
     let of_router = |what: &str| ["memif1/5", "memif2/6"].map(|i| router.counter(i, what));
     let packets = || [of_router("rx packets"), of_router("tx packets")];
     let errors = || [of_router("rx-error"), of_router("tx-error")];
-    // What the router said by itself may have come before testpmd had given it buffers.
+    // The router's own packets may have been dropped before testpmd had lent buffers.
     let before = (packets(), errors());
-    // Small ones take slots that large ones had.
+    // Small frames reuse slots of large ones.
     for size in [8972, 56] {
         let ping = a.attempt(&format!("ping -n -q -M do -s {size} -i 0.002 -c {FRAMES} 10.0.1.2"), SOON);
         assert!(ping.stdout.contains(&format!(" {FRAMES} received")), "{ping}");
     }
     for (before, after) in before.0.iter().flatten().zip(packets().iter().flatten()) {
-        assert!(after - before >= 2 * FRAMES, "{before} and then {after} on a memif interface");
+        assert!(after - before >= 2 * FRAMES, "{before}, then {after} packets on a memif interface");
     }
     assert_eq!(errors(), before.1);
-    until("testpmd has seen what the router has", SOON, || {
+    until("testpmd and the router count the same", SOON, || {
         let theirs = [testpmd.packets_of(0), testpmd.packets_of(1)];
         let ([received, counted], errors) = (packets(), before.1[1]);
         let sent = [counted[0] - errors[0], counted[1] - errors[1]];
@@ -342,29 +342,29 @@ fn large_frames_pass(role: &str, size: usize) {
 }
 
 #[test]
-fn large_frames_of_a_client_of_dpdks_come_in_several_buffers() {
+fn a_dpdk_client_sends_large_frames_in_several_buffers() {
     large_frames_pass("master", 2048);
 }
 
 #[test]
-fn large_frames_of_a_client_of_dpdks_come_in_one_buffer_of_its() {
+fn a_dpdk_client_sends_large_frames_in_one_buffer() {
     large_frames_pass("master", 9600);
 }
 
 #[test]
-fn large_frames_of_a_server_of_dpdks_come_in_several_buffers() {
+fn a_dpdk_server_sends_large_frames_in_several_buffers() {
     large_frames_pass("slave", 2048);
 }
 
 #[test]
-fn large_frames_stay_where_a_server_of_dpdks_writes_them() {
+fn a_dpdk_server_writes_large_frames_without_a_copy() {
     large_frames_pass("slave trusted", 2048);
 }
 
-/// Peers that have the router's own buffers, to fill and to read, are killed while packets pass: each buffer comes home, whoever
-/// had it, and packets pass again when there is a new peer.
+/// Peers that hold the router's own buffers are killed while packets pass. Every buffer must return to the router, and
+/// packets must pass again with a new peer.
 #[test]
-fn buffers_come_home_from_peers_that_are_killed() {
+fn buffers_return_from_killed_peers() {
     let Some((r, dir)) = lab() else { return };
     let file = |n: u32| dir.join(format!("memif{n}.sock"));
     let router = Router::start(
@@ -384,7 +384,7 @@ fn buffers_come_home_from_peers_that_are_killed() {
             file(2).display()
         ),
     );
-    // Some that are free are in the caches of threads.
+    // Free buffers may be in the caches of threads.
     let buffers = || {
         let shown = router.json("show buffers");
         let [available, cached, lent, used, lost] =
@@ -392,7 +392,7 @@ fn buffers_come_home_from_peers_that_are_killed() {
         (available + cached, lent, used, lost)
     };
     let at_home = buffers();
-    assert_eq!((at_home.1, at_home.2, at_home.3), (0, 0, 0), "nobody has a buffer before there is a peer");
+    assert_eq!((at_home.1, at_home.2, at_home.3), (0, 0, 0), "no buffer is in use before a peer connects");
     let to = format!("txonly --auto-start --eth-peer=0,{}", mac(&router, "memif1/5"));
     let start = |n: u32| {
         let _ = std::fs::remove_file(file(n));
@@ -400,7 +400,7 @@ fn buffers_come_home_from_peers_that_are_killed() {
         Testpmd::start(&r, "server", &file(n), n + 4, mode, "")
     };
     let kill = |testpmd: Testpmd, n: u32| {
-        assert!(buffers().1 > 0, "it has some of the router's");
+        assert!(buffers().1 > 0, "the peer holds buffers of the router");
         drop(testpmd);
         let interface = format!("memif{n}/{}", n + 4);
         until("the link is down", SOON, || {
@@ -434,7 +434,7 @@ fn buffers_come_home_from_peers_that_are_killed() {
 }
 
 #[test]
-fn whoever_is_killed_is_connected_again_when_it_is_back() {
+fn a_killed_router_or_peer_connects_again() {
     let Some((r, dir)) = lab() else { return };
     let file = dir.join("memif1.sock");
     let commands = format!(
@@ -449,30 +449,30 @@ fn whoever_is_killed_is_connected_again_when_it_is_back() {
     // testpmd answers ARP and pings.
     let answered = |router: &Router| router.attempt("ping 10.0.0.9 repeat 1").stdout.contains("1 received");
     let first = Testpmd::start(&r, "server", &file, 0, "icmpecho --auto-start", "");
-    until("the other side answers", SOON, || answered(&router));
+    until("testpmd answers", SOON, || answered(&router));
     drop(first);
     until("the link is down", SOON, || router.ctl("show interface").contains("up, link down"));
-    assert!(!router.ctl("show ip fib").contains("10.0.0.0/24"), "its routes went with it");
+    assert!(!router.ctl("show ip fib").contains("10.0.0.0/24"), "routes are withdrawn with the link");
     let _ = std::fs::remove_file(&file);
     let mut second = Testpmd::start(&r, "server", &file, 0, "icmpecho --auto-start", "");
-    until("the other side answers again", SOON, || answered(&router));
+    until("the new testpmd answers", SOON, || answered(&router));
     router.kill();
     router = Router::start(&r, &commands);
-    until("it answers the new router", SOON, || answered(&router));
-    // What is agreed on with the peer is changed by another connection, and how long that took is said.
+    until("testpmd answers the new router", SOON, || answered(&router));
+    // A change of the ring size needs a new connection, and the router reports how long the traffic stood still.
     let saved = dir.join("saved.yaml");
     router.ctl(&format!("config save {}", saved.display()));
     let text = std::fs::read_to_string(&saved).unwrap();
     assert!(text.contains("role: slave\n"), "{text}");
     std::fs::write(&saved, text.replace("role: slave\n", "role: slave\n      ring-size: 256\n")).unwrap();
     let said = router.ctl(&format!("config apply {}", saved.display()));
-    // A busy machine may take longer than the apply waits for the peer; the log says it then.
+    // On a busy machine the connection may take longer than the apply waits for the peer. Then the log reports it.
     assert!(said.contains("memif1/0 was opened anew"), "{said}");
     let stood_still = "memif1/0: opened anew, its traffic stood still for ";
-    until("it is said for how long", SOON, || router.log().contains(stood_still));
+    until("the time is logged", SOON, || router.log().contains(stood_still));
     assert!(router.ctl("show memif").contains("256"), "{}", router.ctl("show memif"));
-    until("it is answered by rings of another size", LIMIT, || {
-        // This DPDK polls rings on one thread and changes them on another: it happens that it does not survive that.
+    until("testpmd answers through the new rings", LIMIT, || {
+        // This DPDK polls rings on one thread and changes them on another, which sometimes crashes it.
         if !second.process.running() {
             let _ = std::fs::remove_file(&file);
             second = Testpmd::start(&r, "server", &file, 0, "icmpecho --auto-start", "");

@@ -1,4 +1,4 @@
-//! Memory: what many VRFs take, and what happens when there is none.
+//! Memory of many VRFs, and behavior when memory is short.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,7 +10,7 @@ use testkit::process::poll;
 use testkit::router::{Router, START};
 use testkit::skip::skipped;
 
-/// Adds the VRFs of these numbers, each with 10 routes of various lengths.
+/// Returns commands that add VRFs with these numbers, each with 10 routes of various prefix lengths.
 fn vrfs(numbers: std::ops::Range<u32>) -> String {
     let mut commands = String::new();
     for table in numbers {
@@ -35,7 +35,7 @@ fn alone() -> Option<(Router, Host)> {
 #[test]
 fn a_small_vrf_takes_little_memory() {
     let Some((router, _host)) = alone() else { return };
-    // The first makes whatever is made once.
+    // The first VRF includes one-time allocations.
     router.script(&vrfs(1..2));
     let before = status(router.id(), "VmRSS");
     router.script(&vrfs(2..102));
@@ -44,24 +44,24 @@ fn a_small_vrf_takes_little_memory() {
     let shown = router.json("show ip fib table 50 summary")["lookup_memory_bytes"].as_u64().unwrap_or(0);
     assert!((20 << 10..300 << 10).contains(&shown), "{shown}");
     eprintln!("MEASURED 100 VRFs with 10 routes each: {grown} KiB; {shown} bytes in the lookup table of one");
-    assert!(shown * 100 < grown << 10, "what is shown is {shown} of {grown} KiB / 100");
+    assert!(shown * 100 < grown << 10, "shown: {shown} bytes for one VRF; grown: {grown} KiB for 100");
 }
 
 #[test]
-fn a_vrf_for_which_there_is_no_memory_is_refused() {
+fn a_vrf_without_memory_for_its_table_is_refused() {
     let Some((router, host)) = alone() else { return };
-    // Room for the lookup tables of two or three: each takes a lot of address space.
+    // Address space for the lookup tables of two or three VRFs.
     let limit = (status(router.id(), "VmSize") << 10) + (60 << 30);
     host.run(&format!("prlimit --pid {} --as={limit}:", router.id()));
     let refused = (1..10).find_map(|table| {
         let done = router.attempt(&format!("ip table add {table}"));
         (!done.ok()).then_some((table, done))
     });
-    let Some((table, done)) = refused else { panic!("ten tables in 60 GiB") };
+    let Some((table, done)) = refused else { panic!("ten tables fit into 60 GiB") };
     assert!(table > 1, "{done}");
     let why = format!("no memory for the lookup table of table {table}: ");
     assert!(done.stdout.contains(&why) || done.stderr.contains(&why), "{done}");
-    // It is as before, and the last one that was made works.
+    // The refused VRF leaves nothing, and the last one that was added works.
     let config = router.ctl("show config");
     assert!(config.contains(&format!("ip table add {}", table - 1)), "{config}");
     assert!(!config.contains(&format!("ip table add {table}")), "{config}");
@@ -70,14 +70,15 @@ fn a_vrf_for_which_there_is_no_memory_is_refused() {
     router.ctl(&format!("ip table add {table}"));
 }
 
-/// A control group with a limit of memory, which lasts as long as this.
+/// A control group with a memory limit. It is removed on drop.
 struct Group {
     host: Host,
     script: String,
 }
 
 impl Group {
-    /// A group that may take so many MiB; `None`, and a report, where there can be none. Routers in it see the limit, or do not.
+    /// Makes a group with a limit of `mib` MiB. Routers in it see the limit only if `seen`. `None` if control groups are not
+    /// available (reported as skipped).
     fn new(host: &Host, mib: u32, seen: bool) -> Option<Group> {
         let (kind, limit) = match fs::read_to_string("/proc/cgroups") {
             Ok(controllers)
@@ -89,7 +90,7 @@ impl Group {
         };
         let lab = host.lab().dir();
         let (name, script) = (lab.file_name()?.to_str()?, lab.join("join.sh").display().to_string());
-        // A program in a namespace has a /sys of its own, without groups.
+        // A namespace of a lab has a /sys without control groups, so the script mounts them. `hide` unmounts them again.
         let hide = if seen { "" } else { "umount -R /sys/fs/cgroup" };
         let join = format!(
             "set -e\ncd /sys/fs/cgroup\nmount -t tmpfs none .\ncd /sys/fs/cgroup\nmkdir all kind\n\
@@ -101,7 +102,7 @@ impl Group {
         let group = Group { host: host.clone(), script };
         let tried = host.attempt(&format!("sh {} true", group.script), LIMIT);
         if !tried.ok() {
-            skipped(&format!("no control group can limit memory here: {tried}"));
+            skipped(&format!("needs a control group that limits memory: {tried}"));
             return None;
         }
         Some(group)
@@ -119,12 +120,12 @@ impl Drop for Group {
 }
 
 #[test]
-fn in_a_group_with_little_memory_routes_are_refused_and_the_router_lives() {
+fn a_memory_limit_refuses_routes_without_killing_the_router() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("r");
     let Some(group) = Group::new(&host, 160, true) else { return };
     let router = Router::launch_by(&host, &group.launcher(), "routes { memory 1G }", "").wait_ready();
-    // Of one way, and of eight each.
+    // Routes with one path, then routes with eight paths.
     let ways = (1..9).map(|n| format!(" via 10.9.0.{n}")).collect::<String>();
     router.script("create loopback interface\nset interface state loop0 up\nset interface ip address loop0 10.9.0.100/24\n");
     for (n, to) in [(11, " via drop"), (12, &ways), (13, " via drop")] {
@@ -134,14 +135,14 @@ fn in_a_group_with_little_memory_routes_are_refused_and_the_router_lives() {
     }
     assert_eq!(router.json("show ip route-memory")["without_memory"], 3);
     assert!(router.log().contains("a control group is out of memory"), "{}", router.log());
-    // What was begun is taken back, and there is memory for a few.
+    // The refused command is rolled back, which leaves memory for a few routes.
     router.ctl("ip route add 10.0.0.0/24 via drop");
     assert_eq!(router.json("show ip fib summary")["by_length"]["24"], 1);
     router.stop();
 }
 
 #[test]
-fn in_a_group_with_little_memory_large_changes_and_files_are_refused_and_the_router_lives() {
+fn a_memory_limit_refuses_large_changes_and_files() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("r");
     let Some(group) = Group::new(&host, 200, true) else { return };
@@ -161,7 +162,7 @@ fn in_a_group_with_little_memory_large_changes_and_files_are_refused_and_the_rou
         let done = router.attempt(command);
         assert!(!done.ok() && done.stderr.contains(why), "{command}: {done}");
     }
-    // By hand it goes.
+    // Smaller steps succeed.
     for n in 11..11 + blocks {
         router.ctl(&format!("ip route del count 30000 {n}.0.0.0/32"));
     }
@@ -171,7 +172,7 @@ fn in_a_group_with_little_memory_large_changes_and_files_are_refused_and_the_rou
 }
 
 #[test]
-fn in_a_group_with_too_little_memory_a_router_does_not_start_and_says_why() {
+fn a_memory_limit_too_small_for_a_start_is_reported() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("r");
     let beside =
@@ -185,9 +186,9 @@ fn in_a_group_with_too_little_memory_a_router_does_not_start_and_says_why() {
     }
 }
 
-/// As around a container.
+/// The limit is outside of the visible groups, as with a container.
 #[test]
-fn where_a_limit_cannot_be_seen_workers_for_whom_there_is_no_memory_are_refused() {
+fn a_hidden_memory_limit_refuses_workers() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("r");
     let Some(group) = Group::new(&host, 256, false) else { return };
@@ -206,9 +207,9 @@ fn where_a_limit_cannot_be_seen_workers_for_whom_there_is_no_memory_are_refused(
     router.stop();
 }
 
-/// Whoever touches a page first takes it in its own name, and a client's memory may be without pages.
+/// The kernel charges a page to the process that touches it first, and a client's memory may have no pages yet.
 #[test]
-fn a_memif_client_cannot_have_the_router_take_memory_that_is_not_there() {
+fn a_memif_client_cannot_exhaust_the_routers_memory() {
     let Some(lab) = Lab::new() else { return };
     let (host, client) = (lab.host("r"), lab.host("c"));
     let Some(group) = Group::new(&host, 160, true) else { return };

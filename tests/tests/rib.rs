@@ -1,4 +1,4 @@
-//! The tables of real routers: a packet to every prefix of both families goes to its next hop, and to no other.
+//! Tables of real routers: a packet to every prefix of both families reaches the prefix's next hop and no other.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -8,11 +8,11 @@ use scenarios::{Fan, Input, Table, Way, frame, real};
 use testkit::process::poll;
 use testkit::rib::{Family, Prefixes, Random};
 
-/// Addresses of each family that are taken from anywhere, not from a prefix.
+/// Number of random destinations of each family that are not chosen from a prefix.
 const ANYWHERE: usize = 20_000;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The table of one family, and where packets are sent to.
+/// The table of one family, and the destinations of packets.
 struct Part<A> {
     prefixes: Prefixes<A>,
     table: Table<A>,
@@ -26,9 +26,9 @@ impl<A: Family> Part<A> {
         let mut destinations: Vec<A> = prefixes.iter().map(|p| table.destination(*p, r)).collect();
         let longest = |to: &A| table.lookup(*to).map(|(prefix, _)| prefix);
         let own = prefixes.iter().zip(&destinations).filter(|(p, to)| longest(to) == Some(**p)).count();
-        assert!(own * 10 > prefixes.len() * 9, "{own} of {} prefixes are looked at", prefixes.len());
-        eprintln!("MEASURED {} prefixes, {own} of them the longest of an address in them", prefixes.len());
-        // Of IPv6 an eighth is forwarded.
+        assert!(own * 10 > prefixes.len() * 9, "only {own} of {} prefixes are tested", prefixes.len());
+        eprintln!("MEASURED {} prefixes, {own} of them tested with an address of their own", prefixes.len());
+        // One eighth of all IPv6 addresses is forwarded.
         let anywhere = std::iter::repeat_with(|| A::random(r)).filter(|a| a.forwarded());
         destinations.extend(anywhere.take(ANYWHERE));
         Part { prefixes, table, destinations }
@@ -55,14 +55,14 @@ impl<A: Family> Part<A> {
         fan.run("exec", &commands);
     }
 
-    /// Where packets are sent to, and the way that they are to go; none without a route.
+    /// Returns the destinations and their expected ways. `None` for a destination without a route.
     fn ways(&self) -> Vec<(IpAddr, Option<Way>)> {
         let way = |to| self.table.lookup(to).map(|(_, hop)| Way::to::<A>(hop));
         self.destinations.iter().map(|to| (to.to_ip(), way(*to))).collect()
     }
 }
 
-/// Sends all packets, and looks where each goes.
+/// Sends all packets and checks the way of each.
 fn check(fan: &mut Fan, wanted: &[(IpAddr, Option<Way>)]) {
     let (mut ways, mut twice, mut arrived) = (vec![None; wanted.len()], 0, 0);
     let mut look = |fan: &mut Fan| {
@@ -77,14 +77,14 @@ fn check(fan: &mut Fan, wanted: &[(IpAddr, Option<Way>)]) {
     fan.play(0, true);
     let all = poll(LIMIT, || (look(fan) >= routed && fan.sent(0) == sent).then_some(()));
     fan.play(0, false);
-    // One more would be one too many.
+    // Time for a packet too many to arrive.
     std::thread::sleep(Duration::from_millis(50));
     look(fan);
     let both = wanted.iter().zip(&ways);
     let wrong: Vec<_> = both.filter(|((_, wanted), way)| wanted != *way).collect();
     let sample = &wrong[..wrong.len().min(10)];
     assert!(wrong.is_empty(), "{} of {} went elsewhere: {sample:#?}", wrong.len(), wanted.len());
-    assert_eq!((twice, all), (0, Some(())), "{} of {sent} came in", fan.sent(0));
+    assert_eq!((twice, all), (0, Some(())), "{} of {sent} packets received", fan.sent(0));
     eprintln!("MEASURED {} packets, {routed} of them with a route", wanted.len());
 }
 
@@ -100,7 +100,7 @@ fn a_packet_to_every_prefix_goes_to_its_next_hop() {
     four.load(&fan);
     six.load(&fan);
     check(&mut fan, &wanted);
-    // What a shorter prefix has when a longer one goes.
+    // A shorter prefix covers the addresses of removed longer ones.
     four.halve(&fan);
     six.halve(&fan);
     check(&mut fan, &[four.ways(), six.ways()].concat());

@@ -1,5 +1,5 @@
-//! Attacks on Neighbor Discovery (RFC 6583): a scan of a network that is attached, and neighbours that are made up. The table
-//! stays within its bounds, memory is level, neighbours that are known stay reachable, and others still become known.
+//! Attacks on Neighbor Discovery (RFC 6583): a scan of a connected network, and made-up neighbors. The table must stay
+//! within its limit, memory must not grow, known neighbors must stay reachable, and new ones must be learned.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use testkit::netns::{Host, LIMIT};
 use testkit::process::{Process, until};
 use testkit::router::Router;
 
-/// Neighbours that the table may have. A list of them that is made while they change may have some that just gave way.
+/// Limit of the neighbor table. A list that is made while neighbors change may contain some that were just evicted.
 const BOUND: usize = 500;
 const LISTED: usize = 600;
-/// How long an attack lasts that is looked at.
+/// Time for which an attack is observed.
 const ATTACK: Duration = Duration::from_secs(6);
-/// KiB by which memory may grow in this time: the heap takes it by huge pages, of which three may be new; a hundred bytes for
-/// each packet of the attack would be more.
+/// Memory growth that is allowed in this time, in KiB: three huge pages of the heap. A leak of a hundred bytes for each
+/// packet of the attack would be more.
 const LEVEL: u64 = 6 << 10;
 
 /// Runs a tool of `tools/` on a host.
@@ -27,8 +27,8 @@ fn count(router: &Router, counter: &str) -> u64 {
     shown["counters"][counter].as_u64().unwrap_or_else(|| panic!("no {counter}: {shown}"))
 }
 
-/// Checks all that is to hold while `attack` goes on, once `begun` says that it does. `from` and `to` know each other
-/// through the router; `host` is given addresses of this network, that nobody has asked for yet, which `other` then asks for.
+/// Checks the router during an attack, from the time that `begun` is true. `host` gets new addresses of `network`, and
+/// `other` pings each of them. `other` also pings `known` all the time and must lose nothing.
 fn withstands(
     net: &Routed6,
     mut attack: Process,
@@ -52,11 +52,9 @@ fn withstands(
     let last = memory();
     assert!(attack.running(), "{}", attack.stderr());
     let said = flow.finish(LIMIT).expect_ok();
-    eprintln!(
-        "MEASURED {strangers} strangers became known, {most} neighbours at most, {first} and {last} KiB"
-    );
+    eprintln!("MEASURED {strangers} new neighbors learned, {most} neighbors at most, {first} and {last} KiB");
     assert!(said.contains(" 0% packet loss"), "{said}");
-    assert!((BOUND / 2..=LISTED).contains(&most), "{most} neighbours");
+    assert!((BOUND / 2..=LISTED).contains(&most), "{most} neighbors");
     assert!(last < first + LEVEL, "memory grew from {first} to {last} KiB");
 }
 
@@ -67,7 +65,7 @@ fn bounded() -> Option<Routed6> {
 }
 
 #[test]
-fn a_network_that_is_scanned_stays_reachable() {
+fn a_scanned_network_stays_reachable() {
     let Some(net) = bounded() else { return };
     let attack = tool(&net.a, "scan.py 2001:db8:1::/64");
     let begun = || count(&net.router, "requests") > 10 * BOUND as u64;
@@ -75,7 +73,7 @@ fn a_network_that_is_scanned_stays_reachable() {
 }
 
 #[test]
-fn neighbours_that_are_made_up_do_not_drive_out_others() {
+fn made_up_neighbors_do_not_evict_real_ones() {
     let Some(net) = bounded() else { return };
     let attack = tool(&net.a, "made_up.py eth0 2001:db8::1");
     let begun = || count(&net.router, "recycled") > 10 * BOUND as u64;

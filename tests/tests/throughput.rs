@@ -1,4 +1,4 @@
-//! iperf3 through the router, with the offloads that Linux hosts have by default: 64 KiB packets without checksums.
+//! iperf3 through the router with the default offloads of Linux hosts: 64 KiB packets without checksums.
 
 use scenarios::{Iperf, Routed, TWO_PORTS, cabled, lost_on_the_way};
 use serde_json::Value;
@@ -9,7 +9,7 @@ fn received_mbits(end: &Value) -> f64 {
     end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0) / 1e6
 }
 
-/// TCP both ways between `a` and an address of `b`: it must flow at `least` Mbit/s.
+/// Checks that TCP between `a` and an address of `b` reaches more than `least` Mbit/s in both directions.
 fn tcp_both_ways(a: &Host, b: &Host, address: &str, least: f64) {
     for direction in ["", "-R"] {
         let end = Iperf::run(a, b, address, &format!("-t 1 {direction}"));
@@ -21,7 +21,7 @@ fn tcp_both_ways(a: &Host, b: &Host, address: &str, least: f64) {
 fn tcp_flows_both_ways_with_offloads() {
     let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
     tcp_both_ways(&a, &b, "10.0.1.2", 500.0);
-    // Packets larger than any frame: nobody has cut them up on the way.
+    // The packets are larger than any frame: they were not segmented on the way.
     for (interface, way) in [("host-eth0", "rx"), ("host-eth1", "tx")] {
         let [packets, bytes] =
             ["packets", "bytes"].map(|what| router.counter(interface, &format!("{way} {what}")));
@@ -56,7 +56,7 @@ fn udp_below_capacity_loses_nothing() {
     }
 }
 
-/// Host a behind a port of the kernel's, the router's own namespace behind a tap.
+/// Host a is behind a Linux interface, and the router's own namespace is behind a tap.
 fn over_a_tap(options: &str) {
     let Some((a, r, _b)) = cabled() else { return };
     if !r.can_tap() {

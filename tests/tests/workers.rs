@@ -1,5 +1,5 @@
-//! Workers, receive queues and flows: what moves while packets pass, how a worker that has little to do rests, and what it is
-//! like where one has too much to do.
+//! Workers, receive queues and flows: moving them while packets pass, sleep and naps of workers with little work, and
+//! overload.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn workers(router: &Router) -> Vec<Value> {
         .collect()
 }
 
-/// How much of a core the router takes, on average of so many seconds: 1.0 is all of one.
+/// Returns the router's CPU time as a share of one core, on average over some seconds.
 fn busy(router: &Router, seconds: u64) -> f64 {
     let spent = || testkit::process::cpu_time(router.id());
     let before = spent();
@@ -29,11 +29,11 @@ fn busy(router: &Router, seconds: u64) -> f64 {
     (spent() - before).as_secs_f64() / seconds as f64
 }
 
-/// Everything that can be changed of who does what, under eight flows of which every packet is counted.
+/// Changes workers, cores, queues and interfaces under eight flows whose packets are all counted.
 #[test]
-fn work_moves_and_no_packet_is_lost_or_overtaken() {
+fn moving_work_loses_and_reorders_no_packet() {
     let Some(net) = Routed::new() else { return };
-    // 2,500 packets a second: what a ring holds while a busy machine runs no worker.
+    // 2,500 packets a second: a ring holds them while a busy machine does not run the worker.
     let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -P 8 -b 500K -l 200 -t 8");
     let mut rounds = 0;
     while flow.running() {
@@ -50,9 +50,9 @@ fn work_moves_and_no_packet_is_lost_or_overtaken() {
     assert_eq!(workers(&net.router).len(), 1);
 }
 
-/// Flows of a port with one queue are done by several workers, each flow in its order.
+/// Several workers share the flows of a port with one queue, and each flow keeps its order.
 #[test]
-fn flows_are_shared_out() {
+fn workers_share_the_flows_of_one_queue() {
     for count in [2, 4] {
         let Some((a, r, b)) = cabled() else { return };
         let commands = format!("{TWO_PORTS}set workers {count}\nset interface handoff host-eth0 on\n");
@@ -63,10 +63,10 @@ fn flows_are_shared_out() {
         assert_eq!((&shown[0]["shared_out"], &shown[0]["mode"]), (&true.into(), &"adaptive".into()));
         let took = router.json("show runtime");
         assert!(took.to_string().contains("handoff-input"), "{took}");
-        // TCP, and what both ends say, over several workers.
+        // TCP in both directions over several workers.
         let end = Iperf::run(&a, &b, "10.0.1.2", "-P 4 -t 1");
         assert!(end["sum_received"]["bytes"].as_f64().is_some_and(|bytes| bytes > 1e6), "{end}");
-        // The trace of a packet that was handed over goes on at the worker that has it.
+        // The trace of a packet continues at the worker that the packet was handed to.
         Ping::until_answered(&a, "10.0.1.2", SOON);
         router.ctl("trace add af-packet-input 1000 filter \"udp\"");
         Iperf::run(&a, &b, "10.0.1.2", "-u -P 16 -b 100K -l 200 -t 1");
@@ -76,27 +76,27 @@ fn flows_are_shared_out() {
     }
 }
 
-/// A router that has nothing to do sleeps, whatever the number of its workers; one that is told to poll does not.
+/// A router without work sleeps, whatever the number of its workers. In polling mode it does not.
 #[test]
-fn who_has_nothing_to_do_sleeps() {
+fn an_idle_router_sleeps_unless_it_polls() {
     let Some((a, r, _)) = cabled() else { return };
     let router = Router::start(&r, &format!("{TWO_PORTS}set workers 2\n"));
     Ping::until_answered(&a, "10.0.0.1", SOON);
     let idle = busy(&router, 3);
-    assert!(idle < 0.15, "{:.1} % of a core to do nothing", 100.0 * idle);
+    assert!(idle < 0.15, "{:.1} % of a core while idle", 100.0 * idle);
     router.ctl("set interface rx-mode host-eth1 polling");
     let polling = busy(&router, 2);
-    assert!(polling > 0.2, "{:.1} % of a core to poll", 100.0 * polling);
+    assert!(polling > 0.2, "{:.1} % of a core while polling", 100.0 * polling);
     router.ctl("set interface rx-mode host-eth1 adaptive");
     let all = || workers(&router).iter().all(|w| w["busy_percent"].as_f64().is_some_and(|busy| busy < 50.0));
-    until("the workers have nothing to do", SOON, all);
+    until("the workers are idle", SOON, all);
     assert!(busy(&router, 3) < 0.15);
     assert!(workers(&router).iter().all(|w| w["sleeps"].as_u64().is_some_and(|n| n > 0)));
 }
 
-/// At a rate of some ten thousand packets a second a worker naps: it is woken less often than packets come.
+/// Below full load a worker naps: it wakes up less often than packets arrive.
 #[test]
-fn a_worker_naps_where_few_packets_come() {
+fn a_worker_naps_below_full_load() {
     let Some(net) = Routed::new() else { return };
     net.router.script(
         "create packet-generator interface pg0\n\
@@ -111,13 +111,13 @@ fn a_worker_naps_where_few_packets_come() {
     net.router.ctl("packet-generator enable-stream");
     until("the worker naps", SOON, || naps() > before + 100);
     net.router.ctl("packet-generator disable-stream");
-    // What a rest is for: a few thousand packets a second leave most of a core to others.
+    // Naps leave part of the core to others at a few thousand packets a second.
     let came = || net.router.counter("host-eth0", "rx packets");
     let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -b 4M -l 200 -t 8");
     let first = came();
-    until("packets come", SOON, || came() > first + 500);
+    until("packets arrive", SOON, || came() > first + 500);
     let (before, start) = (came(), Instant::now());
-    // The least of some: a machine that is busy makes caches cold and calls slow.
+    // The smallest of four values: a busy machine makes caches cold and system calls slow.
     let share = (0..4).map(|_| busy(&net.router, 1)).fold(f64::INFINITY, f64::min);
     let rate = (came() - before) as f64 / start.elapsed().as_secs_f64();
     assert!(flow.running() && rate > 1500.0, "{rate:.0} packets a second");
@@ -125,10 +125,10 @@ fn a_worker_naps_where_few_packets_come() {
     flow.finish();
 }
 
-/// A worker that has all that it can do does not keep the operator from asking. The generator is as fast as the worker:
-/// half of its packets expire, which is counted, and the others leave by the port.
+/// The router answers commands while its worker is overloaded. The generator is as fast as the worker: half of its packets
+/// expire and are counted, and the others leave by the port.
 #[test]
-fn an_overloaded_router_answers() {
+fn an_overloaded_router_answers_commands() {
     let Some(net) = Routed::new() else { return };
     net.router.script(
         "create packet-generator interface pg0\n\
@@ -143,7 +143,7 @@ fn an_overloaded_router_answers() {
     );
     let expired = || net.router.drops("ip4-icmp-error", "ttl-expired");
     let worker_is_busy = || workers(&net.router)[0]["busy_percent"].as_f64().is_some_and(|busy| busy > 80.0);
-    until("the worker has all it can do", SOON, worker_is_busy);
+    until("the worker is fully loaded", SOON, worker_is_busy);
     let mut before = expired();
     for round in 0..20 {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Linux interfaces by AF_XDP. Hosts have to complete their checksums here: what comes by AF_XDP does not say which are not.
+//! Linux interfaces through AF_XDP. Hosts must complete their checksums here, as AF_XDP does not carry checksum offload.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ set interface ip address xdp-eth0 10.0.0.1/24
 set interface ip address xdp-eth1 10.0.1.1/24
 ";
 
-/// Hosts that complete their checksums, and the namespace of the router; `None` where XDP programs cannot be loaded.
+/// Returns hosts that complete their checksums, and the router's namespace: `(a, r, b)`. `None` if XDP programs cannot be
+/// loaded (reported as skipped).
 fn hosts() -> Option<(Host, Host, Host)> {
     let (a, r, b) = cabled()?;
     if !a.lab().can_load_programs() {
@@ -29,7 +30,7 @@ fn hosts() -> Option<(Host, Host, Host)> {
 }
 
 #[test]
-fn hosts_talk_through_two_ports() {
+fn hosts_communicate_through_two_af_xdp_ports() {
     let Some((a, r, b)) = hosts() else { return };
     let router = Router::start(&r, TWO_PORTS);
     Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
@@ -41,7 +42,7 @@ fn hosts_talk_through_two_ports() {
     let shown = router.ctl("show hardware-interfaces xdp-eth0");
     assert!(shown.contains("in the driver (native)") && shown.contains("copied by the kernel"), "{shown}");
     assert!(router.json("show buffers")["lent"].as_u64().is_some_and(|n| n >= 2048));
-    // The same again, as a file.
+    // The same configuration from a file.
     let config = router.ctl("show config");
     let path = router.socket().with_file_name("saved.yaml");
     router.ctl(&format!("config save {}", path.display()));
@@ -53,7 +54,7 @@ fn hosts_talk_through_two_ports() {
 }
 
 #[test]
-fn killed_under_traffic_the_interface_is_the_kernels_and_can_be_taken_again() {
+fn a_kill_under_traffic_returns_the_interface_to_the_kernel() {
     let Some((a, r, b)) = hosts() else { return };
     r.run("ip addr add 10.0.0.9/24 dev eth0");
     let router = Router::start(&r, TWO_PORTS);
@@ -69,10 +70,10 @@ fn killed_under_traffic_the_interface_is_the_kernels_and_can_be_taken_again() {
     }
 }
 
-/// What a port fixes when it is opened is changed by opening it anew: what is on its interface stays, and how long its traffic
-/// stood still is said.
+/// Some options of a port need a reopen. The interface keeps its configuration, and the router reports how long the traffic
+/// stood still.
 #[test]
-fn a_port_is_opened_anew_under_traffic() {
+fn a_port_is_reopened_under_traffic() {
     let Some((a, r, b)) = hosts() else { return };
     let router = Router::start(&r, TWO_PORTS);
     Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
@@ -92,15 +93,15 @@ fn a_port_is_opened_anew_under_traffic() {
         stood += after.split(' ').next().and_then(|ms| ms.parse::<f64>().ok()).expect(&said);
         times += 1;
         let shown = router.ctl("show ip neighbor");
-        assert!(shown.contains("10.0.0.2"), "neighbours stay: {shown}");
+        assert!(shown.contains("10.0.0.2"), "the neighbors stay: {shown}");
     }
     let end = flow.finish();
     let lost = lost_on_the_way(&end, &b) as f64;
     println!("{lost} packets lost in {times} gaps of {stood:.1} ms in all");
-    // 5,000 packets a second, for as long as was said; what a ring held is lost with it.
+    // 5,000 packets a second are lost in the reported time, plus the packets in the old rings.
     assert!(lost <= 5.0 * stood * 1.2 + 100.0, "{lost} packets lost in {times} gaps of {stood} ms: {end}");
     assert!(stood < 2000.0, "{stood} ms");
-    // What cannot be had leaves it as it was.
+    // A refused option leaves the port unchanged.
     std::fs::write(&file, saved.replace("  xdp-eth0:\n", "  xdp-eth0:\n    af-xdp: { zero-copy: true }\n"))
         .unwrap();
     let before = router.ctl("show config");
@@ -109,7 +110,7 @@ fn a_port_is_opened_anew_under_traffic() {
     let had = gaps();
     let refused = router.attempt(&format!("config apply {}", file.display()));
     assert!(!refused.ok() && refused.stderr.contains("zero"), "{refused:?}");
-    // The old one had to be let go of to see that, and is there again.
+    // The router had to close the port for the attempt, and has opened it again.
     until("the log says for how long traffic stood still", Duration::from_secs(5), || gaps() == had + 1);
     assert_eq!(router.ctl("show config"), before);
     Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
@@ -119,7 +120,7 @@ fn a_port_is_opened_anew_under_traffic() {
 }
 
 #[test]
-fn an_interface_is_taken_once() {
+fn a_linux_interface_cannot_be_taken_twice() {
     let Some((_a, r, _b)) = hosts() else { return };
     let router = Router::start(&r, TWO_PORTS);
     for (command, part) in [
@@ -136,7 +137,7 @@ fn an_interface_is_taken_once() {
     router.ctl("delete interface af_xdp xdp-eth0");
     let said = router
         .ctl("create interface af_xdp host-if eth0 generic rx-queue-size 256 tx-queue-size 512 no-zero-copy");
-    // What comes out of a veth pair has no checksums: whoever asks for it is told, and so is the log.
+    // Packets from a veth pair have no checksums: the reply and the log warn of this.
     let warning = "eth0 is an end of a veth pair: ";
     assert!(said.starts_with(&format!("xdp-eth0\nwarning: {warning}")), "{said}");
     assert!(said.contains("ethtool -K IF tx off") && router.ctl("show logging").contains(warning), "{said}");
@@ -148,13 +149,13 @@ fn an_interface_is_taken_once() {
         shown.contains("after the driver (generic)") && shown.contains("256 packets to receive"),
         "{shown}"
     );
-    // Of others there is nothing to know.
+    // Other interfaces have no warning.
     assert_eq!(router.ctl("create loopback interface"), "loop0\n");
 }
 
-/// Who may do all but load programs into the kernel is told what that needs, and what to take instead, which serves.
+/// A router that may not load programs into the kernel names the missing capability and an alternative that works.
 #[test]
-fn without_the_right_to_load_programs_a_host_interface_is_named() {
+fn a_router_without_cap_bpf_suggests_a_host_interface() {
     let Some((a, r, _b)) = hosts() else { return };
     let router = Router::start_without(&r, "-bpf,-sys_admin", "");
     let done = router.attempt("create interface af_xdp host-if eth0");

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Sends one echo request that is made by hand, over IPv4 or IPv6, and prints what comes of it.
+"""Sends one echo request from raw bytes, over IPv4 or IPv6, and prints the result.
 
 echo.py SRC DST [--size N] [--options HEX] [--piece N] [--order forward|backward|shuffled|twice|overlap|lost] [--wait S]
 
---piece cuts the packet into fragments of so many bytes. Prints one line: "reply SIZE ok|wrong [options HEX]" for an echo
-reply, "error TYPE CODE WORD" for a report about the request, or "nothing".
+--piece cuts the packet into fragments of N bytes. Prints one line: "reply SIZE ok|wrong [options HEX]" for an echo
+reply, "error TYPE CODE WORD" for an ICMP error about the request, or "nothing".
 """
 
 import argparse
@@ -37,7 +37,7 @@ def header4(args, at, more, length):
 
 
 def header6(args, at, more, length):
-    """With a fragment header, also in front of what is whole."""
+    """Returns an IPv6 header with a fragment header, even for a whole packet."""
     return (
         struct.pack("!IHBB", 6 << 28, 8 + length, 44, 64)
         + addresses6(args.src, args.dst)
@@ -54,7 +54,7 @@ def pseudo6(source, target, length):
 
 
 def pieces(payload, size, order):
-    """(offset, bytes, more) of each fragment, in the order in which they are sent."""
+    """Returns (offset, bytes, more) of each fragment, in the order of sending."""
     all_ = [(at, payload[at : at + size], at + size < len(payload)) for at in range(0, len(payload), size)]
     if order == "backward":
         all_.reverse()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sends first fragments of ever new datagrams until it is killed: flood.py SRC DST"""
+"""Sends first fragments of new datagrams until it is killed: flood.py SRC DST"""
 
 import random
 import socket

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Sends frames, and prints what comes of them: frames.py FILE IN [OUT [--settle S]]
+"""Sends frames and prints the results: frames.py FILE IN [OUT [--settle S]]
 
-FILE has a frame a line, in hexadecimal digits, which goes out of the interface IN. Without OUT all are sent in quick bursts, and the
-last line printed is how many were sent. With OUT each frame is followed by a good packet, which a router forwards to OUT, and
-the next frame waits until that has come and nothing more comes for S seconds. For each frame then come lines "N in HEX" or
-"N out HEX": frame number N had this one come back by IN, or arrive at OUT. The good packet is the last line of FILE.
+FILE has one frame a line, in hexadecimal digits. The frames leave by the interface IN.
+
+Without OUT, all frames are sent in bursts, and the last line printed is their number.
+
+With OUT, a good packet follows each frame, which a router forwards to OUT. The next frame is sent when the good packet
+has arrived and nothing more arrives for S seconds. The good packet is the last line of FILE. For each frame that came
+back at IN or arrived at OUT, a line "N in HEX" or "N out HEX" is printed, where N is the number of the sent frame.
 """
 
 import argparse
@@ -27,7 +30,7 @@ def listen(name):
 def burst(out, frames):
     for n, frame in enumerate(frames):
         out.send(frame)
-        # What the router's ring holds is not sent at once.
+        # A burst must fit into the router's ring.
         if n % 32 == 31:
             time.sleep(0.002)
     print(len(frames))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Sends neighbour solicitations and advertisements of ever new neighbours until it is killed: made_up.py INTERFACE ROUTER
+"""Sends neighbor solicitations and advertisements of made-up neighbors until it is killed: made_up.py INTERFACE ROUTER
 
-The neighbours have addresses of the /64 that the router's address is in, and ask for the router."""
+The neighbors have random addresses of the router's /64, and solicit the router."""
 
 import ipaddress
 import random
@@ -26,7 +26,7 @@ def checksum(data):
 
 
 def frame(source, mac, to, message):
-    """`message` is without its checksum, which has the third and fourth byte."""
+    """Returns a frame with this ICMPv6 message. Fills in the message's checksum, its third and fourth byte."""
     pseudo = source + to + struct.pack("!II", len(message), 58)
     message = message[:2] + struct.pack("!H", checksum(pseudo + message)) + message[4:]
     header = struct.pack("!IHBB", 6 << 28, len(message), 58, 255) + source + to
@@ -38,7 +38,7 @@ while True:
         source, mac = network + random.randbytes(8), b"\x02" + random.randbytes(5)
         solicitation = struct.pack("!BBHI", 135, 0, 0, 0) + router.packed + b"\x01\x01" + mac
         sender.send(frame(source, mac, group, solicitation))
-        # Unsolicited, to override what is known.
+        # Unsolicited, with the override flag.
         advertisement = struct.pack("!BBHI", 136, 0, 0, 0x20000000) + source + b"\x02\x01" + mac
         sender.send(frame(source, mac, everybody, advertisement))
     time.sleep(0.005)

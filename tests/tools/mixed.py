@@ -1,4 +1,7 @@
-"""Sends frames of many kinds from one address on an interface, the same for the same seed: mixed.py INTERFACE SOURCE SEED COUNT."""
+"""Sends frames of many kinds from one Ethernet address: mixed.py INTERFACE SOURCE SEED COUNT.
+
+The same seed makes the same frames.
+"""
 
 import random
 import socket

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sends UDP datagrams of SIZE bytes to HOST's discard port, RATE a second, until it is killed: pour.py HOST SIZE RATE
 
-What it was too late for it sends at once, but no more than a fifth of a second's worth.
+Late datagrams are sent at once, but no more than those of a fifth of a second.
 """
 
 import socket

@@ -1,8 +1,9 @@
-"""Moves frames between two interfaces, each a fixed time after it came. Of those from the first to the second it drops every Nth, and has
-every Nth change places with the one before it: relay.py LEFT RIGHT SOCKET MILLISECONDS DROP SWAP.
+"""Relays frames between two interfaces with a fixed delay: relay.py LEFT RIGHT SOCKET MILLISECONDS DROP SWAP.
 
-Whoever connects to the socket is told what came in by the first, left by the second, was dropped, and came behind its successor, as soon as
-no frame waits: relay.py SOCKET asks.
+From LEFT to RIGHT it drops every DROPth frame and swaps every SWAPth frame with the one before it.
+
+`relay.py SOCKET` prints the counters of a running relay, as soon as no frame is delayed: frames received on LEFT, sent on
+RIGHT, dropped, and swapped.
 """
 
 import collections
@@ -27,7 +28,7 @@ def port(name):
 
 
 def frames(s):
-    """All that have come in and wait to be read."""
+    """Yields all received frames that wait to be read."""
     while True:
         try:
             frame, (_, _, way, *_) = s.recvfrom(65536, socket.MSG_DONTWAIT)
@@ -62,7 +63,7 @@ while True:
         elif count["came"] % swap == 0 and there:
             count["swapped"] += 1
             _, before = there.pop()
-            # Both wait no less than they should.
+            # Both get at least the full delay.
             there.extend([(at, frame), (at, before)])
         else:
             there.append((at, frame))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sends datagrams to ever new addresses of a network until it is killed: scan.py NETWORK"""
+"""Sends datagrams to random addresses of a network until it is killed: scan.py NETWORK"""
 
 import ipaddress
 import random

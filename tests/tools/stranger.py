@@ -1,23 +1,25 @@
-"""What a stranger does to the router's sockets: stranger.py WHAT SOCKET [ARGUMENT...]. It speaks memif 2.0 by its own code.
+"""Attacks the router's sockets: stranger.py ATTACK SOCKET [ARGUMENT...]. It has its own implementation of memif 2.0.
 
-hang SOCKET KIND COUNT PID passes files whose close takes a minute, or for ever, to this router; says "refused", "passed", or "cannot"
-                          where nobody may have such files; lets go when it is told to stop (SIGTERM)
-mute [OPERATION]          has a file whose reader, or whoever asks for this operation (LOOKUP), waits until it is told to stop; says its
-                          name, or "cannot", and that somebody waits
-silent SOCKET COUNT       connects and says nothing; connects again whenever it is let go, until it is told to stop
-unread SOCKET COUNT UID LINE  has so many clients of this user run LINE and reads nothing, until it is told to stop
-rubbish SOCKET ID RINGS   connects, fills all rings with long parts of packets that are none, again and again, until it is told
-                          to stop; then says how often it was disconnected, and the last reason
-holes SOCKET ID           connects, sends packets, and tries to punch holes into its memory meanwhile, until it is told to stop; then
-                          says how many it has punched, and whether it is connected
-held SOCKET ID STAYS      connects with event descriptors that nobody can close before it is told to stop; goes away or (STAYS 1) stays;
-                          says "held", or "cannot" where the kernel lets nobody do that
-rewrite SOCKET ID SECONDS writes random descriptors and indices into its rings while they are read, as long as that
-lie SOCKET ID COUNT       connects so often, each time with other lies in the handshake
-sparse SOCKET ID MIB      connects with memory without pages; stays, or prints why it was refused
-splice SOCKET SECONDS     is a server that keeps the pages of its clients' memory in sockets, without a file or a mapping, until it is
-                          told to stop; then prints the number of connections in that time
-serve SOCKET SECONDS      is a server that lies to its clients, as long as that
+"Until stopped" means until SIGTERM.
+
+hang SOCKET KIND COUNT PID passes files whose close takes a minute or hangs to the router with this PID; prints "refused",
+                          "passed", or "cannot" if such files cannot be made; releases them when stopped
+mute [OPERATION]          serves a file on which READ, or this operation (LOOKUP), hangs until stopped; prints its name, or
+                          "cannot", and "somebody waits" once a process hangs
+silent SOCKET COUNT       connects and sends nothing; connects again after each disconnect, until stopped
+unread SOCKET COUNT UID LINE  connects COUNT clients of this user, runs LINE and reads nothing, until stopped
+rubbish SOCKET ID RINGS   connects and fills all rings with descriptors of invalid packets, again and again, until stopped;
+                          then prints how often it was disconnected, and the last reason
+holes SOCKET ID           connects, sends packets, and tries to punch holes into its memory meanwhile, until stopped; then
+                          prints the number of holes, and whether it is still connected
+held SOCKET ID STAYS      connects with event descriptors whose close hangs until stopped; disconnects at once, or stays
+                          connected (STAYS 1); prints "held", or "cannot" if the kernel does not allow this
+rewrite SOCKET ID SECONDS writes random descriptors and indices into its rings for SECONDS, while the router reads them
+lie SOCKET ID COUNT       connects COUNT times, each time with other invalid messages in the handshake
+sparse SOCKET ID MIB      connects with memory without pages; stays connected, or prints why it was refused
+splice SOCKET SECONDS     serves clients for SECONDS and keeps the pages of their memory in sockets, until stopped; prints the
+                          number of connections after SECONDS
+serve SOCKET SECONDS      serves clients for SECONDS with invalid messages
 """
 
 import array
@@ -36,7 +38,7 @@ import tempfile
 import threading
 import time
 
-# Readable as soon as the program is told to stop.
+# Readable after SIGTERM.
 STOP, wake = os.pipe()
 os.set_blocking(wake, False)
 signal.set_wakeup_fd(wake)
@@ -70,14 +72,14 @@ def passed(s, data, *files):
 
 def connected(path, kind=socket.SOCK_SEQPACKET):
     s = socket.socket(socket.AF_UNIX, kind)
-    # Waits where the listener is full.
+    # Waits if the listener's backlog is full.
     s.connect(path)
     s.settimeout(10)
     return s
 
 
 def slow_to_close():
-    """A socket whose last close waits until everything is sent, and its other end, which reads nothing."""
+    """Returns a socket whose last close waits until everything is sent, and its other end, which reads nothing."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
@@ -94,10 +96,10 @@ def slow_to_close():
 
 
 class Mute(threading.Thread):
-    """A file system with one file, and the server of it, which does not answer some questions before it is told to stop."""
+    """A FUSE file system with one file. Its server does not answer some operations until `let_go`."""
 
     INIT, LOOKUP, GETATTR, STATFS, OPEN, READ, RELEASE, FLUSH = 26, 1, 3, 17, 14, 15, 18, 25
-    # INTERRUPT, FORGET, BATCH_FORGET: nobody waits.
+    # INTERRUPT, FORGET, BATCH_FORGET need no reply.
     TOLD = 36, 2, 42
 
     def __init__(self, *unanswered):
@@ -106,13 +108,13 @@ class Mute(threading.Thread):
         self.unanswered, self.held, self.directory = unanswered, [], tempfile.mkdtemp()
         self.device = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self.device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
-        # In a namespace of its own (CLONE_NEWNS, MS_REC | MS_PRIVATE): nothing stays mounted behind it.
+        # In a mount namespace of its own (CLONE_NEWNS, MS_REC | MS_PRIVATE), so that no mount remains.
         if (
             libc.unshare(0x20000)
             or libc.mount(b"none", b"/", None, 1 << 14 | 1 << 18, None)
             or libc.mount(b"mute", self.directory.encode(), b"fuse", 0, options.encode())
         ):
-            raise OSError(ctypes.get_errno(), "a file system of one's own")
+            raise OSError(ctypes.get_errno(), "mounting a FUSE file system")
         self.start()
         self.path = os.path.join(self.directory, "file")
 
@@ -146,7 +148,7 @@ class Mute(threading.Thread):
         for unique, error in self.held:
             self.reply(unique, error=error)
         time.sleep(0.2)
-        # Its mount went to a namespace of its own; this is what is below it, and empty.
+        # Removes the empty directory of the mount.
         ctypes.CDLL(None).umount2(self.directory.encode(), 2)
         os.rmdir(self.directory)
 
@@ -165,7 +167,7 @@ def mute(operation="READ"):
 
 
 def goes_on(*watched, wait=None):
-    """Waits for one of these files, so long at most; false when the program is told to stop."""
+    """Waits for one of these files, for at most `wait` seconds. Returns false after SIGTERM."""
     return STOP not in select.select([STOP, *watched], [], [], wait)[0]
 
 
@@ -177,12 +179,12 @@ def hang(path, kind, count, router):
         except OSError:
             return print("cannot")
     clients = [connected(path, kind) for _ in range(int(count))]
-    # Whoever closes a file last hangs. So the router does not read before it is the only one that has them.
+    # The last close of a file hangs. So the router must not read before it is the only process that has the files.
     os.kill(int(router), signal.SIGSTOP)
     try:
         for n, c in enumerate(clients):
             if mute:
-                # Its own close is to be answered.
+                # This process's own close must not hang.
                 mute.unanswered = ()
                 file = os.open(mute.path, os.O_RDONLY)
                 passed(c, add_region(0, 4096) if n % 2 else b"show version\n", file)
@@ -242,7 +244,7 @@ class Client:
         os.ftruncate(self.file, self.size)
         fcntl.fcntl(self.file, 1033, SHRINK)
         self.memory = mmap.mmap(self.file, self.size)
-        # Words of 16 bits, which are written as a whole.
+        # 16-bit words, which are written atomically.
         self.words = memoryview(self.memory).cast("H")
         for n in range(2 * rings):
             struct.pack_into("<I", self.memory, n * self.step, COOKIE)
@@ -278,7 +280,7 @@ class Client:
             os.close(f)
 
     def ended(self):
-        """The reason why the server has disconnected, if it has."""
+        """Returns the reason of the server's disconnect, or nothing."""
         if select.select([self.socket], [], [], 0)[0]:
             try:
                 return reason(self.socket.recv(128))
@@ -295,7 +297,7 @@ def reason(got):
 
 def rubbish(path, interface, rings):
     ends, last = 0, ""
-    # A long part that goes on, and an empty one behind it.
+    # A long part with the flag for more parts, then an empty part.
     pair = struct.pack("<HHIII", 1, 0, 65535, 0, 0) + struct.pack("<HHIII", 0, 0, 0, 0, 0)
     full = pair * (1 << (LOG2 - 1))
     print("begins", flush=True)
@@ -310,7 +312,7 @@ def rubbish(path, interface, rings):
         while why is None and goes_on(wait=0):
             for n in range(c.rings):
                 tail, head = c.words[(n * c.step + 64) // 2], c.words[(n * c.step + 6) // 2]
-                # As soon as half of a ring was read it is written anew: the router clears flags.
+                # The router clears flags, so the ring is rewritten as soon as half of it was read.
                 if (head - tail) & 0xFFFF <= 1 << (LOG2 - 1):
                     c.memory[n * c.step + 128:(n + 1) * c.step] = full
                     c.words[(n * c.step + 6) // 2] = (tail + (1 << LOG2)) & 0xFFFE
@@ -323,7 +325,7 @@ def rubbish(path, interface, rings):
 
 def holes(path, interface):
     libc, room = ctypes.CDLL(None), 64 << 20
-    # 3: holes, in a file that keeps its size.
+    # 3: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE.
     punch = lambda c, first: libc.fallocate(c.file, 3, ctypes.c_long(first), ctypes.c_long(room)) == 0
     c = Client(path, int(interface), 1, room=room)
     first, punched, tried = c.size - room, 0, 0
@@ -338,7 +340,7 @@ def holes(path, interface):
 
 
 def never_there():
-    """The address of a page that never arrives (userfaultfd(2)), or nothing where that is not allowed."""
+    """Returns the address of a page whose fault is never resolved (userfaultfd(2)), or nothing if this is not allowed."""
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
     faults = libc.syscall(323, os.O_CLOEXEC)
@@ -360,12 +362,12 @@ def held(path, interface, stays):
     for bell in c.bells:
         os.eventfd_write(bell, 1)
         watch.register(bell, select.EPOLLIN)
-    # Whoever waits has the lock while the kernel writes the events, which it never does.
+    # epoll_wait holds its lock while the kernel writes the events. The write to the page never completes.
     libc = ctypes.CDLL(None)
     waits = lambda: libc.epoll_wait(watch.fileno(), ctypes.c_void_p(page), 1, -1)
     threading.Thread(target=waits, daemon=True).start()
     time.sleep(0.2)
-    # The last to close them is the router.
+    # The router does the last close.
     for bell in c.bells:
         threading.Thread(target=os.close, args=(bell,), daemon=True).start()
     if stays == "0":
@@ -390,13 +392,13 @@ def rewrite(path, interface, seconds):
         while time.monotonic() < end and c.ended() is None:
             ring = r.randrange(4) * c.step
             for _ in range(200):
-                # Flags, region, length and offset of one of the first descriptors, most of them possible.
+                # Flags, region, length and offset of one of the first descriptors. Most are valid.
                 length = r.choice([60, 64, 1500, 2048, 0, 65535, r.randrange(1 << 32)])
                 region = r.choice([0, 0, 0, 0, 1, 65535])
                 offset = r.choice([c.size - (1 << 20), c.size - 60, r.randrange(1 << 32)])
                 at = ring + 128 + 16 * r.randrange(256)
                 struct.pack_into("<HHIII", c.memory, at, r.choice([0, 0, 0, 1]), region, length, offset, 0)
-            # An index that is right most of the time: what this side may show the other.
+            # The index of this side, valid most of the time.
             tail = c.words[(ring + 64) // 2]
             ahead = r.randrange(1 << 16) if r.random() < 0.001 else r.randrange(256)
             c.words[(ring + 6) // 2] = (tail + ahead) & 0xFFFF
@@ -423,7 +425,7 @@ def lie(path, interface, count):
             lambda: passed(s, message(DISCONNECT, struct.pack("<I", 1), r.randbytes(96))),
         ]
         try:
-            # Most begin as they should.
+            # Every connection starts with a valid INIT.
             passed(s, init(interface))
             for _ in range(r.randrange(8)):
                 r.choice(steps)()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A VLAN device for kernels that have none: vlan.py DEVICE TAP TAG...
+"""Emulates a VLAN device for kernels without VLAN support: vlan.py DEVICE TAP TAG...
 
-What the host sends on TAP leaves by DEVICE with the tags (VID, or TPID:VID, outermost first); what comes in with
-exactly these tags goes to TAP without them. Prints "ready", and runs until it is killed.
+Frames that the host sends on TAP leave by DEVICE with the tags (VID or TPID:VID, outermost first). Frames that arrive
+with exactly these tags go to TAP without them. Prints "ready" and runs until it is killed.
 """
 
 import errno
@@ -19,13 +19,13 @@ VLAN_VALID, TPID_VALID = 1 << 4, 1 << 6
 
 
 def tag_bytes(word):
-    """The four bytes of a tag written as VID or TPID:VID."""
+    """Returns the four bytes of a tag written as VID or TPID:VID."""
     tpid, _, vid = word.rpartition(":")
     return struct.pack("!HH", int(tpid or "8100", 16), int(vid))
 
 
 def receive(port):
-    """One frame as it was on the wire: the kernel has taken its outer tag out and tells it beside."""
+    """Returns one frame as it was on the wire. The kernel strips the outer tag and passes it as ancillary data."""
     frame, ancillary, _, _ = port.recvmsg(65536, 64)
     for level, kind, data in ancillary:
         if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
@@ -37,7 +37,7 @@ def receive(port):
 
 
 def deliver(tap, frame):
-    """Hands a frame to the host; one that has not brought its TAP up yet does not take any."""
+    """Passes a frame to the host. Frames are lost while TAP is down (EIO)."""
     try:
         tap.write(frame)
     except OSError as error:
@@ -61,7 +61,7 @@ def main(device, tap_name, *words):
                 port.send(frame[:12] + tags + frame[12:])
             else:
                 frame = receive(port)
-                # The tags, and no other behind them.
+                # Exactly the tags, with no further tag behind them.
                 after = frame[12 + len(tags):14 + len(tags)]
                 if frame[12:12 + len(tags)] == tags and after not in (b"\x81\x00", b"\x88\xa8"):
                     deliver(tap, frame[:12] + frame[12 + len(tags):])

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stolen_time_is_a_share_of_all() {
+    fn stolen_time_is_a_share_of_the_total() {
         let a = Times::parse("cpu  6 4 10 70 10 0 0 0 5 0\ncpu0 1 2 3\n");
         assert_eq!(a, Some(Times { user: 10, system: 10, idle: 80, ..Times::default() }));
         let b = Times { user: 15, system: 20, idle: 100, irq: 10, softirq: 30, stolen: 25 };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn each_core_is_found_by_its_number() {
+    fn times_are_parsed_for_each_core() {
         let cores =
             Times::cores("cpu  9 9 9 9 9 9 9 9\ncpu0 1 1 2 3 4 5 6 7 8 9\ncpu12 0 0 0 1 0 0 0 0\nintr 5\n");
         let first = Times { user: 2, system: 2, idle: 7, irq: 5, softirq: 6, stolen: 7 };
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_task_may_have_brackets_and_blanks() {
+    fn task_names_can_contain_brackets_and_blanks() {
         let stat = "7 (a) (b c) S 1 7 7 0 -1 4 0 0 0 0 250 50 8 9 20 0 1 0 4242 1 1";
         let task = Task { name: "a) (b c".into(), user: 250, system: 50, started: 4242 };
         assert_eq!(task.seconds(), 3.0);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_without_a_constant_rate_is_not_fit() {
+    fn a_counter_without_a_constant_rate_is_refused() {
         assert_eq!(clock_fault_of("flags\t: fpu constant_tsc rdtscp\n"), None);
         assert!(clock_fault_of("flags\t: fpu tsc\n").is_some());
         // Other architectures have no such line; their counter is the system's clock.

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn both_outputs_are_whole() -> io::Result<()> {
+    fn both_outputs_are_complete() -> io::Result<()> {
         // More than a pipe's buffer, on each output.
         let said =
             shell("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2; exit 3", Duration::from_secs(60))?;
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_too_long_is_ended_with_all_that_it_started() -> io::Result<()> {
+    fn a_timeout_ends_a_program_with_its_children() -> io::Result<()> {
         let dir = tempfile::tempdir()?;
         let file = dir.path().join("pid");
         // The second line ends at once, and leaves a background process that holds its output open.

@@ -28,7 +28,7 @@ fn the_documents_are_complete() {
 }
 
 #[test]
-fn what_is_not_understood_is_said() {
+fn unknown_subcommands_are_reported() {
     let (done, said) = volley_bench(&["measure"]);
     assert!(!done && said.contains("unrecognized subcommand 'measure'"), "{said}");
 }

@@ -359,7 +359,7 @@ mod tests {
     const ICMP: &str = "40 0 0 12\n21 0 3 2048\n48 0 0 23\n21 0 1 1\n6 0 0 262144\n6 0 0 0";
 
     #[test]
-    fn a_program_of_tcpdump_runs_on_packets_of_one_part_and_of_two() {
+    fn a_tcpdump_program_runs_on_packets_of_one_or_two_buffers() {
         let icmp = program(ICMP).unwrap();
         let mut packet = [0; 42];
         packet[12..14].copy_from_slice(&[8, 0]);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_refused() {
+    fn invalid_programs_are_refused() {
         for (lines, why) in [
             ("", "1 to 4096 instructions"),
             ("40 0 0 12", "out of the program"),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_as_the_machine_has_them() {
+    fn arithmetic_equals_that_of_the_bpf_machine() {
         // A = 7, then the operation with k, then a comparison with the expected value.
         for (code, k, wanted) in [
             (4, u32::MAX, Some(6)),
@@ -422,7 +422,7 @@ mod tests {
     proptest! {
         /// Any accepted program ends and reads nothing that does not exist.
         #[test]
-        fn no_program_runs_for_ever_or_panics(
+        fn any_valid_program_ends_without_a_panic(
             code in prop::collection::vec((0u16..256, 0u8..4, 0u8..4, prop_oneof![0u32..64, any::<u32>()]), 1..40),
             packet in prop::collection::vec(any::<u8>(), 0..80),
             at in 0usize..80,

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_left_alone() {
+    fn returned_interfaces_are_not_restored() {
         let guardian = Guardian::default();
         // It echoes its input.
         let heard = start(&guardian, "head -n 6 >&0");
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_takes_the_place_of_another_knows_as_much() {
+    fn a_replacement_guardian_knows_all_lent_interfaces() {
         let guardian = Guardian::default();
         let first = start(&guardian, "exit");
         for f in [found(3, false, 1500), found(12, true, 9000)] {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_listen_ends_and_holds_nobody_up() {
+    fn a_guardian_that_does_not_read_is_ended_without_blocking() {
         let guardian = Guardian::default();
         let deaf = start(&guardian, "exec sleep 1000");
         // More lines than the socket buffer holds.
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_replaced_has_ended_before_its_socket_closes() {
+    fn a_replaced_guardian_ends_before_its_socket_closes() {
         let guardian = Guardian::default();
         let directory = tempfile::tempdir().unwrap();
         let heard = directory.path().join("end");
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_off_means_nothing() {
+    fn truncated_lines_are_ignored() {
         for said in [
             "lent",
             "lent 3",

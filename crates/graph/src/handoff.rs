@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_reach_the_worker_they_are_for_in_their_order() {
+    fn packets_reach_their_worker_in_order() {
         let pool = Pool::new(256).unwrap();
         let mut cache = pool.cache();
         let exchange = Exchange::default();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_gives_back() {
+    fn a_full_ring_returns_the_packet() {
         let pool = Pool::new(RING + 512).unwrap();
         let mut cache = pool.cache();
         let exchange = Exchange::default();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_come_and_go() {
+    fn workers_join_and_leave() {
         let pool = Pool::new(64).unwrap();
         let mut cache = pool.cache();
         let exchange = Exchange::default();

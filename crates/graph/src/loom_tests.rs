@@ -43,7 +43,7 @@ fn take<T: Send>(inbox: &mut Inbox<T>) -> Option<T> {
 
 /// A worker falls asleep while another one joins and sends an item: it sees the item or is woken.
 #[test]
-fn loom_no_sleeper_is_left_alone_by_one_that_comes() {
+fn loom_a_sleeper_is_woken_by_a_joining_worker() {
     loom::model(|| {
         let (exchange, sleeper) = (Exchange::default(), bell());
         exchange.join(0, sleeper.clone());
@@ -64,7 +64,7 @@ fn loom_no_sleeper_is_left_alone_by_one_that_comes() {
 
 /// The same between two workers that know each other; one sends twice.
 #[test]
-fn loom_no_sleeper_is_left_alone_with_the_second_of_two() {
+fn loom_a_sleeper_is_woken_for_the_second_of_two() {
     loom::model(|| {
         let (exchange, sleeper) = (Exchange::default(), bell());
         exchange.join(0, sleeper.clone());
@@ -109,7 +109,7 @@ impl Work {
 /// Worker 0 polls a queue whose flow belongs to worker 1. Then the main thread assigns it to worker 0 and
 /// ends worker 1. Every packet is finished in order, although worker 1 has no further turn.
 #[test]
-fn loom_what_a_worker_was_given_is_done_before_it_goes() {
+fn loom_a_leaving_worker_finishes_its_packets_in_order() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.max_branches = 10_000;
@@ -161,7 +161,7 @@ fn loom_what_a_worker_was_given_is_done_before_it_goes() {
 /// A worker leaves and joins again while another one sends. The contents of the old ring are dropped once,
 /// with the last user of the ring. The new worker receives everything sent to it.
 #[test]
-fn loom_the_ring_of_one_that_went_outlives_who_uses_it() {
+fn loom_the_ring_of_a_left_worker_outlives_its_users() {
     loom::model(|| {
         let item = Arc::new(());
         let exchange = exchange(2);

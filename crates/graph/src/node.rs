@@ -301,7 +301,7 @@ mod tests {
     proptest! {
         /// Recording exceptions gives the same codes as a verdict on each packet.
         #[test]
-        fn exceptions_and_the_usual_make_all_codes(
+        fn exceptions_and_the_usual_code_equal_all_verdicts(
             codes in prop::collection::vec(0u8..3, 1..=buf::FRAME_SIZE),
             usual in 0u8..3,
         ) {

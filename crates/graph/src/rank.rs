@@ -66,13 +66,13 @@ mod tests {
     use super::order;
 
     #[test]
-    fn a_node_runs_before_those_it_leads_to() {
+    fn a_node_runs_before_its_successors() {
         // 3 → 1 → 2 → 0, and 1 → 0.
         assert_eq!(order(&[vec![], vec![2, 0], vec![0], vec![1]]), [3, 1, 2, 0]);
     }
 
     #[test]
-    fn a_cycle_stays_together() {
+    fn nodes_of_a_cycle_have_adjacent_ranks() {
         // 0 → 1 → 2 → 1, 2 → 3.
         assert_eq!(order(&[vec![1], vec![2], vec![1, 3], vec![]]), [0, 1, 2, 3]);
     }

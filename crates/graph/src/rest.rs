@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_polling_worker_never_rests_and_one_by_interrupts_never_naps() {
+    fn polling_workers_never_rest_and_interrupt_workers_never_nap() {
         for rate in [1, 1_000, 1_000_000, 30_000_000] {
             let (_, naps, sleeps, _) = live(rate, RxMode::Polling, 1024);
             assert_eq!((naps, sleeps), (0, 0), "{rate}");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_adaptive_worker_sleeps_naps_or_polls_by_what_comes() {
+    fn an_adaptive_worker_sleeps_naps_or_polls_by_load() {
         let (_, naps, sleeps, _) = live(1_000, RxMode::Adaptive, 1024);
         assert!(naps == 0 && sleeps >= 9, "{naps} naps, {sleeps} sleeps");
         let (turns, naps, ..) = live(1_000_000, RxMode::Adaptive, 1024);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nap_leaves_room_in_the_ring() {
+    fn a_nap_does_not_fill_the_ring() {
         for rate in (1..60).map(|n| n * 500_000) {
             for depth in [256, 1024, 4096] {
                 let (.., most) = live(rate, RxMode::Adaptive, depth);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_that_ends_lets_the_worker_sleep() {
+    fn a_worker_sleeps_after_the_end_of_traffic() {
         let mut pacer = Pacer::default();
         let eager = || Eager { mode: RxMode::Adaptive, depth: 1024 };
         let mut now = 0;

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_zone_is_less_than_a_day_ahead() {
+    fn a_utc_offset_is_less_than_a_day() {
         for time in [SystemTime::now(), UNIX_EPOCH, UNIX_EPOCH - Duration::from_secs(1)] {
             let offset = utc_offset(time);
             assert!(offset.abs() < 24 * 3600, "{offset} s");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_runs_at_a_plausible_multiple_of_the_counter() {
+    fn core_frequency_is_plausible_against_the_tsc() {
         let ratio = core_per_tsc();
         assert!((0.2..5.0).contains(&ratio), "{ratio}");
     }

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_capacity_goes_to_the_spill_entry() {
+    fn indexes_above_the_capacity_use_the_spill_entry() {
         let set = CounterSet::<1>::new("/test", 2);
         let mut lane = set.lane(0).unwrap();
         lane.add(1, [1]);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_returns_gets_its_lane_back_but_never_twice() {
+    fn a_lane_is_reused_but_never_shared() {
         let set = CounterSet::<1>::new("/test", 4);
         let mut first = set.lane(7).unwrap();
         let mut second = set.lane(7).unwrap();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_scheduled_as_the_one_that_started_it() {
+    fn a_thread_inherits_its_scheduling() {
         std::thread::spawn(|| {
             let usual = Schedule::current().unwrap();
             let batch = Schedule::new(Policy::Batch, 7);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_node_among_a_cores_entries() {
+    fn finds_the_numa_node_of_a_core() {
         let directory = std::env::temp_dir().join(format!("volley-numa-{}", std::process::id()));
         for name in ["cache", "node", "node3", "topology"] {
             fs::create_dir_all(directory.join(name)).unwrap();

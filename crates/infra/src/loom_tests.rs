@@ -37,7 +37,7 @@ impl Drop for Tracked {
 }
 
 #[test]
-fn loom_ring_keeps_order_and_drops_what_is_left() {
+fn loom_ring_keeps_order_and_drops_remaining_items() {
     loom::model(|| {
         let (mut tx, mut rx) = spsc(2);
         let producer = thread::spawn(move || (0..3).take_while(|&i| tx.push(Box::new(i)).is_ok()).count());
@@ -58,7 +58,7 @@ fn loom_ring_keeps_order_and_drops_what_is_left() {
 
 /// Staged items are published together: a consumer that sees one also sees everything written before it.
 #[test]
-fn loom_ring_shows_what_was_staged_whole() {
+fn loom_staged_items_are_published_together() {
     loom::model(|| {
         let (mut tx, mut rx) = spsc(2);
         let producer = thread::spawn(move || {
@@ -75,7 +75,7 @@ fn loom_ring_shows_what_was_staged_whole() {
 
 /// A worker falls asleep while another one passes it a packet: it sees the packet or is woken.
 #[test]
-fn loom_no_sleeper_is_left_alone_with_its_packet() {
+fn loom_a_sleeper_is_woken_for_its_packet() {
     loom::model(|| {
         let sleep = Arc::new(Sleep::default());
         let (mut tx, mut rx) = spsc(1);
@@ -181,7 +181,7 @@ fn loom_list_is_not_reused_under_a_reader() {
 
 /// A longer route is added before the default is removed: a reader finds one of them.
 #[test]
-fn loom_between_wide_and_narrow_is_no_hole() {
+fn loom_a_reader_finds_the_wide_or_the_narrow_route() {
     loom::model(|| {
         let mut wide = Wide::new(1);
         let reader = wide.reader();

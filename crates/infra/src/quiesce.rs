@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_enters_later_does_not_hold_up() {
+    fn a_later_reader_does_not_delay_retirement() {
         let d = Domain::new();
         let mut p = d.register();
         let freed = counted(&d);
@@ -288,7 +288,7 @@ mod tests {
 
     /// A result for marks while no reader is online does not apply to later marks.
     #[test]
-    fn nobody_has_passed_a_mark_that_is_not_drawn_yet() {
+    fn no_reader_has_passed_a_later_mark() {
         let d = Domain::new();
         let mut p = d.register();
         let drawn = d.mark();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_may_retire_more() {
+    fn a_destructor_may_retire_more() {
         let d = Domain::new();
         let inner = d.clone();
         d.defer(move || inner.retire(Box::new(0)));

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_dropped() {
+    fn remaining_items_are_dropped() {
         let item = Arc::new(());
         let (mut tx, rx) = spsc(4);
         tx.push(item.clone()).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn order_holds_between_threads() {
+    fn order_is_kept_between_threads() {
         let n = if cfg!(miri) { 200 } else { 200_000 };
         let (mut tx, mut rx) = spsc(16);
         let producer = std::thread::spawn(move || {

@@ -172,7 +172,7 @@ mod tests {
 
     /// Each level of this CPU has a separate table, and the best of them is the default.
     #[test]
-    fn a_level_is_what_the_cpu_has() {
+    fn each_level_of_the_cpu_has_its_table() {
         for level in [Level::V2, Level::V3, Level::V4] {
             let table = crate::at_most(level);
             assert_eq!(table.level, level.min(infra::cpu::level()));
@@ -192,7 +192,7 @@ mod tests {
 
     /// If a target panics midway, each packet has one owner or none.
     #[test]
-    fn a_panic_half_way_frees_nothing_twice() -> std::io::Result<()> {
+    fn a_panic_midway_frees_nothing_twice() -> std::io::Result<()> {
         struct Fails(Frame);
         impl Target for Fails {
             fn with(&mut self, code: u8, _: usize, fill: impl FnOnce(&mut Frame)) {

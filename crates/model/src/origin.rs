@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn front_ends_of_later_versions_are_read() {
+    fn unknown_front_ends_are_read_as_other() {
         let read = |text: &str| serde_json::from_str::<FrontEnd>(text).unwrap();
         assert_eq!(
             (read("\"cli\""), read("\"start\""), read("\"netconf\"")),

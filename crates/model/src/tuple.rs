@@ -346,7 +346,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out_and_the_order_is_that_of_the_values(a in any_tuple(), b in any_tuple()) {
+        fn values_are_read_back_and_keep_their_order(a in any_tuple(), b in any_tuple()) {
             let (one, other) = (Tuple::of(&a), Tuple::of(&b));
             prop_assert_eq!(one.get::<Any>(), Some(a.clone()));
             prop_assert_eq!(one.cmp(&other), a.cmp(&b));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_another_type_are_no_value() {
+    fn bytes_of_another_type_are_refused() {
         assert_eq!(Tuple::of(&7u16).get::<u32>(), None);
         assert_eq!(Tuple::of(&7u16).get::<u8>(), None);
         assert_eq!(Tuple::of(&9u8).get::<IpAddr>(), None);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_a_route_needs_no_memory_of_its_own() {
+    fn the_key_of_a_route_is_stored_inline() {
         let key = Tuple::of(&(7u16, IpAddr::V6(1.into()), 128u8));
         assert!(matches!(key.0, Bytes::Inline(20, _)));
         assert!(size_of::<Tuple>() <= 24);

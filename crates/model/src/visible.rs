@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_terminal_shows_is_escaped() {
+    fn control_characters_are_escaped() {
         assert_eq!(visible("a\x1b[2J\r\n\tb\u{7f}\u{9b}"), "a\\u001b[2J\\u000d\n\tb\\u007f\\u009b");
         assert_eq!(visible("\u{202e}x\u{2069} é →"), "\\u202ex\\u2069 é →");
         assert!(matches!(visible("a\nb"), Cow::Borrowed(_)));

@@ -44,7 +44,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn segments_make_no_difference(len in 0usize..8000, from in 0usize..8100, of in 0usize..8100, odd in 0usize..2) {
+        fn checksum_does_not_depend_on_segments(len in 0usize..8000, from in 0usize..8100, of in 0usize..8100, odd in 0usize..2) {
             let pool = Pool::new(64).unwrap();
             let mut cache = pool.cache();
             let bytes: Vec<u8> = (0..len + odd).map(|i| ((i * i) >> 3) as u8).collect();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_undone() {
+    fn a_refused_setting_is_undone() {
         let mut r = router();
         r.set(0, Level(2)).unwrap();
         assert!(r.set(0, Level(11)).unwrap_err().0.contains("nobodys"));

@@ -12,7 +12,7 @@ fn address_space() -> usize {
 }
 
 #[test]
-fn a_vrf_that_goes_gives_its_memory_back() {
+fn a_removed_vrf_frees_its_memory() {
     const MIB: usize = 1 << 20;
     /// The workers' part: an entry of four bytes for each /24 of IPv4 and each /32 of IPv6, and 2 GiB for nodes.
     const SEEN: usize = 64 * MIB + (4 << 32) + (2 << 30);

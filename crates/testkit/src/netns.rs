@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn labs_do_not_see_each_other() {
+    fn labs_are_isolated_from_each_other() {
         let (Some(one), Some(two)) = (Lab::new(), Lab::new()) else { return };
         let (a, _same_name) = (one.host("a"), two.host("a"));
         assert_eq!(one.run("ip netns list").trim(), "a");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_a_dropped_lab() {
+    fn a_dropped_lab_leaves_nothing() {
         let Some(lab) = Lab::new() else { return };
         let host = lab.host("a");
         let program = host.spawn("sleep 60");

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_out_of_time_is_killed_even_if_its_child_lives_on() {
+    fn a_timeout_kills_a_program_even_with_a_living_child() {
         let start = Instant::now();
         let done = sh("echo before; sleep 3 & sleep 60", Duration::from_millis(200));
         assert_eq!((done.status, done.stdout.as_str()), (None, "before\n"));
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "timeout after 5ms: pigs fly")]
-    fn until_names_what_did_not_happen() {
+    fn until_names_the_missing_event() {
         until("pigs fly", Duration::from_millis(5), || false);
     }
 }

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_prefixes_lie_within_each_other_as_real_ones_do() {
+    fn generated_prefixes_are_nested_like_real_ones() {
         check_that_some_are_within_others::<u32>();
         check_that_some_are_within_others::<u128>();
     }

@@ -25,8 +25,8 @@ mod tests {
     const INSIDE: &str = "VOLLEY_SKIP_TEST";
 
     #[test]
-    fn a_report_is_seen_although_the_test_passes() {
-        const NAME: &str = "skip::tests::a_report_is_seen_although_the_test_passes";
+    fn a_skip_is_printed_although_the_test_passes() {
+        const NAME: &str = "skip::tests::a_skip_is_printed_although_the_test_passes";
         if std::env::var_os(INSIDE).is_some() {
             skipped("needs two moons");
             return;

@@ -141,7 +141,7 @@ mod tests {
     const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
     #[test]
-    fn a_list_is_gone_through_to_its_end() {
+    fn a_list_is_parsed_to_its_end() {
         let list = [1, 7, 3, 4, 148, 4, 0, 0, 0, 9, 9, 9];
         let all: Vec<_> = Options::of(&list).map(|o| o.map(|o| (o.at, o.kind, o.bytes.len()))).collect();
         assert_eq!(all, [Ok((0, 1, 1)), Ok((1, 7, 3)), Ok((4, 148, 4))]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc791_a_time_is_written_as_the_flag_says() {
+    fn rfc791_a_timestamp_is_written_by_its_flag() {
         let mut alone = [68, 12, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(timestamp(&mut alone, 0x01020304, OWN, |_| false), Ok(()));
         assert_eq!(alone, [68, 12, 9, 0, 1, 2, 3, 4, 0, 0, 0, 0]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_byte() {
+    fn faults_are_reported_by_their_offset() {
         let record = |bytes: &[u8]| record_route(&mut bytes.to_vec(), OWN);
         assert_eq!(record(&[7, 2]), Err(1));
         assert_eq!(record(&[7, 7, 3, 0, 0, 0, 0]), Err(2));
@@ -202,7 +202,7 @@ mod tests {
     proptest! {
         /// For any bytes, the options are adjacent, and nothing is written outside of an option's data.
         #[test]
-        fn any_bytes_are_taken(mut list in prop::collection::vec(any::<u8>(), 0..41)) {
+        fn any_bytes_are_parsed_within_bounds(mut list in prop::collection::vec(any::<u8>(), 0..41)) {
             let mut at = 0;
             for option in Options::of(&list) {
                 match option {

@@ -78,12 +78,12 @@ fn header(c: &mut Corpus) {
         let frame = c.ip4(THERE.0).tos(tos).udp(1, 2).build();
         c.add("IPv4 packet of any type of service", frame);
     }
-    // Larger than the link that it goes out by, which is the same as that which it came in by.
+    // Exactly the MTU, which is the same on both links.
     let frame = c.ip4(THERE.0).payload(&[0; 1472]).udp(1, 2).build();
     c.add("IPv4 packet as large as the MTU", frame);
 }
 
-/// Addresses that are somehow special, and what they are.
+/// Special addresses, with their names.
 const SPECIAL: [(Ipv4Addr, &str); 18] = [
     (Ipv4Addr::UNSPECIFIED, "0.0.0.0"),
     (Ipv4Addr::new(0, 1, 2, 3), "another one in 0/8"),
@@ -229,7 +229,7 @@ fn of_router(c: &mut Corpus) {
     c.add("DHCP DISCOVER", patch4(dhcp, 12, &[0; 4]));
 }
 
-/// Packets about which there are no reports, and their like about which there are.
+/// Packets that must not be answered with an ICMP error, and similar ones that may be.
 fn unreportable(c: &mut Corpus) {
     for (kind, name) in
         [(3, "an ICMP report"), (11, "an ICMP report"), (0, "an echo reply"), (8, "an echo request")]

@@ -163,7 +163,7 @@ fn extensions(c: &mut Corpus) {
             }
         }
     }
-    // Fragments through the router; those for it wait, and are no matter of a moment.
+    // Only fragments that the router forwards: those addressed to it wait for reassembly.
     for (word, name) in [
         (1u16, "a first fragment"),
         (8, "a last fragment"),
@@ -187,7 +187,7 @@ fn of_router(c: &mut Corpus) {
         }
     }
     for kind in 0..=255u8 {
-        // Neighbor Discovery has its own cases, and a query of listeners is answered late.
+        // Neighbor Discovery has its own cases. The answer to a listener query takes too long.
         if matches!(kind, 130 | 133..=137) {
             continue;
         }

@@ -7,7 +7,7 @@ use wire::{EthernetHeader, Mac, ethertype};
 
 use super::{Corpus, ETHERNET, ROUTER, ROUTER_BEHIND, SENDER, THERE, patch};
 
-/// Groups of protocols that stay on their link, and what they are.
+/// Destination groups of protocols that stay on their link, and broadcast, with their names.
 const GROUPS: [(Mac, &str); 3] = [
     (Mac([1, 0x80, 0xc2, 0, 0, 0]), "spanning tree's group"),
     (Mac([1, 0x80, 0xc2, 0, 0, 0xe]), "LLDP's group"),
@@ -61,7 +61,7 @@ fn frames(c: &mut Corpus) {
         frame[12..14].copy_from_slice(&kind.to_be_bytes());
         c.add(if name.is_empty() { "IPv4 packet of IPv6's Ethernet type" } else { name }, frame);
     }
-    // Stations that no frame comes from.
+    // Source addresses that no station can have.
     for from in [Mac::ZERO, Mac::BROADCAST, ROUTER.0] {
         let frame = c.ip4(THERE.0).ethernet(from, ROUTER.0).udp(1, 2).build();
         c.add("IPv4 packet from an impossible station", frame);

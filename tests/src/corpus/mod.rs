@@ -1,8 +1,9 @@
-//! A corpus of malformed and odd packets, made by this code and always the same: what a router meets on a link where anybody may send
-//! anything.
+//! A corpus of malformed and odd packets, as a router receives them on a link where any station may send anything. The
+//! corpus is generated and always the same.
 //!
-//! A tester without an IP stack is at both ends: hosts on the router's eth0 have the addresses 10.0.0.2 to 10.0.0.240 and
-//! 2001:db8::2 to 2001:db8::f0, all of them [`SENDER`]; the host on eth1 is 10.0.1.2 and 2001:db8:1::2, [`RECEIVER`].
+//! A tester without an IP stack is at both ends. On the router's eth0 it plays the hosts 10.0.0.2 to 10.0.0.240 and
+//! 2001:db8::2 to 2001:db8::f0, all with the Ethernet address [`SENDER`]. On eth1 it plays the host 10.0.1.2 and
+//! 2001:db8:1::2 with the Ethernet address [`RECEIVER`].
 
 mod ip4;
 mod ip6;
@@ -29,26 +30,26 @@ pub const ROUTER_BEHIND: (Mac, Ipv4Addr, Ipv6Addr) =
 /// The host behind the router.
 pub const THERE: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(10, 0, 1, 2), Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2));
-/// Hosts that packets come from, in turns, so that limits on what one source is told do not matter.
+/// Number of hosts that send in turn, so that limits of ICMP errors per source have no effect.
 pub const SENDERS: u8 = 239;
 
-/// A frame, and what kind of oddity it has.
+/// A frame and its kind of oddity.
 #[derive(Clone, Debug)]
 pub struct Odd {
-    /// What is odd, in words.
+    /// The kind of oddity, in words.
     pub class: String,
-    /// The frame, as it comes in by the router's eth0.
+    /// The frame, as it arrives at the router's eth0.
     pub frame: Vec<u8>,
 }
 
-/// Collects frames; each comes from another host than the one before.
+/// Collects frames, each from the next host.
 #[derive(Default)]
 struct Corpus {
     all: Vec<Odd>,
 }
 
 impl Corpus {
-    /// Number of the host that the next packet comes from.
+    /// Returns the number of the host that sends the next packet.
     fn host(&self) -> u8 {
         2 + (self.all.len() % usize::from(SENDERS)) as u8
     }
@@ -61,13 +62,13 @@ impl Corpus {
         Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, self.host().into())
     }
 
-    /// An IPv4 packet from the next host.
+    /// Starts an IPv4 packet from the next host.
     fn ip4(&self, dst: Ipv4Addr) -> PacketBuilder {
         let id = self.all.len() as u16;
         PacketBuilder::ipv4(self.src4(), dst).ethernet(SENDER, ROUTER.0).id(id).payload(&[0; 32])
     }
 
-    /// An IPv6 packet from the next host.
+    /// Starts an IPv6 packet from the next host.
     fn ip6(&self, dst: Ipv6Addr) -> PacketBuilder {
         PacketBuilder::ipv6(self.src6(), dst).ethernet(SENDER, ROUTER.0).payload(&[0; 32])
     }
@@ -77,23 +78,23 @@ impl Corpus {
     }
 }
 
-/// Bytes of an Ethernet header.
+/// Length of an Ethernet header in bytes.
 const ETHERNET: usize = 14;
 
-/// Replaces bytes of a packet behind its Ethernet header, without any regard for checksums.
+/// Replaces bytes of a packet, counted from the end of its Ethernet header. Checksums stay as they are.
 fn patch(mut frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     frame[ETHERNET + at..][..bytes.len()].copy_from_slice(bytes);
     frame
 }
 
-/// As [`patch`], and makes the checksum of the IPv4 header right again.
+/// Replaces bytes like [`patch`] and corrects the checksum of the IPv4 header.
 fn patch4(frame: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut frame = patch(frame, at, bytes);
     wire::ipv4::write_checksum(&mut frame[ETHERNET..]);
     frame
 }
 
-/// Every packet that is odd in a way of its own.
+/// Returns the whole corpus.
 pub fn corpus() -> Vec<Odd> {
     let mut corpus = Corpus::default();
     link::add(&mut corpus);
@@ -102,7 +103,8 @@ pub fn corpus() -> Vec<Odd> {
     corpus.all
 }
 
-/// `n` packets of [`corpus`] with one to eight bits flipped, anywhere behind the Ethernet addresses, and some cut off.
+/// Returns `n` random packets of the [`corpus`] with one to eight bits flipped behind the Ethernet addresses. A quarter of
+/// them is also truncated.
 pub fn damaged(n: usize) -> Vec<Odd> {
     let all = corpus();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

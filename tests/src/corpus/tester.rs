@@ -1,4 +1,4 @@
-//! The tester at both ports of a router, and what it sees of each packet.
+//! The tester at both ports of a router, and the outcome of each packet that it sends.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,23 +14,23 @@ use wire::{
 
 use super::{Odd, RECEIVER, ROUTER, ROUTER_BEHIND, SENDER, SENDERS, THERE};
 
-/// How long all packets of a corpus may take.
+/// Time limit for all packets of a corpus.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The Ethernet type of ARP's replies is in these bytes of a frame.
+/// Offset of the ARP operation in a frame.
 const ARP_OPERATION: usize = 20;
 
-/// A host without an IP stack, whose devices `in` and `out` are the other ends of a router's eth0 and eth1.
+/// A host without an IP stack. Its devices `in` and `out` are cabled to the router's eth0 and eth1.
 #[derive(Debug)]
 pub struct Tester {
     host: Host,
 }
 
-/// What a router did with a packet.
+/// The outcome of a packet: what a router did with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What came back, in words, and whether it was forwarded.
+    /// The answers in words, and "forwarded" if the packet was forwarded.
     words: BTreeSet<String>,
-    /// What arrived behind the router, without link headers.
+    /// Packets that arrived behind the router, without link headers.
     pub forwarded: Vec<Vec<u8>>,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Outcome {
 }
 
 impl Tester {
-    /// A tester, and the namespace of the router, which still does nothing; `None` where there can be no namespaces.
+    /// Returns a tester and the namespace of the router, which does not run yet. `None` if namespaces are not available.
     pub fn new() -> Option<(Tester, Host)> {
         let lab = Lab::new()?;
         let (host, r) = (lab.host("tester"), lab.host("r"));
@@ -64,8 +64,8 @@ impl Tester {
         assert_eq!(sent.trim(), packets.len().to_string());
     }
 
-    /// Sends the packets one by one, and gives what became of each. A packet has had its time when a good one that follows it has
-    /// arrived, and nothing came for `settle` since.
+    /// Sends the packets one by one and returns the outcome of each. The wait for a packet ends when the good packet behind it
+    /// has arrived and nothing more arrived for `settle`.
     ///
     /// # Panics
     /// When the good packet does not arrive.
@@ -76,7 +76,7 @@ impl Tester {
         let mut all = vec![Outcome::default(); packets.len()];
         for line in seen.lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let &[number, end, hex] = &words[..] else { panic!("a line of frames.py: {line}") };
+            let &[number, end, hex] = &words[..] else { panic!("unexpected output of frames.py: {line}") };
             let number = number.parse::<usize>().expect("a number");
             let outcome = &mut all[number];
             let frame = from_hex(hex);
@@ -97,17 +97,17 @@ impl Tester {
     }
 }
 
-/// A packet that every router forwards.
+/// Returns a packet that every router forwards.
 pub fn good() -> Vec<u8> {
     let good = PacketBuilder::ipv4("10.0.0.240".parse().expect("an address"), THERE.0);
     good.ethernet(SENDER, ROUTER.0).udp(7, 7).payload(b"a good packet, to be forwarded").build()
 }
 
 impl Outcome {
-    /// A frame arrived behind the router.
+    /// Records a frame that arrived behind the router.
     fn arrived(&mut self, frame: &[u8]) {
         let Some((header, packet)) = EthernetHeader::split(frame) else { return };
-        // What the router says on its own behalf goes to others.
+        // Messages of the router itself have other destinations.
         if header.dst() == RECEIVER && header.ethertype() != ethertype::ARP {
             self.words.insert("forwarded".into());
             self.forwarded.push(packet.to_vec());
@@ -115,10 +115,10 @@ impl Outcome {
     }
 }
 
-/// What a frame that came back says; `None` if it is no answer to the frame `sent`.
+/// Describes a frame that came back. `None` if it is not an answer to the frame `sent`.
 fn answer(frame: &[u8], sent: &[u8]) -> Option<String> {
     let (header, packet) = EthernetHeader::split(frame)?;
-    // Answers to who has no address are for all nodes.
+    // Answers to a sender without an address go to all nodes.
     if header.dst() != SENDER && header.dst() != Mac([0x33, 0x33, 0, 0, 0, 1]) {
         return None;
     }
@@ -147,12 +147,12 @@ fn answer(frame: &[u8], sent: &[u8]) -> Option<String> {
     }
 }
 
-/// Where the addresses are in a packet that a report quotes.
+/// Position of the addresses in a packet that an ICMP error quotes.
 const QUOTED: Range<usize> = 12..20;
 const QUOTED6: Range<usize> = 8..40;
 
-/// Whether a message is no report, or one about a packet with the same addresses as the frame `sent` has: not about an earlier one,
-/// whose next hop did not answer for seconds.
+/// True if a message is no ICMP error, or quotes the addresses of the frame `sent`. An error about an earlier packet, whose
+/// next hop did not answer for seconds, has other addresses.
 fn is_about(message: &[u8], sent: &[u8], addresses: Range<usize>) -> bool {
     let reports = if addresses == QUOTED { matches!(message[0], 3 | 5 | 11 | 12) } else { message[0] < 128 };
     let quoted = message.get(IcmpHeader::LEN..).and_then(|quote| quote.get(addresses));
@@ -184,7 +184,7 @@ fn icmp6(h: &Icmpv6Header) -> Option<String> {
         icmpv6::kind::ECHO_REPLY => "echo reply".into(),
         icmpv6::kind::NEIGHBOR_ADVERTISEMENT => "advertisement".into(),
         icmpv6::kind::REDIRECT => "redirect".into(),
-        // What the router asks on its own behalf.
+        // Messages of the router itself.
         _ => return None,
     })
 }
@@ -198,9 +198,9 @@ fn from_hex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| byte(2 * i)).collect()
 }
 
-/// What takes both ports of Volley into service, with addresses, and with all hosts of the corpus as static neighbours.
+/// Returns the commands that set up both ports of Volley, with all hosts of the corpus as static neighbors.
 pub fn volley() -> String {
-    // Fragments do not keep the test waiting for others that never come.
+    // Incomplete datagrams must not delay the test.
     let mut all = "set ip4-full-reassembly timeout 1\nset ip6-full-reassembly timeout 1\n".to_string();
     for (port, (mac, ip4, ip6)) in [("eth0", ROUTER), ("eth1", ROUTER_BEHIND)] {
         all += &format!("create host-interface name {port}\nset interface mac address host-{port} {mac}\n");
@@ -212,7 +212,7 @@ pub fn volley() -> String {
     all
 }
 
-/// The same of Linux. All else is as the kernel has it, but for limits on what it reports.
+/// Sets up Linux in the same way. All else has the kernel's defaults, except that ICMP errors are not limited.
 pub fn linux(r: &Host) {
     r.run(
         "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth0.rp_filter=0 \
@@ -233,7 +233,7 @@ pub fn linux(r: &Host) {
     r.run(&format!("ip -batch {}", file.display()));
 }
 
-/// Tells of all hosts: the router's port, their address, their station.
+/// Calls `tell` for each host with the router's port, the host's IP address and its Ethernet address.
 fn neighbors(mut tell: impl FnMut(&str, String, Mac)) {
     for n in 2..2 + SENDERS {
         tell("eth0", format!("10.0.0.{n}"), SENDER);

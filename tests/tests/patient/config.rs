@@ -1,4 +1,4 @@
-//! The configuration as a file: applied under traffic, taken back, saved, and there again after a restart.
+//! The configuration as a file: applied under traffic, rolled back, saved, and restored after a restart.
 
 use std::fs;
 use std::io::Write;
@@ -12,14 +12,14 @@ use testkit::router::Router;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// What [`Routed`] is configured to.
+/// The configuration of [`Routed`].
 const PORTS: &str = "
 interfaces:
   host-eth0: { addresses: [ 10.0.0.1/24 ] }
   host-eth1: { addresses: [ 10.0.1.1/24 ] }
 ";
 
-/// The same, with much beside it.
+/// [`PORTS`] with many more objects.
 const MORE: &str = "
 interfaces:
   host-eth0: { addresses: [ 10.0.0.1/24 ] }
@@ -37,7 +37,7 @@ routes:
   - { prefix: 0.0.0.0/0, via: 10.3.0.9 }
 ";
 
-/// Writes a file beside the router's socket, and gives its path.
+/// Writes a file beside the router's socket and returns its path.
 fn file(router: &Router, name: &str, text: &str) -> String {
     let path = router.socket().with_file_name(name);
     fs::write(&path, text).unwrap();
@@ -45,12 +45,12 @@ fn file(router: &Router, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn what_does_not_change_is_not_disturbed() {
+fn an_apply_does_not_disturb_unchanged_objects() {
     let Some(net) = Routed::new() else { return };
     net.b.lab().link((&net.b, "eth1"), (&net.r, "eth2"));
     let (small, large) = (file(&net.router, "small.yaml", PORTS), file(&net.router, "large.yaml", MORE));
-    // 2,500 packets a second: the port's ring holds what comes while a busy machine runs neither worker nor sender, and
-    // what the sender then makes up for.
+    // 2,500 packets a second: the port's ring holds them while a busy machine does not run the worker, and also the burst
+    // that the sender then sends to catch up.
     let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -b 4M -l 200 -t 3");
     let mut changes = 0;
     while flow.running() {
@@ -64,7 +64,7 @@ fn what_does_not_change_is_not_disturbed() {
     assert_eq!(lost_on_the_way(&end, &net.b), 0, "{end}");
 }
 
-/// [`PORTS`], and very much beside it.
+/// Returns [`PORTS`] with 200 VLANs and 30,000 routes.
 fn very_much() -> String {
     let mut text = PORTS.to_owned() + "  host-eth2:\n    addresses: [ 10.3.0.1/24 ]\n    sub-interfaces:\n";
     for vlan in 1..=200 {
@@ -77,16 +77,16 @@ fn very_much() -> String {
     text
 }
 
-/// Every frame of a flow gets through, and others are served, while very much is applied, taken back, and cut off.
+/// No frame is lost and other clients are served while a large configuration is applied, rolled back, and interrupted.
 #[test]
-fn however_much_is_applied_nobody_is_disturbed() {
+fn a_large_apply_disturbs_neither_traffic_nor_clients() {
     let Some(net) = Routed::new() else { return };
     net.b.lab().link((&net.b, "eth1"), (&net.r, "eth2"));
     let path = file(&net.router, "much.yaml", &very_much());
     let before = net.router.ctl("show config");
     let binary = testkit::router::binary().display();
     let apply = format!("{binary} ctl -s {} config apply {path}", net.router.socket().display());
-    // As much as waits in a ring while the clients have the processor: it is about what the router does.
+    // A rate at which the ring holds all packets while the clients use the processor: only the router's losses count.
     let mut flow = Iperf::start(&net.a, &net.b, "10.0.1.2", "-u -b 2M -l 200 -t 6");
     let mut pings = net.a.spawn("ping -n -i 0.02 -c 200 10.0.0.1");
     let (mut rounds, mut longest) = (0, Duration::ZERO);
@@ -102,13 +102,13 @@ fn however_much_is_applied_nobody_is_disturbed() {
         assert!(net.router.ctl("show config").lines().count() > 30_000);
         net.router.ctl("config rollback");
         assert!(net.router.ctl("show config") == before);
-        // Of a client that is killed in the middle all stays, or nothing.
+        // The change of a killed client is kept whole or rolled back whole.
         let mut client = net.r.spawn(&apply);
-        // Says whether something can be changed, and changes nothing.
+        // Changes nothing, but is refused while an apply runs.
         let free = || net.router.attempt("ip table add 0").ok();
-        until("it is under way", SOON, || !client.running() || !free());
+        until("the apply runs", SOON, || !client.running() || !free());
         drop(client);
-        until("it has come to an end", LIMIT, free);
+        until("the apply has ended", LIMIT, free);
         let now = net.router.ctl("show config");
         if now != before {
             assert!(now.lines().count() > 30_000, "{} lines", now.lines().count());
@@ -117,16 +117,19 @@ fn however_much_is_applied_nobody_is_disturbed() {
         rounds += 1;
     }
     let end = flow.finish();
-    assert!(rounds > 0 && longest < Duration::from_secs(1), "{rounds} rounds; others waited {longest:?}");
+    assert!(
+        rounds > 0 && longest < Duration::from_secs(1),
+        "{rounds} rounds; other clients waited {longest:?}"
+    );
     assert!(end["sum"]["packets"].as_u64().is_some_and(|packets| packets > 5000), "{end}");
     assert_eq!(lost_on_the_way(&end, &net.b), 0, "{end}");
     let answers = pings.finish(LIMIT).expect_ok();
     assert!(answers.contains("200 packets transmitted, 200 received"), "{answers}");
 }
 
-/// Of two who apply what they made of the same configuration, one is told.
+/// Of two clients that apply changes of the same generation, one is refused.
 #[test]
-fn two_at_once_are_one_after_the_other() {
+fn the_second_apply_of_one_generation_is_refused() {
     let Some(net) = Routed::new() else { return };
     let yaml = net.router.ctl("show config yaml");
     let generation = yaml.split_whitespace().nth(2).unwrap();
@@ -153,17 +156,17 @@ fn two_at_once_are_one_after_the_other() {
 }
 
 #[test]
-fn on_a_full_disk_the_old_file_is_intact() {
+fn a_full_disk_leaves_the_saved_file_intact() {
     let Some((_a, r, _b)) = cabled() else { return };
     let socket = r.lab().dir().join("cli.sock");
     let (binary, listen) = (testkit::router::binary().display(), socket.display());
-    // A disk of the router's own, in its mount namespace.
+    // A small file system in the router's mount namespace.
     let script = format!(
         "mkdir /run/small && mount -t tmpfs -o size=64k small /run/small && echo '{{}}' > /run/small/saved.yaml && exec \
          {binary} run 'unix {{ nodaemon cli-listen {listen} startup-config /run/small/saved.yaml }}'"
     );
     let router = r.spawn_args(["sh", "-c", &script]);
-    until("it is ready", SOON, || router.stderr().contains("volley: ready"));
+    until("the router is ready", SOON, || router.stderr().contains("volley: ready"));
     let ctl = |line: &str| r.attempt(&format!("{binary} ctl -s {listen} {line}"), LIMIT);
     let disk = format!("/proc/{}/root/run/small", router.id());
     ctl("ip route add 20.0.0.0/24 via drop").expect_ok();
@@ -180,13 +183,13 @@ fn on_a_full_disk_the_old_file_is_intact() {
         "{refused}"
     );
     assert_eq!(r.run(&format!("cat {disk}/saved.yaml")), saved);
-    assert_eq!(r.run(&format!("ls -A {disk}")), "saved.yaml\n", "nothing lies about");
+    assert_eq!(r.run(&format!("ls -A {disk}")), "saved.yaml\n", "no temporary file is left");
     ctl("config save /run/saved.yaml").expect_ok();
 }
 
-/// Clients that do not read, and clients that do not stop, keep nobody else from being served.
+/// Clients that do not read and clients that flood do not delay other clients.
 #[test]
-fn clients_that_hang_or_flood_disturb_nobody() {
+fn hanging_and_flooding_clients_do_not_delay_others() {
     let Some(net) = Routed::new() else { return };
     net.router.ctl("ip route add 20.0.0.0/24 via drop count 20000");
     let connect = || UnixStream::connect(net.router.socket()).unwrap();
@@ -219,9 +222,9 @@ fn clients_that_hang_or_flood_disturb_nobody() {
 }
 
 #[test]
-fn what_nobody_confirms_goes_back() {
+fn an_unconfirmed_apply_is_rolled_back() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
-    // The mistake of the night: the address that the operator came by is gone.
+    // The operator's mistake: the file removes the address of the operator's own connection.
     let text = "interfaces:\n  host-eth0: {}\n  host-eth1: { addresses: [ 10.0.1.1/24 ] }\n";
     let path = file(&router, "wrong.yaml", text);
     let before = router.ctl("show config");
@@ -235,9 +238,9 @@ fn what_nobody_confirms_goes_back() {
     assert!(!router.ctl("show config history").contains("unless confirmed"));
 }
 
-/// The mistake of the night, and a network card that dies at the same time.
+/// The same mistake, and a network card fails at the same time.
 #[test]
-fn the_way_back_does_not_end_where_a_device_is_gone() {
+fn a_missing_device_does_not_stop_a_rollback() {
     let Some(Routed { a, b, r, router }) = Routed::new() else { return };
     let before = router.ctl("show config");
     let path = file(&router, "wrong.yaml", "interfaces:\n  host-eth0: {}\n");
@@ -253,9 +256,9 @@ fn the_way_back_does_not_end_where_a_device_is_gone() {
     Ping::until_answered(&a, "10.0.1.2", SOON);
 }
 
-/// A dead network card and a crash must not stop the router for good: it starts with what there is, and the rest follows.
+/// After a failed network card and a crash, the router must start with the remaining ports. The missing one joins later.
 #[test]
-fn a_port_that_is_missing_at_the_start_is_waited_for() {
+fn a_router_starts_without_a_missing_port() {
     for name in ["saved.yaml", "saved.cli"] {
         let Some((a, r, b)) = cabled() else { return };
         let router = Router::start(&r, &format!("{TWO_PORTS}create sub-interfaces host-eth1 7\n"));
@@ -272,7 +275,7 @@ fn a_port_that_is_missing_at_the_start_is_waited_for() {
         assert_eq!(router.ctl("show config"), config);
         let said = router.ctl(&format!("config save {}", saved.display()));
         assert!(said.contains("! host-eth1 has no device"), "{said}");
-        // Who types a name is told that there is no such interface.
+        // A typed command for a missing Linux interface is refused.
         let refused = router.attempt("create host-interface name eth9");
         assert!(!refused.ok() && refused.stderr.contains("eth9"), "{refused}");
 
@@ -285,7 +288,7 @@ fn a_port_that_is_missing_at_the_start_is_waited_for() {
 }
 
 #[test]
-fn what_was_saved_is_there_after_a_restart() {
+fn a_saved_configuration_is_restored_after_a_restart() {
     let Some((a, r, _b)) = cabled() else { return };
     let router = Router::start(&r, TWO_PORTS);
     router.script("create sub-interfaces host-eth0 7\nip route add 10.9.0.0/16 via 10.0.1.2");
@@ -299,7 +302,7 @@ fn what_was_saved_is_there_after_a_restart() {
 }
 
 #[test]
-fn a_wrong_file_is_refused_with_every_place() {
+fn every_fault_of_a_file_is_reported_with_its_place() {
     let Some((_a, r, _b)) = cabled() else { return };
     let router = Router::start(&r, "");
     let path =
@@ -319,7 +322,8 @@ fn a_wrong_file_is_refused_with_every_place() {
     assert!(apply.code() == Some(1) && apply.stderr.contains("no changes made"), "{apply}");
 }
 
-/// What monitoring knows interfaces by is the same after "config save" and a restart, whatever came and went before.
+/// Names and indices, which monitoring uses, are the same after "config save" and a restart, even if interfaces were
+/// removed before.
 #[test]
 fn names_and_indices_survive_a_restart() {
     let Some((_a, r, _b)) = cabled() else { return };
@@ -330,12 +334,12 @@ fn names_and_indices_survive_a_restart() {
          set interface description host-eth1 \"to b\"",
     );
     let shown = router.ctl("show interface description");
-    // Without a name: to the file that the router was started with.
+    // Without a name, "config save" writes the start configuration.
     let said = router.ctl("config save");
     router.stop();
     let config = r.lab().dir().join("r.conf");
     let again = r.spawn(&format!("{} run -c {}", testkit::router::binary().display(), config.display()));
-    until("it is ready", SOON, || again.stderr().contains("volley: ready"));
+    until("the router is ready", SOON, || again.stderr().contains("volley: ready"));
     let socket = r.lab().dir().join("r.sock");
     let ctl = format!(
         "{} ctl -s {} show interface description",
@@ -346,9 +350,9 @@ fn names_and_indices_survive_a_restart() {
     assert!(shown.contains("to b") && shown.lines().count() == 7, "{shown}");
 }
 
-/// An option of a port changes when its device is gone: that is refused, and the interface stays, waiting for its device.
+/// A change of a port option is refused while the device is gone. The interface stays and waits for its device.
 #[test]
-fn what_cannot_be_changed_because_a_device_is_gone_is_as_it_was_when_that_returns() {
+fn a_port_option_cannot_change_while_its_device_is_gone() {
     let Some(Routed { a, b, r, router }) = Routed::new() else { return };
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
     let before = router.ctl("show config");
@@ -368,12 +372,14 @@ fn what_cannot_be_changed_because_a_device_is_gone_is_as_it_was_when_that_return
     router.ctl(&format!("config apply {path}"));
     assert!(router.ctl("show config").contains("set interface mtu 1300 host-eth1"));
     r.run("ip link del eth1");
-    until("it is gone again", SOON, || router.log().matches("host-eth1: the device vanished").count() == 2);
+    until("the device is gone again", SOON, || {
+        router.log().matches("host-eth1: the device vanished").count() == 2
+    });
     router.ctl("delete host-interface name eth1");
     assert!(!router.ctl("show interface").contains("host-eth1"));
 }
 
-/// Takes a lease on a file: who opens it waits until the program that this starts has ended.
+/// A program that takes a lease on a file: other processes wait at the open until the program ends.
 const LEASE: &str = "
 import fcntl, os, signal, sys, time
 signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -384,7 +390,7 @@ time.sleep(1000)
 ";
 
 #[test]
-fn the_router_goes_on_while_a_file_cannot_be_opened() {
+fn a_blocked_open_of_a_file_does_not_stop_the_router() {
     let Some(Routed { r, router, .. }) = Routed::new() else { return };
     let dir = r.lab().dir();
     for (n, command) in
@@ -396,10 +402,10 @@ fn the_router_goes_on_while_a_file_cannot_be_opened() {
         until("the file has a lease", SOON, || lease.stdout().contains("leased"));
         let mut waits = router.in_background(&format!("{command} {}", file.display()));
         let breaks = || fs::read_to_string("/proc/locks").unwrap().contains("LEASE  BREAKING");
-        until("the router wants to open it", SOON, breaks);
+        until("the router waits at the open", SOON, breaks);
         let begun = Instant::now();
         router.ctl("show version");
-        // The kernel takes a lease back after 45 seconds.
+        // The kernel breaks a lease after 45 seconds.
         assert!(begun.elapsed() < SOON && waits.running(), "{command}: {:?}", begun.elapsed());
         lease.signal(rustix::process::Signal::KILL);
         let said = waits.finish(LIMIT);
@@ -408,7 +414,7 @@ fn the_router_goes_on_while_a_file_cannot_be_opened() {
 }
 
 #[test]
-fn a_pipe_in_place_of_a_file_stops_nobody() {
+fn a_pipe_in_place_of_a_file_does_not_stop_the_router() {
     let Some(Routed { r, router, .. }) = Routed::new() else { return };
     let pipe = r.lab().dir().join("pipe");
     r.run(&format!("mkfifo {}", pipe.display()));
@@ -428,7 +434,7 @@ fn a_pipe_in_place_of_a_file_stops_nobody() {
 }
 
 #[test]
-fn nothing_is_shown_of_a_file_that_the_router_alone_may_read() {
+fn errors_show_no_content_of_a_file() {
     let Some(Routed { r, router, .. }) = Routed::new() else { return };
     let file = r.lab().dir().join("shadow");
     fs::write(&file, "root:$6$secret:19000:0:99999:7:::\nset password secret\n").unwrap();

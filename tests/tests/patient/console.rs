@@ -1,5 +1,5 @@
-//! The CLI without `volley ctl`: on the terminal that the router was started from, and as plain text over TCP; and what else
-//! `startup.conf` says of the process.
+//! The CLI without `volley ctl`: on the router's own terminal, and as plain text over TCP. Also process settings of
+//! `startup.conf`.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,28 +10,28 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
 use testkit::router::{START, binary};
 
-/// A router whose standard input is a pipe that this test holds: it ends with the test, however that ends.
+/// A router whose standard input is a pipe of the test, so that it ends with the test in any case.
 struct Started {
     router: Process,
     input: File,
 }
 
-/// Starts `volley run` with these words; it reads the lines, and then waits for more.
+/// Starts `volley run` with these arguments. It reads the lines and then waits for more.
 fn started(host: &Host, words: &str, lines: &str) -> Started {
     let pipe = host.lab().dir().join("input");
     host.run(&format!("mkfifo {}", pipe.display()));
-    // Open for both, so that neither side waits for the other.
+    // Opened for both directions, so that the open does not block.
     let mut input = File::options().read(true).write(true).open(&pipe).unwrap();
     input.write_all(lines.as_bytes()).unwrap();
-    // The shell becomes the router: nobody is left when the process is killed.
+    // The shell is replaced by the router, so that no process is left after a kill.
     let script = format!("exec {} run {words} < {}", binary().display(), pipe.display());
     let router = host.spawn_args(["sh", "-c", &script]);
-    until("it is ready", START, || router.stderr().contains("volley: ready"));
+    until("the router is ready", START, || router.stderr().contains("volley: ready"));
     Started { router, input }
 }
 
 impl Started {
-    /// Lets its input end, which ends it.
+    /// Closes the router's input, which ends the router.
     fn end(self) {
         let Started { mut router, input } = self;
         drop(input);
@@ -39,7 +39,7 @@ impl Started {
     }
 }
 
-/// What is answered to lines that are sent to the port; as `nc` does it, if there is one, and a script otherwise.
+/// Sends lines to the CLI's TCP port by a script, as `nc` would, and returns the answer.
 fn said(host: &Host, lines: &str) -> String {
     let script = format!(
         "import socket; s = socket.create_connection(('127.0.0.1', 5002)); s.sendall(b'''{lines}'''); \
@@ -49,7 +49,7 @@ fn said(host: &Host, lines: &str) -> String {
 }
 
 #[test]
-fn the_command_that_the_papers_print_starts_it_as_it_stands() {
+fn the_start_command_of_the_papers_works() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let mut started = started(
@@ -58,7 +58,7 @@ fn the_command_that_the_papers_print_starts_it_as_it_stands() {
         "create loopback interface\nshow interface\nnonsense\nip table add 9\n",
     );
     let router = &mut started.router;
-    until("all lines are carried out", LIMIT, || said(&r, "show ip table 9").contains("[9]"));
+    until("all lines have run", LIMIT, || said(&r, "show ip table 9").contains("[9]"));
     assert!(router.stdout().contains("loop0"), "{}", router.stdout());
     assert!(router.stderr().contains("there is no command 'nonsense'"), "{}", router.stderr());
     let ctl = format!("{} ctl -s 127.0.0.1:5002 show version", binary().display());
@@ -69,19 +69,19 @@ fn the_command_that_the_papers_print_starts_it_as_it_stands() {
 }
 
 #[test]
-fn to_leave_the_console_ends_the_router() {
+fn quit_on_the_console_ends_the_router() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let socket = lab.dir().join("cli.sock");
     let mut started =
         started(&r, &format!("unix {{ interactive cli-listen {} }}", socket.display()), "quit\n");
-    // While its input is open.
+    // Its input is still open.
     started.router.finish(START).expect_ok();
     assert!(!socket.exists());
 }
 
 #[test]
-fn core_dumps_and_the_workers_schedule_are_as_the_configuration_says() {
+fn startup_conf_sets_core_dumps_prompt_and_scheduling() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let pidfile = lab.dir().join("pid");
@@ -102,7 +102,7 @@ fn core_dumps_and_the_workers_schedule_are_as_the_configuration_says() {
         let path = thread.unwrap().path();
         let name = fs::read_to_string(path.join("comm")).unwrap();
         let stat = fs::read_to_string(path.join("stat")).unwrap();
-        // Behind the name: the policy is field 41, SCHED_BATCH is 3.
+        // Counted behind the name. The policy is field 41, and SCHED_BATCH is 3.
         let policy = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(38).unwrap().to_owned();
         assert_eq!(policy == "3", name.starts_with("volley_wk_"), "{name}: policy {policy}");
     }
@@ -110,7 +110,7 @@ fn core_dumps_and_the_workers_schedule_are_as_the_configuration_says() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there_is_named_without_a_place_in_it() {
+fn a_missing_startup_conf_is_reported_without_a_line() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let refused = r.attempt(&format!("{} run -c /no/such.conf", binary().display()), Duration::from_secs(5));
@@ -119,17 +119,17 @@ fn a_configuration_that_is_not_there_is_named_without_a_place_in_it() {
 }
 
 #[test]
-fn a_hangup_ends_only_the_router_whose_console_is_the_terminal_that_is_gone() {
+fn a_hangup_ends_only_a_router_on_that_terminal() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
-    // Nothing hangs up here but whoever wants the configuration read again.
+    // Without a terminal, a hangup comes from an operator who expects a reload.
     let mut started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 }", "");
     r.run(&format!("kill -HUP {}", started.router.id()));
-    until("it tells", LIMIT, || started.router.stderr().contains("hangup signal ignored"));
+    until("the router logs it", LIMIT, || started.router.stderr().contains("hangup signal ignored"));
     assert_eq!(said(&r, "quit\n"), "volley# ");
     assert!(started.router.running());
     started.end();
-    // On a terminal of its own, which goes away once the router has ended, or has lived long enough on.
+    // On a terminal of its own, which closes after the router has ended or has survived long enough.
     for (ignored, code) in [("DFL", 0), ("IGN", 9)] {
         let script = format!(
             "import os, pty, signal, sys, time\n\
@@ -157,7 +157,7 @@ fn a_hangup_ends_only_the_router_whose_console_is_the_terminal_that_is_gone() {
 }
 
 #[test]
-fn a_command_that_is_refused_at_the_start_is_marked_on_a_line_of_its_own() {
+fn a_refused_start_command_is_marked_below_its_line() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let dir = lab.dir().display();
@@ -172,7 +172,8 @@ fn a_command_that_is_refused_at_the_start_is_marked_on_a_line_of_its_own() {
     assert!(refused.stderr.contains("bad.conf:1:"), "{refused}");
 }
 
-/// Clients of the port, as a script of python's makes them: `client()` is a new one. They stay until this is dropped.
+/// Starts clients of the TCP port by a Python script, where `client()` makes a new one. They stay until the process is
+/// dropped.
 fn clients(host: &Host, script: &str) -> Process {
     let script = format!(
         "import socket, threading, time\n\
@@ -181,16 +182,16 @@ fn clients(host: &Host, script: &str) -> Process {
          {script}\nprint('done', flush=True)\ntime.sleep(60)\n"
     );
     let clients = host.spawn_args(["python3", "-c", &script]);
-    until("they have begun", LIMIT, || clients.stdout().contains("done"));
+    until("the script has run", LIMIT, || clients.stdout().contains("done"));
     clients
 }
 
 #[test]
-fn clients_that_never_say_anything_keep_nobody_out() {
+fn silent_clients_do_not_block_others() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 cli-idle-timeout 3600 }", "");
-    // The console on its standard input is a client as well, and has said hello.
+    // The console on the router's standard input is a client as well.
     let silent = clients(
         &r,
         "all = [client() for _ in range(63)]\n\
@@ -200,16 +201,18 @@ fn clients_that_never_say_anything_keep_nobody_out() {
     for _ in 0..3 {
         assert!(said(&r, "show version\\n").starts_with("volley# volley v"));
     }
-    until("one is told why", LIMIT, || silent.stdout().contains("disconnected: no command was sent"));
+    until("a silent client gets the reason", LIMIT, || {
+        silent.stdout().contains("disconnected: no command was sent")
+    });
     started.end();
 }
 
 #[test]
-fn scripts_that_connect_faster_than_others_may_wait_and_lose_nothing() {
+fn many_short_connections_get_all_their_answers() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 }", "");
-    // Many scripts at once, each of which connects anew for each question. Of all who come by TCP nobody knows the user.
+    // Many scripts run at once, and each makes a new connection for each command. TCP clients have no known user.
     let scripts = clients(
         &r,
         "answers = []\n\
@@ -229,7 +232,7 @@ fn scripts_that_connect_faster_than_others_may_wait_and_lose_nothing() {
 }
 
 #[test]
-fn where_all_are_busy_others_are_told_and_the_log_does_not_fill() {
+fn clients_beyond_the_limit_are_refused_with_few_log_lines() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 cli-idle-timeout 3600 }", "");
@@ -252,7 +255,7 @@ fn where_all_are_busy_others_are_told_and_the_log_does_not_fill() {
 }
 
 #[test]
-fn clients_that_flood_it_take_little_memory_and_others_are_served() {
+fn flooding_clients_take_little_memory_and_delay_no_others() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 }", "");
@@ -282,7 +285,9 @@ fn clients_that_flood_it_take_little_memory_and_others_are_served() {
          \x20   go(read, c)\n\
          \x20   go(send, c, b'\\n' * 65536)",
     );
-    until("endless lines end", LIMIT, || flood.stdout().matches("is longer than 256 KiB").count() == 8);
+    until("the endless lines are refused", LIMIT, || {
+        flood.stdout().matches("is longer than 256 KiB").count() == 8
+    });
     let ctl = format!("{} ctl -s 127.0.0.1:5002 show version", binary().display());
     for _ in 0..10 {
         let start = Instant::now();
@@ -291,6 +296,6 @@ fn clients_that_flood_it_take_little_memory_and_others_are_served() {
         assert!(took < Duration::from_secs(2), "a command took {took:?}");
     }
     let grown = anonymous().saturating_sub(before);
-    assert!(grown < 48 << 10, "they take {grown} KiB");
+    assert!(grown < 48 << 10, "the clients take {grown} KiB");
     started.end();
 }

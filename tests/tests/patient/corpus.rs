@@ -1,4 +1,4 @@
-//! Thousands of malformed and odd packets: none ends unseen, and the router goes on.
+//! Thousands of malformed and odd packets: each one is counted, and the router keeps forwarding.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use testkit::netns::LIMIT;
 use testkit::process::until;
 use testkit::router::Router;
 
-/// Packets with random damage.
+/// Number of packets with random damage.
 const DAMAGED: usize = 6000;
 
 /// A router between the tester's ends.
@@ -30,7 +30,7 @@ impl Bench {
         self.router.json("show accounting")
     }
 
-    /// Checks that every packet is where the books say.
+    /// Checks that the counters account for every packet.
     fn books_close(&self, sent: usize) {
         let mut shown = Value::Null;
         let rest = || {
@@ -41,7 +41,7 @@ impl Bench {
         let shown = self.accounting();
         let count = |name: &str| shown[name].as_i64().unwrap_or_else(|| panic!("{name}: {shown}"));
         assert_eq!(count("unaccounted"), 0, "{shown}");
-        // The kernel itself keeps a few back: those that end within a VLAN tag.
+        // The kernel drops a few itself: those that end within a VLAN tag.
         assert!(count("received") * 100 >= sent as i64 * 99, "{sent} sent: {shown}");
         let came = count("received") + count("injected") + count("made");
         let ended = count("sent") + count("dropped") + count("consumed") + count("handled");
@@ -55,7 +55,7 @@ impl Bench {
         assert_eq!(sum(&main), count("handled_dropped"), "{errors}");
         let ports: u64 = ["host-eth0", "host-eth1"].iter().map(|p| self.router.counter(p, "drops")).sum();
         assert_eq!(ports as i64 + count("dropped_own"), sum(&nodes) + sum(&main), "{errors}");
-        // What the interfaces say is what the nodes say.
+        // The interfaces' counters equal the nodes' counters.
         let rx: u64 = ["host-eth0", "host-eth1"].iter().map(|p| self.router.counter(p, "rx packets")).sum();
         assert_eq!(rx as i64, count("received"));
         let punted = self.router.json("show punt");
@@ -66,7 +66,7 @@ impl Bench {
 }
 
 #[test]
-fn the_books_close_over_a_corpus_of_malformed_packets() {
+fn every_packet_of_the_corpus_is_accounted_for() {
     let Some(bench) = Bench::new() else { return };
     let packets = corpus::corpus();
     assert!(packets.len() > 3000, "{}", packets.len());
@@ -75,10 +75,10 @@ fn the_books_close_over_a_corpus_of_malformed_packets() {
     let damaged = corpus::damaged(DAMAGED);
     bench.tester.burst(&damaged);
     bench.books_close(packets.len() + damaged.len());
-    // All of it was looked at: packets ended in many ways.
+    // The packets ended for many different reasons.
     let reasons = bench.router.json("show errors").as_array().map_or(0, Vec::len);
     assert!(reasons > 60, "{reasons}");
-    // It forwards, and answers.
+    // The router still forwards.
     let before = bench.accounting();
     let good = Odd { class: String::new(), frame: tester::good() };
     bench.tester.burst(&vec![good; 100]);
@@ -89,10 +89,10 @@ fn the_books_close_over_a_corpus_of_malformed_packets() {
     bench.books_close(packets.len() + damaged.len() + 100);
 }
 
-/// The list of differences to Linux's router.
+/// The list of differences to Linux.
 const LIST: &str = include_str!("../../../docs/reference/differences-to-linux.md");
-/// How long each packet has when it is looked at for the first time, and again: on a busy machine an answer may come late. Looked at
-/// again are packets whose difference the list does not have, and those that a row is about which no packet has shown yet.
+/// The wait for an answer in the first, second and third attempt, as answers may be late on a busy machine. Packets are
+/// sent again if their difference is not in the list, or if a matching row was not seen yet.
 const SETTLE: [Duration; 3] =
     [Duration::from_micros(500), Duration::from_millis(20), Duration::from_millis(60)];
 
@@ -102,7 +102,7 @@ struct Row<'l> {
 }
 
 impl Row<'_> {
-    /// Whether the row is about such packets: `…` stands for anything.
+    /// True if the row covers this difference. `…` matches any text.
     fn covers(&self, difference: &[String; 3]) -> bool {
         self.cells.iter().zip(difference).all(|(pattern, text)| matches(pattern, text))
     }
@@ -129,9 +129,9 @@ fn rows() -> Vec<Row<'static>> {
     rows.skip(1).collect()
 }
 
-/// What both routers did with a packet, if that is not the same.
+/// Returns the outcomes of a packet on both routers, if they differ.
 fn difference(odd: &Odd, [linux, volley]: [&Outcome; 2]) -> Option<[String; 3]> {
-    // Two routers write different times.
+    // The routers write different time stamps.
     let same = linux.forwarded == volley.forwarded || odd.class.contains("timestamp");
     let [on_linux, on_volley] = [linux, volley].map(ToString::to_string);
     if on_linux == on_volley && same {
@@ -178,14 +178,14 @@ fn the_list_of_differences_to_linux_is_complete() {
     let new: Vec<String> = new.iter().map(|d| format!("| {} |", d.join(" | "))).collect();
     assert!(
         new.is_empty(),
-        "docs/reference/differences-to-linux.md does not have these:\n{}",
+        "docs/reference/differences-to-linux.md lacks these differences:\n{}",
         new.join("\n")
     );
     let gone = rows.iter().zip(seen).filter(|(_, seen)| !seen);
     let gone: Vec<String> = gone.map(|(row, _)| row.cells.join(" | ")).collect();
     assert!(
         gone.is_empty(),
-        "docs/reference/differences-to-linux.md has these, and there are none:\n{}",
+        "docs/reference/differences-to-linux.md lists these, but no packet shows them:\n{}",
         gone.join("\n")
     );
 }

@@ -1,4 +1,4 @@
-//! Routes with several paths: what each gets of many flows, and which flows move when one goes.
+//! Routes with several paths: the distribution of flows over the paths, and the flows that move when a path is removed.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use testkit::netns::LIMIT;
 use testkit::process::until;
 use testkit::rib::{Family, Random, below};
 
-/// Flows to addresses of the prefix, and how often each sends.
+/// Number of flows to addresses of the prefix, and packets of each.
 const FLOWS: usize = 4000;
 const ROUNDS: u32 = 3;
-/// Paths, each by a port of its own.
+/// Number of paths, each through a port of its own.
 const PATHS: u16 = 4;
 
-/// Sends every flow's packets, and gives each flow's way, which is one.
+/// Sends the packets of all flows and returns the way of each flow. Checks that a flow has only one.
 fn ways(fan: &mut Fan) -> Vec<Way> {
     let (mut ways, mut arrived) = (vec![None; FLOWS], 0);
     let all = FLOWS as u64 * u64::from(ROUNDS);
     fan.play(0, true);
-    until("all has arrived", LIMIT, || {
+    until("all packets have arrived", LIMIT, || {
         arrived += fan.arrived(|packet| {
             let way = ways[packet.number as usize].get_or_insert(packet.way);
             assert_eq!(*way, packet.way, "a flow has one path: {packet:?}");
@@ -29,7 +29,7 @@ fn ways(fan: &mut Fan) -> Vec<Way> {
     ways.into_iter().collect::<Option<_>>().expect("every flow has arrived")
 }
 
-/// Checks that no way has much more or less of the flows than its share: by chance a flow in a hundred more or less is a lot.
+/// Checks that each way gets its share of the flows within 1/7, which is more than the deviation by chance.
 fn check_spread(ways: &[Way], over: u16) {
     let mut flows: HashMap<Way, usize> = HashMap::new();
     ways.iter().for_each(|way| *flows.entry(*way).or_default() += 1);
@@ -42,7 +42,7 @@ fn check_spread(ways: &[Way], over: u16) {
 fn several_paths<A: Family>(network: &str, len: u8) {
     let prefix = (A::parse(network).expect("an address"), len);
     let mut r = Random::new(13);
-    // Some differ in the port only.
+    // Groups of four flows differ only in the source port.
     let to: Vec<A> = (0..FLOWS / 4).map(|_| below(prefix, &mut r)).collect();
     let frames = (0..FLOWS).map(|n| frame(to[n / 4].to_ip(), n as u32, 1024 + n as u16)).collect();
     let Some(mut fan) = Fan::new(&[Input { frames, rate: 50_000, rounds: ROUNDS }], "") else { return };
@@ -57,8 +57,11 @@ fn several_paths<A: Family>(network: &str, len: u8) {
     let after = ways(&mut fan);
     check_spread(&after, PATHS - 1);
     let moved = |(before, after): &(&Way, &Way)| before != after;
-    assert!(before.iter().zip(&after).filter(moved).all(|(before, _)| *before == gone), "others moved");
-    // Its flows alone go to the others, in equal parts.
+    assert!(
+        before.iter().zip(&after).filter(moved).all(|(before, _)| *before == gone),
+        "flows of other paths moved"
+    );
+    // Only the removed path's flows move, in equal parts.
     let of_gone = before.iter().zip(&after).filter(|(before, _)| **before == gone).map(|(_, after)| *after);
     check_spread(&of_gone.collect::<Vec<_>>(), PATHS - 1);
     route(&fan, "add", 2);
@@ -66,11 +69,11 @@ fn several_paths<A: Family>(network: &str, len: u8) {
 }
 
 #[test]
-fn flows_of_ipv4_are_shared_out_to_several_paths() {
+fn ipv4_flows_are_distributed_over_several_paths() {
     several_paths::<u32>("20.1.0.0", 16);
 }
 
 #[test]
-fn flows_of_ipv6_are_shared_out_to_several_paths() {
+fn ipv6_flows_are_distributed_over_several_paths() {
     several_paths::<u128>("2001:db8::", 32);
 }

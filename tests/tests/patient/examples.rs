@@ -1,4 +1,4 @@
-//! The ready configurations of `docs/examples`, each between the neighbours that it is for.
+//! The configurations of `docs/examples`, each between its intended neighbors.
 
 use scenarios::{Ping, address, vlan};
 use testkit::netns::{Host, Lab};
@@ -29,7 +29,7 @@ fn every_example_is_valid() {
 }
 
 #[test]
-fn an_edge_router_with_two_uplinks() {
+fn the_edge_router_uses_both_uplinks() {
     let Some(lab) = Lab::new() else { return };
     let (a, b, c, r) = (lab.host("a"), lab.host("b"), lab.host("c"), lab.host("r"));
     if !c.can_tap() {
@@ -49,7 +49,7 @@ fn an_edge_router_with_two_uplinks() {
     c.run("ip route add default via 203.0.113.1");
     answers(&c, "8.8.8.8");
     answers(&c, "100.64.0.1");
-    assert!(router.counter("host-eth1", "tx packets") > 0, "by the second provider");
+    assert!(router.counter("host-eth1", "tx packets") > 0, "packets leave by the second provider");
     let unused = Ping::run(&c, "-c 1 -W 2 203.0.113.100");
     assert!(
         unused.text.contains("From 203.0.113.1 icmp_seq=1 Destination Host Unreachable"),
@@ -60,7 +60,7 @@ fn an_edge_router_with_two_uplinks() {
 }
 
 #[test]
-fn the_gateway_of_an_enterprise() {
+fn the_enterprise_gateway_separates_its_guests() {
     let Some(lab) = Lab::new() else { return };
     let (a, b, r) = (lab.host("a"), lab.host("b"), lab.host("r"));
     if !b.can_tap() {
@@ -82,13 +82,13 @@ fn the_gateway_of_an_enterprise() {
     for device in ["staff", "guests", "branch"] {
         answers(&b, &format!("-I {device} 8.8.8.8"));
     }
-    // Guests stay out of the house, and are told.
+    // Guests cannot reach the internal network and get an ICMP error.
     let ping = Ping::run(&b, "-c 1 -W 2 -I guests 10.30.0.5");
     assert!(ping.text.contains("From 10.99.0.1 icmp_seq=1 Packet filtered"), "{}", ping.text);
 }
 
 #[test]
-fn a_router_under_test() {
+fn the_lab_router_forwards_between_test_networks() {
     let Some(lab) = Lab::new() else { return };
     let (a, b, r) = (lab.host("a"), lab.host("b"), lab.host("r"));
     lab.link((&a, "eth0"), (&r, "eth0"));

@@ -1,4 +1,4 @@
-//! Fragments for the router itself: any size, any order, and what is wrong with them.
+//! Fragments addressed to the router: all sizes, all orders, and errors.
 
 use scenarios::{Ping, Routed, echo};
 use testkit::netns::LIMIT;
@@ -19,7 +19,7 @@ fn the_router_answers_pings_of_any_size() {
 }
 
 #[test]
-fn fragments_come_in_any_order_and_twice() {
+fn fragments_are_reassembled_in_any_order_and_twice() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     for order in ["forward", "backward", "shuffled", "twice"] {
         for (size, piece) in [(100, 8), (600, 64), (8000, 1480), (60_000, 1000)] {
@@ -40,17 +40,17 @@ fn overlapping_fragments_are_not_answered() {
 }
 
 #[test]
-fn a_lost_fragment_is_reported_when_the_time_is_over() {
+fn a_lost_fragment_is_reported_after_the_timeout() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     router.ctl("set ip4-full-reassembly timeout 1");
     let answer = echo(&a, "10.0.0.2 10.0.0.1 --size 4000 --piece 1000 --order lost --wait 5");
-    // Time exceeded, in reassembly.
+    // Fragment reassembly time exceeded.
     assert_eq!(answer, "error 11 1 0");
     assert_eq!(router.json("show ip4-full-reassembly")["datagrams"], 0);
 }
 
 #[test]
-fn the_router_goes_on_under_a_flood_of_first_fragments() {
+fn a_flood_of_first_fragments_does_not_stop_the_router() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     router.ctl("set ip4-full-reassembly timeout 5");
     let flood = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/flood.py");
@@ -63,13 +63,15 @@ fn the_router_goes_on_under_a_flood_of_first_fragments() {
     assert!(ping.complete(), "{}", ping.text);
     let shown = router.json("show ip4-full-reassembly details");
     assert!(shown["datagrams"].as_u64() <= shown["max_datagrams"].as_u64(), "{shown}");
-    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2").complete(), "what is forwarded does not notice");
+    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2").complete(), "forwarded packets are not affected");
     drop(flood);
-    until("the last of it is forgotten", LIMIT, || router.json("show ip4-full-reassembly")["datagrams"] == 0);
+    until("the flood's last datagram has expired", LIMIT, || {
+        router.json("show ip4-full-reassembly")["datagrams"] == 0
+    });
 }
 
 #[test]
-fn forwarded_fragments_wait_for_the_first_where_that_is_on() {
+fn shallow_reassembly_holds_fragments_until_the_first() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     router.ctl("set interface feature host-eth0 ip4-sv-reassembly arc ip4-unicast");
     for order in ["forward", "backward", "shuffled"] {

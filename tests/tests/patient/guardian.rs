@@ -1,4 +1,4 @@
-//! The guardian: what a router that is killed cannot give back, and how little there is to it.
+//! The guardian process: it restores the interfaces of a killed router, and it is small.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use testkit::router::Router;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Whether a port is up, and its MTU.
+/// Returns whether a port is up, and its MTU.
 fn port(host: &Host, name: &str) -> (bool, String) {
     let shown = host.run(&format!("ip -o link show dev {name}"));
     let flags = shown.split(['<', '>']).nth(1).unwrap();
@@ -20,14 +20,14 @@ fn port(host: &Host, name: &str) -> (bool, String) {
     (flags.split(',').any(|flag| flag == "UP"), mtu.to_owned())
 }
 
-/// A field of `/proc/PID/status`.
+/// Returns a field of `/proc/PID/status`.
 fn status(id: u32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(line.trim().to_owned())
 }
 
-/// The process ids of the children that a router has, ended ones that it has not looked at among them.
+/// Returns the process ids of a router's children, including zombies.
 fn children(router: &Router) -> Vec<u32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -35,7 +35,7 @@ fn children(router: &Router) -> Vec<u32> {
     ids.filter(|&id| status(id, "PPid").is_some_and(|p| p == parent)).collect()
 }
 
-/// The process ids of a router's guardians, which are all the children it has, when there are as many as there should be.
+/// Returns the process ids of a router's two guardians, once they are its only children.
 fn guardians(router: &Router) -> [u32; 2] {
     let mut found = None;
     until("there are two guardians", SECOND, || {
@@ -46,19 +46,19 @@ fn guardians(router: &Router) -> [u32; 2] {
     found.unwrap()
 }
 
-/// Sends SIGKILL to processes, to one right behind the other.
+/// Sends SIGKILL to processes in this order.
 fn kill(host: &Host, ids: &[u32]) {
     let ids: Vec<_> = ids.iter().map(u32::to_string).collect();
     host.run(&format!("kill -KILL {}", ids.join(" ")));
 }
 
 fn ended(id: u32) -> bool {
-    // One that ended is a zombie until its parent, or who takes its place, looks.
+    // An ended process is a zombie until its parent, or the reaper of orphans, waits for it.
     status(id, "State").is_none_or(|state| state.starts_with('Z'))
 }
 
 #[test]
-fn after_sigkill_links_are_down_again_and_have_their_mtu() {
+fn after_sigkill_links_get_their_state_and_mtu_back() {
     let Some((a, r, _b)) = cabled() else { return };
     r.run("ip link set eth0 down");
     let before = [port(&r, "eth0"), port(&r, "eth1")];
@@ -68,12 +68,12 @@ fn after_sigkill_links_are_down_again_and_have_their_mtu() {
     assert_eq!([port(&r, "eth0"), port(&r, "eth1")], [(true, "1500".into()), (true, "4000".into())]);
     let guardians = guardians(&router);
     router.kill();
-    until("all is as it was", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
+    until("the ports are restored", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
     until("the guardians have ended", SECOND, || guardians.iter().all(|&id| ended(id)));
 }
 
 #[test]
-fn what_was_given_back_before_the_kill_is_left_alone() {
+fn a_port_returned_before_the_kill_is_not_touched() {
     let Some((_a, r, _b)) = cabled() else { return };
     r.run("ip link set eth0 down");
     let router = Router::start(&r, TWO_PORTS);
@@ -87,20 +87,20 @@ fn what_was_given_back_before_the_kill_is_left_alone() {
 }
 
 #[test]
-fn an_interface_that_took_the_place_of_a_lost_one_is_left_alone() {
+fn a_replaced_interface_keeps_its_own_state() {
     let Some((a, r, _b)) = cabled() else { return };
     r.run("ip link set eth0 down");
     let mut router = Router::start(&r, TWO_PORTS);
     let guardians = guardians(&router);
     r.run("ip link del eth0");
     a.lab().link((&a, "eth0"), (&r, "eth0"));
-    until("it is taken again", Duration::from_secs(10), || {
+    until("the router has taken it again", Duration::from_secs(10), || {
         router.log().contains("host-eth0: the device is back")
     });
     assert!(router.running());
     router.kill();
     until("the guardians have ended", SECOND, || guardians.iter().all(|&id| ended(id)));
-    // It was up when the router took it, and not down, as the one before it.
+    // The new interface was up when the router took it. The one before was down.
     assert!(port(&r, "eth0").0);
 }
 
@@ -119,14 +119,14 @@ fn an_orderly_stop_ends_the_guardian_too() {
 }
 
 #[test]
-fn guardians_that_are_killed_are_replaced_at_once() {
+fn killed_guardians_are_replaced_at_once() {
     let Some((_a, r, _b)) = cabled() else { return };
     r.run("ip link set eth0 down");
     let before = [port(&r, "eth0"), port(&r, "eth1")];
     let router = Router::start(&r, TWO_PORTS);
     let first = guardians(&router);
     kill(&r, &first);
-    until("they are replaced", SECOND, || {
+    until("the guardians are replaced", SECOND, || {
         let now = children(&router);
         now.len() == 2 && !now.iter().any(|id| first.contains(id))
     });
@@ -134,14 +134,14 @@ fn guardians_that_are_killed_are_replaced_at_once() {
         let said = format!("guardian {number} has ended; it is restarted");
         assert_eq!(router.log().matches(&said).count(), 1, "{}", router.log());
     }
-    // What was lent before and what was lent since.
+    // The new guardians restore changes from before and after their start.
     router.ctl("set interface mtu 4000 host-eth1");
     router.kill();
-    until("all is as it was", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
+    until("the ports are restored", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
 }
 
 #[test]
-fn a_guardian_that_is_killed_with_the_router_leaves_the_other() {
+fn one_guardian_suffices_when_the_other_is_killed() {
     let Some((_a, r, _b)) = cabled() else { return };
     r.run("ip link set eth0 down");
     let before = [port(&r, "eth0"), port(&r, "eth1")];
@@ -152,20 +152,20 @@ fn a_guardian_that_is_killed_with_the_router_leaves_the_other() {
         let mut both = [guardian, router.id()];
         both.rotate_left(round / 2 % 2);
         kill(&r, &both);
-        until("all is as it was", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
+        until("the ports are restored", SECOND, || [port(&r, "eth0"), port(&r, "eth1")] == before);
         router.kill();
     }
 }
 
-/// A process that was stopped goes on, or does not.
+/// Sends a signal to processes.
 fn signal(host: &Host, signal: &str, ids: &[u32]) {
     let ids: Vec<_> = ids.iter().map(u32::to_string).collect();
     host.run(&format!("kill -{signal} {}", ids.join(" ")));
 }
 
-/// Guardians that somebody stopped, one or both, find the ports of the next router as they go on.
+/// One or both guardians are stopped and continue only after the next router has taken the ports.
 #[test]
-fn a_guardian_that_is_late_leaves_the_next_routers_ports_alone() {
+fn a_late_guardian_does_not_touch_the_next_routers_ports() {
     for late in [1, 2] {
         let Some((a, r, _b)) = cabled() else { return };
         r.run("ip link set eth0 down");
@@ -177,14 +177,14 @@ fn a_guardian_that_is_late_leaves_the_next_routers_ports_alone() {
         assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
         signal(&r, "CONT", &guardians);
         until("the guardians have ended", 5 * SECOND, || guardians.iter().all(|&id| ended(id)));
-        assert!(port(&r, "eth0").0, "{late} were late");
+        assert!(port(&r, "eth0").0, "{late} late guardians");
         assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
         drop(next);
     }
 }
 
 #[test]
-fn guardians_that_end_again_and_again_are_no_storm() {
+fn repeatedly_killed_guardians_restart_at_growing_intervals() {
     let Some((_a, r, _b)) = cabled() else { return };
     let router = Router::start(&r, TWO_PORTS);
     let mut killed = BTreeSet::new();
@@ -193,12 +193,12 @@ fn guardians_that_end_again_and_again_are_no_storm() {
         let running: Vec<_> = children(&router).into_iter().filter(|&id| !ended(id)).collect();
         if !running.is_empty() {
             killed.extend(running.iter().copied());
-            // One of them may have been killed the last time, and be gone by now.
+            // One of them may be gone since the last kill.
             let ids: Vec<_> = running.iter().map(u32::to_string).collect();
             r.attempt(&format!("kill -KILL {}", ids.join(" ")), SECOND);
         }
     }
-    // At once, after 0.1 s, 0.2 s, 0.4 s and so on: 6 each in 3 seconds, and those of the beginning.
+    // Restarts at once, then after 0.1 s, 0.2 s, 0.4 s and so on: 6 of each guardian in 3 seconds, plus the first two.
     assert!((6..=14).contains(&killed.len()), "{killed:?}");
     let log = router.log();
     let lines = |what: &str| log.lines().filter(|line| line.contains(what)).count();
@@ -211,14 +211,14 @@ fn guardians_that_end_again_and_again_are_no_storm() {
 }
 
 #[test]
-fn the_guardian_is_small_and_apart() {
+fn the_guardian_is_small_and_in_its_own_session() {
     let Some((_a, r, _b)) = cabled() else { return };
     let router = Router::start(&r, TWO_PORTS);
     let ids = guardians(&router);
     for id in ids {
         small_and_apart(&r, &router, id);
     }
-    // A signal that was not ignored would have ended it by the time that the next command has run.
+    // A signal that is not ignored would end it before the next command has run.
     router.ctl("show version");
     assert!(!ids.iter().any(|&id| ended(id)));
     router.stop();
@@ -230,7 +230,7 @@ fn small_and_apart(r: &Host, router: &Router, id: u32) {
     let mut files: Vec<_> =
         fs::read_dir(format!("{proc}/fd")).unwrap().flatten().map(|f| f.file_name()).collect();
     files.sort();
-    assert_eq!(files, ["0", "1", "2"], "no sockets and no rings");
+    assert_eq!(files, ["0", "1", "2"], "it has no sockets and no rings");
     let session = |id: u32| {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
         stat.rsplit(") ").next().unwrap().split(' ').nth(3).unwrap().parse::<u32>().unwrap()
@@ -238,7 +238,7 @@ fn small_and_apart(r: &Host, router: &Router, id: u32) {
     assert_eq!((session(id), session(router.id()) == id), (id, false));
     let anonymous = status(id, "RssAnon").unwrap();
     let kilobytes: u64 = anonymous.trim_end_matches(" kB").parse().unwrap();
-    // The heap takes 5 MiB in every process, before anything is in it.
+    // An empty heap takes 5 MiB in every process.
     assert!(kilobytes < 6 << 10, "{anonymous}");
     assert_eq!(fs::read_link(format!("{proc}/cwd")).unwrap(), Path::new("/"));
     for signal in ["INT", "TERM", "HUP", "QUIT"] {

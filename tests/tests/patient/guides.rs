@@ -1,5 +1,5 @@
-//! The commands of VPP's public guides, as they are printed there: what an operator pastes works, and leads to what the guide
-//! says. (Names of interfaces are the guides'; what the guides do on layer 2 is not there yet.)
+//! Commands of VPP's public guides, as printed there, work when pasted and have the result that the guide states. Interface
+//! names are those of the guides. The layer 2 parts of the guides are not supported yet.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::Finished;
 use testkit::router::Router;
 
-/// A host `a` whose device `far` is the other end of `near` in the namespace that the router is to run in.
+/// Cables the device `far` of host `a` to `near` in the router's namespace. Returns `(a, r)`.
 fn cable(far: &str, near: &str) -> Option<(Host, Host)> {
     let lab = Lab::new()?;
     let (a, r) = (lab.host("a"), lab.host("r"));
@@ -16,7 +16,7 @@ fn cable(far: &str, near: &str) -> Option<(Host, Host)> {
     Some((a, r))
 }
 
-/// Runs `vppctl -s SOCKET COMMAND`: the client under its other name.
+/// Runs `vppctl -s SOCKET COMMAND`, the client by its other name.
 fn vppctl(r: &Host, router: &Router, command: &str) -> String {
     let vppctl = router.socket().with_file_name("vppctl");
     if !vppctl.exists() {
@@ -55,8 +55,8 @@ fn progressive_vpp_create_an_interface_trace_and_ping() {
     let said = vpp("ping 10.10.1.1 repeat 3 interval 0.1");
     assert!(said.contains("3 sent, 3 received, 0% packet loss"), "{said}");
     assert!(vpp("show trace").contains(": icmp4-input\n"));
-    let neighbours = vpp("show ip neighbors");
-    assert!(neighbours.contains("10.10.1.1") && neighbours.contains("host-vpp1out"), "{neighbours}");
+    let neighbors = vpp("show ip neighbors");
+    assert!(neighbors.contains("10.10.1.1") && neighbors.contains("host-vpp1out"), "{neighbors}");
     let fib = vpp("show ip fib");
     for prefix in ["10.10.1.0/24", "10.10.1.1/32", "10.10.1.2/32", "240.0.0.0/4", "255.255.255.255/32"] {
         assert!(fib.lines().any(|line| line == prefix), "{prefix} is not in\n{fib}");
@@ -140,10 +140,10 @@ fn sub_interfaces() {
     assert!(!vpp("show interface").contains("host-eth0.200"));
 }
 
-/// The commands of the list, and what becomes of each; see `crates/volley/tests/typed`.
+/// The list of commands with their expected outcomes; see `crates/volley/tests/typed`.
 const TYPED: &str = include_str!("../../../crates/volley/tests/typed/typed.tsv");
 
-/// What becomes of a command, in the words of the list.
+/// Returns the outcome of a command, in the words of the list.
 fn outcome(finished: &Finished) -> &'static str {
     match finished.ok() {
         true => "runs",
@@ -154,7 +154,7 @@ fn outcome(finished: &Finished) -> &'static str {
 }
 
 #[test]
-fn what_operators_type_who_know_vpp() {
+fn commands_of_vpp_operators_have_the_listed_outcome() {
     let Some((a, r)) = cable("vpp1host", "vpp1out") else { return };
     if !r.can_tap() {
         return;

@@ -1,4 +1,4 @@
-//! The journal of changes: who made them, kept across restarts and kills, and taken back one after the other.
+//! The journal of changes: it names their authors, survives restarts and kills, and allows to roll changes back one by one.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use testkit::skip::skipped;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Some fields of the newest entries.
+/// Returns some fields of the newest `n` entries.
 fn newest(router: &Router, n: usize, fields: &[&str]) -> Vec<Vec<Value>> {
     let history = router.json(&format!("show config history {n}"));
     let of = |entry: &Value| fields.iter().map(|field| entry[field].clone()).collect();
@@ -21,7 +21,7 @@ fn newest(router: &Router, n: usize, fields: &[&str]) -> Vec<Vec<Value>> {
 }
 
 #[test]
-fn changes_and_who_made_them_are_known_after_restarts_and_kills() {
+fn changes_and_their_authors_survive_restarts_and_kills() {
     let Some((_a, r, _b)) = cabled() else { return };
     let lab = r.lab();
     let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
@@ -46,7 +46,7 @@ fn changes_and_who_made_them_are_known_after_restarts_and_kills() {
         [json!("root"), json!(0), json!("cli"), json!("set interface mtu 1400 host-eth0"), json!(2)],
     ];
     let fields = ["user", "uid", "front_end", "command", "back"];
-    // The name is looked for by a thread.
+    // A thread looks up the names.
     until("the names are known", SOON, || newest(&router, 2, &fields) == both);
     router.ctl("config save");
     router.ctl("ip route add 30.0.0.0/24 via 10.0.1.2");
@@ -54,7 +54,7 @@ fn changes_and_who_made_them_are_known_after_restarts_and_kills() {
     let file = state.join("journal");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
 
-    // Nobody saved the last change.
+    // The last change was not saved.
     let router = start(&fs::read_to_string(&saved).unwrap());
     assert_eq!(
         newest(&router, 3, &["generation", "back"])[1..],
@@ -64,10 +64,10 @@ fn changes_and_who_made_them_are_known_after_restarts_and_kills() {
     assert_eq!(would, format!("- {line}\n"));
     assert_eq!(router.ctl("config rollback"), would);
     router.ctl("config save");
-    until("it is written", SOON, || fs::read_to_string(&file).unwrap().lines().count() == 7);
+    until("the journal is written", SOON, || fs::read_to_string(&file).unwrap().lines().count() == 7);
     router.kill();
 
-    // The write of a change was torn as the machine stopped.
+    // A crash of the machine interrupted the write of a change.
     let whole = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{whole}0123456789abcdef {{\"number\":7,")).unwrap();
     let router = start(&fs::read_to_string(&saved).unwrap());
@@ -78,28 +78,28 @@ fn changes_and_who_made_them_are_known_after_restarts_and_kills() {
     assert!(router.attempt("config rollback").stderr.contains("no change to roll back"));
     router.stop();
 
-    // What is no journal keeps no router from starting, and stays as it is.
+    // A file that is not a journal does not stop the start, and stays unchanged.
     fs::write(&file, "precious").unwrap();
     let router = start(TWO_PORTS);
     router.ctl("set interface mtu 1400 host-eth0");
     assert!(router.ctl("show config history").contains("it is not a journal: remove it"));
-    until("the log has it", SOON, || router.log().contains("changes are not kept in "));
+    until("the fault is logged", SOON, || router.log().contains("changes are not kept in "));
     router.stop();
     assert_eq!(fs::read(&file).unwrap(), b"precious");
 }
 
 #[test]
-fn a_full_disk_delays_the_journal_and_nothing_else() {
+fn a_full_disk_delays_only_the_journal() {
     let Some((_a, r, _b)) = cabled() else { return };
     let socket = r.lab().dir().join("cli.sock");
     let (binary, listen) = (testkit::router::binary().display(), socket.display());
-    // A disk of the router's own, in its mount namespace.
+    // A small file system in the router's mount namespace.
     let script = format!(
         "mkdir /run/small && mount -t tmpfs -o size=64k small /run/small && exec {binary} run 'unix {{ nodaemon cli-listen \
          {listen} state-dir /run/small/state }}'"
     );
     let router = r.spawn_args(["sh", "-c", &script]);
-    until("it is ready", SOON, || router.stderr().contains("volley: ready"));
+    until("the router is ready", SOON, || router.stderr().contains("volley: ready"));
     let ctl = |line: &str| r.attempt(&format!("{binary} ctl -s {listen} {line}"), LIMIT).expect_ok();
     let disk = format!("/proc/{}/root/run/small", router.id());
     let lines = || r.run(&format!("cat {disk}/state/journal")).lines().count();
@@ -114,16 +114,16 @@ fn a_full_disk_delays_the_journal_and_nothing_else() {
         "{shown}"
     );
     r.run(&format!("rm {disk}/large"));
-    until("all is written", SOON, || lines() == 62);
-    until("the log has it", SOON, || {
+    until("all changes are written", SOON, || lines() == 62);
+    until("the recovery is logged", SOON, || {
         router.stderr().contains("changes are kept in /run/small/state/journal again")
     });
     assert!(!ctl("show config history 1").contains("not kept"));
-    // What waits for the disk at the end is lost, and that is said.
+    // Changes that cannot be written before the end are lost, and the router logs this.
     r.attempt(&format!("dd if=/dev/zero of={disk}/large bs=4k"), LIMIT);
     for n in 60..120 {
         ctl(&format!("ip route add 20.0.{n}.0/24 via drop"));
     }
     r.run(&format!("kill {}", router.id()));
-    until("its last word is of them", SOON, || router.stderr().contains(" changes are lost"));
+    until("the loss is logged", SOON, || router.stderr().contains(" changes are lost"));
 }

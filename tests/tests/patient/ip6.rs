@@ -1,4 +1,4 @@
-//! IPv6 with Linux as the neighbour: forwarding, what is reported, Neighbor Discovery, router advertisements.
+//! IPv6 with Linux as the neighbor: forwarding, ICMPv6 errors, Neighbor Discovery, router advertisements.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn pings_of_all_sizes_pass_and_are_answered() {
             assert!(ping.complete(), "{size} to {target}: {}\n{}", ping.text, router.ctl("show errors"));
         }
     }
-    // In fragments, which routers only pass on.
+    // In fragments, which routers forward unchanged.
     let ping = Ping::run(&b, "-c 2 -i 0.05 -W 2 -s 9000 2001:db8::2");
     assert!(ping.complete(), "{}", ping.text);
     assert!(router.ctl("show ip6 neighbors").contains("2001:db8:1::2"));
@@ -30,7 +30,7 @@ fn pings_of_all_sizes_pass_and_are_answered() {
 }
 
 #[test]
-fn the_router_answers_pings_that_come_in_fragments() {
+fn the_router_answers_fragmented_pings() {
     let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     for size in [1453, 5000, 30_000, 65_527] {
         for (host, target) in [(&a, "2001:db8::1"), (&b, "2001:db8::1")] {
@@ -44,10 +44,10 @@ fn the_router_answers_pings_that_come_in_fragments() {
 }
 
 #[test]
-fn fragments_come_in_any_order_and_not_all_make_a_datagram() {
+fn fragments_are_reassembled_in_any_order_unless_invalid() {
     let Some(Routed6 { a, router, .. }) = Routed6::new() else { return };
     let hosts = "2001:db8::2 2001:db8::1";
-    assert_eq!(echo(&a, hosts), "reply 56 ok", "a fragment that is the whole datagram");
+    assert_eq!(echo(&a, hosts), "reply 56 ok", "an atomic fragment");
     for order in ["forward", "backward", "shuffled", "twice"] {
         for (size, piece) in [(100, 16), (8000, 1448), (60_000, 1000)] {
             let answer = echo(&a, &format!("{hosts} --size {size} --piece {piece} --order {order}"));
@@ -57,16 +57,16 @@ fn fragments_come_in_any_order_and_not_all_make_a_datagram() {
     let answer = echo(&a, &format!("{hosts} --size 4000 --piece 1000 --order overlap --wait 0.5"));
     assert_eq!(answer, "nothing");
     assert!(router.drops("ip6-full-reassembly", "overlap") >= 4);
-    // No multiple of 8 bytes, and others follow: a parameter problem at the payload length.
+    // A length that is no multiple of 8 bytes, with more fragments: a parameter problem at the payload length.
     assert_eq!(echo(&a, &format!("{hosts} --size 4000 --piece 1001")), "error 4 0 4");
     router.ctl("set ip6-full-reassembly timeout 1");
     let answer = echo(&a, &format!("{hosts} --size 4000 --piece 1000 --order lost --wait 5"));
-    assert_eq!(answer, "error 3 1 0", "time exceeded, in reassembly");
-    until("all is forgotten", LIMIT, || router.json("show ip6-full-reassembly")["datagrams"] == 0);
+    assert_eq!(answer, "error 3 1 0", "fragment reassembly time exceeded");
+    until("all datagrams have expired", LIMIT, || router.json("show ip6-full-reassembly")["datagrams"] == 0);
 }
 
 #[test]
-fn what_cannot_be_delivered_is_reported() {
+fn undeliverable_packets_are_reported_to_the_sender() {
     let Some(Routed6 { a, b, r, router }) = Routed6::new() else { return };
     let says = |arguments: &str, expected: &str| {
         let ping = Ping::run(&a, &format!("-c 1 -W 5 {arguments}"));
@@ -77,20 +77,20 @@ fn what_cannot_be_delivered_is_reported() {
     router.ctl("ip route add 2001:db8:8::/48 via prohibit");
     says("2001:db8:8::1", "From 2001:db8::1 icmp_seq=1 Destination unreachable: Administratively prohibited");
     says("2001:db8:1::77", "From 2001:db8::1 icmp_seq=1 Destination unreachable: Address unreachable");
-    // A port where nobody listens, which the sender hears of.
+    // The sender gets an ICMPv6 error for a closed port.
     let send = "import socket; s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.settimeout(5); \
                 s.connect(('2001:db8::1', 9999)); s.send(b'is anybody there?'); s.recv(1)";
     let sent = a.spawn_args(["python3", "-c", send]).finish(LIMIT);
     assert!(sent.stderr.contains("ConnectionRefusedError"), "{sent}");
     assert_eq!(router.drops("ip6-icmp-error", "port-unreachable"), 1);
-    // A link that is too narrow.
+    // A link with a small MTU.
     b.run("ip link set eth0 mtu 1280");
     r.run("ip link set eth1 mtu 1280");
     router.ctl("set interface mtu 1280 host-eth1");
     says("-M do -s 1400 2001:db8:1::2", "From 2001:db8::1 icmp_seq=1 Packet too big: mtu=1280");
     let route = a.run("ip -6 route get 2001:db8:1::2");
     assert!(route.contains(" mtu 1280"), "{route}");
-    // 1280 less the headers.
+    // 1280 minus the headers.
     assert!(Ping::run(&a, "-c 1 -W 2 -M do -s 1232 2001:db8:1::2").complete());
     let end = Iperf::run(&a, &b, "2001:db8:1::2", "-6 -t 1");
     let rate = end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0);
@@ -98,14 +98,15 @@ fn what_cannot_be_delivered_is_reported() {
 }
 
 #[test]
-fn tcp_flows_in_large_packets() {
+fn tcp_passes_in_large_packets() {
     let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     let end = Iperf::run(&a, &b, "2001:db8:1::2", "-6 -t 1");
     let rate = end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0);
     assert!(rate > 200e6, "{rate} bit/s: {end}\n{}", router.ctl("show errors"));
 }
 
-/// The segments that the two ends of a TCP connection from `client` to `server` make, in bytes without headers and options.
+/// Opens a TCP connection from `client` to `server` and returns the segment sizes of both ends, in bytes without headers
+/// and options.
 fn segments(client: &Host, server: &Host, address: &str) -> [u64; 2] {
     let said = "print(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG), flush=True)";
     let listen = format!(
@@ -121,13 +122,13 @@ fn segments(client: &Host, server: &Host, address: &str) -> [u64; 2] {
 }
 
 #[test]
-fn the_largest_segments_are_lowered_on_their_way() {
+fn mss_clamping_lowers_the_segment_size() {
     let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
-    // Less 12 bytes for time stamps.
+    // 12 bytes are for time stamps.
     assert_eq!(segments(&a, &b, "2001:db8:1::2"), [1428, 1428]);
     router.ctl("set interface tcp-mss-clamp host-eth0 ip6 enable ip6-mss 1300");
     assert_eq!(segments(&a, &b, "2001:db8:1::2"), [1288, 1288]);
-    // What comes from the client is what the server sends to it.
+    // The client's MSS option limits the segments that the server sends.
     router.ctl("set interface tcp-mss-clamp host-eth0 ip6 rx ip6-mss 1240");
     assert_eq!(segments(&a, &b, "2001:db8:1::2"), [1428, 1228]);
     assert_eq!(router.json("show interface tcp-mss-clamp")[0]["lowered_packets"], 3);
@@ -136,7 +137,7 @@ fn the_largest_segments_are_lowered_on_their_way() {
 }
 
 #[test]
-fn link_local_addresses_mean_their_link() {
+fn link_local_addresses_are_reached_on_their_link_only() {
     let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     let own = |interface: &str| {
         let shown = router.json(&format!("show ip6 interface {interface}"));
@@ -146,7 +147,7 @@ fn link_local_addresses_mean_their_link() {
         let ping = Ping::run(&a, &format!("-c 2 -i 0.05 -W 2 -s {size} {}%eth0", own("host-eth0")));
         assert!(ping.complete(), "{}\n{}", ping.text, router.ctl("show errors"));
     }
-    // The other interface's is not on this link.
+    // The other interface's link-local address is not reachable on this link.
     assert!(!Ping::answered(&a, &format!("{}%eth0", own("host-eth1"))));
     for (host, interface) in [(&a, "host-eth0"), (&b, "host-eth1")] {
         let text = host.run("ip -6 -o addr show dev eth0 scope link");
@@ -155,7 +156,7 @@ fn link_local_addresses_mean_their_link() {
         let pinged = router.ctl(&format!("ping {address} {interface} repeat 2 interval 0.05"));
         assert!(pinged.contains("2 sent, 2 received"), "{pinged}");
     }
-    // A route by a next hop that is known by its link-local address only.
+    // A route with a link-local next hop.
     b.run("ip -6 addr add 2001:db8:5::1/128 dev lo");
     let text = b.run("ip -6 -o addr show dev eth0 scope link");
     let hop = text.split_whitespace().nth(3).and_then(|a| a.split('/').next()).unwrap_or("").to_string();
@@ -164,7 +165,7 @@ fn link_local_addresses_mean_their_link() {
 }
 
 #[test]
-fn a_neighbour_that_announces_its_new_address_is_followed() {
+fn a_neighbor_that_announces_a_new_mac_is_updated() {
     let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     let moved = "02:00:00:00:99:06";
     // With this, Linux advertises itself when its address changes.
@@ -177,13 +178,13 @@ fn a_neighbour_that_announces_its_new_address_is_followed() {
     assert!(router.ctl("show ip6 neighbors").contains(moved));
 }
 
-/// [`Routed6`], whose router soon doubts what it knows of host b.
+/// Sets up [`Routed6`] and waits until the router's entry of host b is stale.
 fn in_doubt() -> Option<Routed6> {
     let net = Routed6::new()?;
     net.router.ctl("set ip neighbor-config ip6 age 1");
     net.router.ctl("clear ip6 neighbors");
     assert!(Ping::run(&net.a, "-c 1 -W 2 2001:db8:1::2").complete());
-    until("the router doubts", LIMIT, || state_of_b(&net.router).as_deref() == Some("stale"));
+    until("the entry is stale", LIMIT, || state_of_b(&net.router).as_deref() == Some("stale"));
     Some(net)
 }
 
@@ -193,17 +194,17 @@ fn state_of_b(router: &Router) -> Option<String> {
     Some(b["state"].as_str().unwrap_or_else(|| panic!("no state: {b}")).to_string())
 }
 
-/// One that is known and not used is not asked (RFC 4861 section 7.3): it is when packets are sent to it again.
+/// A stale entry is probed only when packets use it (RFC 4861 section 7.3).
 #[test]
-fn a_neighbour_that_vanishes_is_noticed_when_it_is_used() {
+fn a_vanished_neighbor_is_detected_when_it_is_used() {
     let Some(Routed6 { a, b, router, .. }) = in_doubt() else { return };
     let is = |state: Option<&str>| state_of_b(&router).as_deref() == state;
-    until("it was asked and has answered", LIMIT, || {
+    until("host b has answered a probe", LIMIT, || {
         Ping::answered(&a, "2001:db8:1::2") && is(Some("reachable"))
     });
-    until("the router doubts again", LIMIT, || is(Some("stale")));
+    until("the entry is stale again", LIMIT, || is(Some("stale")));
     b.run("ip -6 addr del 2001:db8:1::2/64 dev eth0");
-    until("it was asked and is forgotten", LIMIT, || !Ping::answered(&a, "2001:db8:1::2") && is(None));
+    until("the entry is removed after probes", LIMIT, || !Ping::answered(&a, "2001:db8:1::2") && is(None));
     let ping = Ping::run(&a, "-c 1 -W 5 2001:db8:1::2");
     assert!(
         ping.text.contains("From 2001:db8::1 icmp_seq=1 Destination unreachable: Address"),
@@ -213,17 +214,17 @@ fn a_neighbour_that_vanishes_is_noticed_when_it_is_used() {
 }
 
 #[test]
-fn a_neighbour_that_moves_in_silence_is_found_again() {
+fn a_neighbor_with_a_new_mac_is_found_without_announcement() {
     let Some(Routed6 { a, b, router, .. }) = in_doubt() else { return };
     let moved = "02:00:00:00:99:07";
     b.run(&format!("ip link set eth0 address {moved}"));
-    assert!(!router.ctl("show ip6 neighbors").contains(moved), "it said nothing");
+    assert!(!router.ctl("show ip6 neighbors").contains(moved), "host b announced nothing");
     Ping::until_answered(&a, "2001:db8:1::2", LIMIT);
     assert!(router.ctl("show ip6 neighbors").contains(moved));
 }
 
 #[test]
-fn traceroute_sees_the_router() {
+fn traceroute_shows_the_router() {
     let Some(Routed6 { a, router: _router, .. }) = Routed6::new() else { return };
     for method in ["", "-I"] {
         let hops = traceroute(&a, &format!("-6 {method} 2001:db8:1::2"));
@@ -231,14 +232,14 @@ fn traceroute_sees_the_router() {
     }
 }
 
-/// What Linux forgets when the link goes down.
+/// Restores host b's address and route, which Linux removes when the link goes down.
 fn address_again(b: &Host) {
     b.attempt("ip -6 addr add 2001:db8:1::2/64 dev eth0 nodad", LIMIT);
     b.attempt("ip -6 route add default via 2001:db8:1::1", LIMIT);
 }
 
 #[test]
-fn an_address_that_another_has_is_not_used() {
+fn a_duplicate_address_is_not_used() {
     let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     a.run("ip -6 addr add 2001:db8::9/64 dev eth0 nodad");
     router.ctl("set interface ip address host-eth0 2001:db8::9/64");
@@ -246,15 +247,15 @@ fn an_address_that_another_has_is_not_used() {
         router.log().contains("another station has the address 2001:db8::9")
     });
     assert!(router.ctl("show ip6 interface host-eth0").contains("duplicate"));
-    // It is a host on the link for everybody else.
+    // Other hosts reach the address's owner.
     assert!(Ping::run(&b, "-c 2 -i 0.1 -W 2 2001:db8::9").complete());
-    // And Linux notices when it wants one of the router's.
+    // Linux detects that the router has an address as well.
     a.run("ip -6 addr add 2001:db8::1/64 dev eth0");
     until("the host notices", LIMIT, || a.run("ip -6 addr show dev eth0").contains("dadfailed"));
 }
 
 #[test]
-fn hosts_take_prefixes_as_they_are_told_of_them() {
+fn hosts_use_advertised_prefixes_with_their_settings() {
     let Some((a, r, _b)) = cabled6() else { return };
     let nd = "ip6 nd host-eth0 prefix";
     let router = Router::start(
@@ -286,13 +287,13 @@ fn hosts_take_prefixes_as_they_are_told_of_them() {
     {
         assert_eq!(routes.lines().any(|l| l.starts_with(prefix)), on_link, "{prefix}:\n{routes}");
     }
-    // What is taken back goes back to what is usual.
+    // Without settings, the prefix is advertised with defaults.
     router.ctl("ip6 nd host-eth0 no prefix 2001:db8::/64");
-    until("the host hears of it", LIMIT, || lifetime(&line("2001:db8::"), "valid_lft") > 3600);
+    until("the host has the default lifetime", LIMIT, || lifetime(&line("2001:db8::"), "valid_lft") > 3600);
 }
 
 #[test]
-fn hosts_configure_themselves_by_advertisements() {
+fn hosts_configure_themselves_from_advertisements() {
     let Some((a, r, b)) = cabled6() else { return };
     address6(&b, "2001:db8:1::2/64", "2001:db8:1::1");
     let router = Router::start(&r, &format!("{TWO_PORTS6}ip6 nd host-eth0 no ra-suppress\n"));
@@ -303,13 +304,13 @@ fn hosts_configure_themselves_by_advertisements() {
     });
     until("the host has a default route", LIMIT, || a.run("ip -6 route").contains("default via fe80::"));
     Ping::until_answered(&a, "2001:db8:1::2", LIMIT);
-    // When it ceases, hosts hear of it.
+    // When the router stops advertising, it tells the hosts.
     router.ctl("ip6 nd host-eth0 ra-suppress");
     until("the host has no default route", LIMIT, || !a.run("ip -6 route").contains("default via fe80::"));
 }
 
 #[test]
-fn hosts_hear_of_a_router_that_goes() {
+fn hosts_remove_the_default_route_of_a_leaving_router() {
     let Some((a, r, _b)) = cabled6() else { return };
     speaks6(&a);
     let has_default = || a.run("ip -6 route").contains("default via fe80::");
@@ -327,7 +328,7 @@ fn hosts_hear_of_a_router_that_goes() {
                 None
             }
         };
-        // A carrier that is gone would have left the route where it is.
+        // The loss of the carrier alone would not remove the route.
         until("the host has no default route", Duration::from_secs(1), || !has_default());
         router.into_iter().for_each(Router::stop);
     }

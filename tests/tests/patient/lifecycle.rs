@@ -1,4 +1,4 @@
-//! Starting, refusing to start, stopping and being killed.
+//! Start, refused start, stop and kill of the router.
 
 use std::fs;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use testkit::process::until;
 use testkit::router::Router;
 use testkit::skip::skipped;
 
-/// What the kernel knows about a port and what could keep it from using it.
+/// Returns the kernel's view of a port, and settings that could prevent the kernel from using it.
 fn port_state(host: &Host) -> [String; 4] {
-    // Counters and ages change by themselves; these do not.
+    // Without counters and ages, which change by themselves.
     [
         "ip -o link show dev eth0",
         "ip -o -4 addr show dev eth0",
@@ -27,13 +27,13 @@ fn a_second_instance_on_the_same_socket_is_refused() {
     let socket = router.socket().display();
     let second = Router::refused(&r, &format!("unix {{ nodaemon cli-listen {socket} }}\n"));
     assert!(second.code().is_some_and(|code| code != 0), "{second}");
-    assert!(second.stderr.contains(&socket.to_string()), "it names the socket: {second}");
-    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete(), "the first goes on");
+    assert!(second.stderr.contains(&socket.to_string()), "the error must name the socket: {second}");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete(), "the first instance still forwards");
     router.ctl("show version");
 }
 
 #[test]
-fn the_socket_of_a_dead_instance_is_no_obstacle() {
+fn the_socket_of_a_killed_instance_is_reused() {
     let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
     router.kill();
     let _again = Router::start(&r, TWO_PORTS);
@@ -41,9 +41,9 @@ fn the_socket_of_a_dead_instance_is_no_obstacle() {
 }
 
 #[test]
-fn an_instance_that_is_being_killed_is_waited_for() {
+fn a_start_waits_for_an_instance_that_is_ending() {
     let Some((a, r, _b)) = cabled() else { return };
-    // Memory that takes the kernel a while to free. How long is for the kernel to say: what is waited for has a test of its own.
+    // The kernel needs a while to free this memory. How long is not known, so another test checks the wait itself.
     let buffers = "buffers { buffers-per-numa 100000 }\n";
     let router = Router::start_with(&r, buffers, TWO_PORTS);
     r.run(&format!("kill -KILL {}", router.id()));
@@ -51,7 +51,7 @@ fn an_instance_that_is_being_killed_is_waited_for() {
     Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(3));
 }
 
-/// The kernel has an address on a port of the router's: silent while the router runs, in use again when it ends.
+/// Checks that the kernel's address on a port works again after the router has ended.
 fn the_kernel_gets_its_port_back(end: fn(Router)) {
     let Some((a, r, _b)) = cabled() else { return };
     r.run("ip addr add 10.0.0.9/24 dev eth0");
@@ -65,17 +65,17 @@ fn the_kernel_gets_its_port_back(end: fn(Router)) {
 }
 
 #[test]
-fn after_sigkill_the_port_is_the_kernels_again() {
+fn sigkill_returns_the_port_to_the_kernel() {
     the_kernel_gets_its_port_back(Router::kill);
 }
 
 #[test]
-fn after_sigterm_the_port_is_the_kernels_again() {
+fn sigterm_returns_the_port_to_the_kernel() {
     the_kernel_gets_its_port_back(Router::stop);
 }
 
 #[test]
-fn told_to_stop_while_it_sets_up_it_ends_in_order() {
+fn sigterm_during_the_start_commands_ends_in_order() {
     let Some((_a, r, _b)) = cabled() else { return };
     r.run("ip link set eth0 down");
     let before = port_state(&r);
@@ -86,12 +86,12 @@ fn told_to_stop_while_it_sets_up_it_ends_in_order() {
         ip route add 20.0.0.0/24 drop count 4000000",
     );
     until("the port is up", LIMIT, || r.run("ip -o link show dev eth0").contains(",UP"));
-    assert!(!router.log().contains("ready"), "the routes were there too soon for this test");
+    assert!(!router.log().contains("ready"), "the routes were installed too fast for this test");
     router.stop();
     assert_eq!(port_state(&r), before);
 }
 
-/// What the machine says of its memory, in KiB.
+/// Returns the machine's available memory in KiB.
 fn available_kib() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
@@ -99,9 +99,9 @@ fn available_kib() -> u64 {
 }
 
 #[test]
-fn more_buffers_than_there_is_memory_are_refused_with_the_place() {
+fn too_many_buffers_at_the_start_are_refused_with_the_place() {
     let Some((_a, r, _b)) = cabled() else { return };
-    // More of them the file may not ask for.
+    // 1 << 24 is the most that the file may have.
     let buffers = (available_kib() * 1024 / 2624 + 100_000).min(1 << 24);
     if available_kib() * 1024 > buffers * 2624 {
         skipped("needs a machine with less memory than the most buffers that can be asked for");
@@ -116,9 +116,9 @@ fn more_buffers_than_there_is_memory_are_refused_with_the_place() {
 }
 
 #[test]
-fn told_to_stop_while_it_makes_its_buffers_it_ends_in_order() {
+fn sigterm_during_buffer_allocation_ends_in_order() {
     let Some((_a, r, _b)) = cabled() else { return };
-    // Many of them take long enough to be interrupted.
+    // Enough buffers that the allocation can be interrupted.
     let buffers = (available_kib() * 1024 / 2624 / 3).min(1 << 20);
     let mut router = Router::launch(&r, &format!("buffers {{ buffers-per-numa {buffers} }}\n"), "");
     let shared = |id: u32| {
@@ -126,7 +126,7 @@ fn told_to_stop_while_it_makes_its_buffers_it_ends_in_order() {
         let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).unwrap_or("0 kB").trim();
         line.trim_end_matches(" kB").parse::<u64>().unwrap()
     };
-    until("some are there", LIMIT, || shared(router.id()) > 8 << 10);
+    until("some buffers are allocated", LIMIT, || shared(router.id()) > 8 << 10);
     assert!(router.running() && !router.log().contains("ready"), "{}", router.log());
     let socket = router.socket().to_owned();
     router.stop();
@@ -139,20 +139,20 @@ fn a_wrong_startup_file_is_refused_with_the_place() {
     let refused = Router::refused(&r, "unix {\n  nodaemon\n  cli-lisen /tmp/x.sock\n}\n");
     assert!(refused.code().is_some_and(|code| code != 0), "{refused}");
     assert!(refused.stderr.contains("refused.conf:3:3:"), "{refused}");
-    assert!(refused.stderr.contains("cli-listen"), "it says what would fit: {refused}");
+    assert!(refused.stderr.contains("cli-listen"), "the error must suggest the right word: {refused}");
 }
 
 #[test]
 fn a_wrong_command_at_the_start_is_refused_with_the_place() {
     let Some((a, r, _b)) = cabled() else { return };
     let mut router = Router::spawn(&r, &format!("{TWO_PORTS}set interface stat host-eth0 sideways\n"));
-    until("it ends", Duration::from_secs(5), || !router.running());
+    until("the router ends", Duration::from_secs(5), || !router.running());
     assert!(router.log().contains("r.cli:7"), "{}", router.log());
-    assert!(!Ping::answered(&a, "10.0.0.1"), "nothing is left half-configured");
+    assert!(!Ping::answered(&a, "10.0.0.1"), "no interface is left configured");
 }
 
 #[test]
-fn the_port_of_the_default_route_is_taken_only_by_force() {
+fn the_port_of_the_default_route_needs_force() {
     let Some((a, r, _b)) = cabled() else { return };
     r.run("ip addr add 10.0.0.9/24 dev eth0");
     r.run("ip route add default via 10.0.0.2");
@@ -160,7 +160,7 @@ fn the_port_of_the_default_route_is_taken_only_by_force() {
     let refused = router.attempt("create host-interface name eth0");
     assert_eq!(refused.code(), Some(1), "{refused}");
     assert!(refused.stderr.contains("default route") && refused.stderr.contains("force"), "{refused}");
-    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.9").complete(), "the kernel still has it");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.9").complete(), "the kernel still uses the port");
     router.script(
         "create host-interface name eth0 force
         set interface state host-eth0 up
@@ -170,9 +170,9 @@ fn the_port_of_the_default_route_is_taken_only_by_force() {
 }
 
 #[test]
-fn the_commands_printed_in_the_papers_run_as_they_stand() {
-    // Section V.C of the comparison of VPP with the Linux kernel, with other interface names. Its tester does not
-    // answer ARP: host b does not, either.
+fn the_commands_of_the_papers_run_as_printed() {
+    // Section V.C of the comparison of VPP with the Linux kernel, with other interface names. Its tester does not answer
+    // ARP, so the neighbors are static.
     let Some((a, r, b)) = cabled() else { return };
     a.run("ip addr replace 198.18.0.2/24 dev eth0");
     b.run("ip addr replace 198.19.0.2/24 dev eth0");
@@ -198,7 +198,7 @@ set ip neighbor host-eth1 \\
 }
 
 #[test]
-fn the_configuration_as_it_is_shown_makes_the_same_router_again() {
+fn the_shown_configuration_reproduces_the_router() {
     let Some(Routed { router, a, b: _b, r }) = Routed::new() else { return };
     router.script(
         "ip table add 5
@@ -241,13 +241,13 @@ fn a_wrong_command_marks_the_place_and_changes_nothing() {
 }
 
 #[test]
-fn an_idle_router_is_small() {
+fn an_idle_router_takes_little_memory() {
     let Some(Routed { router, .. }) = Routed::new() else { return };
     let status = fs::read_to_string(format!("/proc/{}/status", router.id())).unwrap();
     let anonymous = status
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
         .unwrap();
-    // Pools and port rings are shared memory and not in this figure; what is left holds code's data and tables.
+    // Without pools and port rings, which are shared memory. The rest is the program's data and tables.
     assert!(anonymous < 150 * 1024, "{anonymous} kB");
 }

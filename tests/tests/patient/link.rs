@@ -8,18 +8,18 @@ use testkit::process::until;
 const SOON: Duration = Duration::from_secs(10);
 
 #[test]
-fn an_interface_set_down_carries_nothing_until_it_is_up_again() {
+fn an_interface_set_down_forwards_nothing_until_set_up() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
     router.ctl("set interface state host-eth1 down");
     let ping = Ping::run(&a, "-c 1 -W 1 10.0.1.2");
     assert!(ping.rtts.is_empty(), "{}", ping.text);
-    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete(), "the other port goes on");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete(), "the other port still works");
     router.ctl("set interface state host-eth1 up");
     Ping::until_answered(&a, "10.0.1.2", SOON);
 }
 
-/// The link of the router's eth1 goes by one command and comes back by the other: its routes go with it, and only its.
+/// Takes the link of the router's eth1 down and up. Only its own routes are withdrawn, and they return with it.
 fn a_link_goes_and_comes_back(down: fn(&Routed), up: fn(&Routed)) {
     let Some(routed) = Routed::new() else { return };
     let Routed { a, router, .. } = &routed;
@@ -29,7 +29,7 @@ fn a_link_goes_and_comes_back(down: fn(&Routed), up: fn(&Routed)) {
     assert_eq!((&state()["link_up"], &state()["usable"]), (&true.into(), &true.into()));
 
     down(&routed);
-    until("it is logged", SOON, || router.log().contains("host-eth1: link down"));
+    until("the loss is logged", SOON, || router.log().contains("host-eth1: link down"));
     for to in ["10.0.1.2", "10.9.0.1"] {
         let ping = Ping::run(a, &format!("-c 1 -W 1 {to}"));
         assert!(ping.text.contains("From 10.0.0.1 icmp_seq=1 Destination"), "{}", ping.text);
@@ -39,16 +39,16 @@ fn a_link_goes_and_comes_back(down: fn(&Routed), up: fn(&Routed)) {
     assert!(router.ctl("show interface").contains("up, link down"));
     assert!(!router.ctl("show ip fib").contains("10.0.1.0/24"), "{}", router.ctl("show ip fib"));
     assert_eq!(router.drops("interface-tx", "tx-queue-full"), 0);
-    assert!(Ping::run(a, "-c 1 -W 2 10.0.0.1").complete(), "the other port goes on");
+    assert!(Ping::run(a, "-c 1 -W 2 10.0.0.1").complete(), "the other port still works");
 
     up(&routed);
-    until("it is logged", SOON, || router.log().contains("host-eth1: link up"));
+    until("the return is logged", SOON, || router.log().contains("host-eth1: link up"));
     Ping::until_answered(a, "10.0.1.2", SOON);
     assert_eq!((&state()["link_up"], &state()["usable"]), (&true.into(), &true.into()));
 }
 
 #[test]
-fn a_cable_pulled_takes_its_routes_along_and_put_back_carries_again() {
+fn a_pulled_cable_withdraws_routes_until_it_returns() {
     a_link_goes_and_comes_back(
         |routed| drop(routed.b.run("ip link set eth0 down")),
         |routed| {
@@ -59,7 +59,7 @@ fn a_cable_pulled_takes_its_routes_along_and_put_back_carries_again() {
 }
 
 #[test]
-fn a_port_that_the_kernel_sets_down_takes_its_routes_along_and_up_carries_again() {
+fn a_port_set_down_by_the_kernel_withdraws_routes_until_up() {
     a_link_goes_and_comes_back(
         |routed| drop(routed.r.run("ip link set eth1 down")),
         |routed| drop(routed.r.run("ip link set eth1 up")),
@@ -67,19 +67,19 @@ fn a_port_that_the_kernel_sets_down_takes_its_routes_along_and_up_carries_again(
 }
 
 #[test]
-fn what_the_kernel_refuses_to_send_is_dropped_for_that() {
+fn packets_refused_by_the_kernel_count_as_tx_refused() {
     let Some(Routed { a, r, router, .. }) = Routed::new() else { return };
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
-    // The router does not know of this, and goes on sending packets of 1,500 bytes.
+    // The router does not know the new MTU and still sends packets of up to 1,500 bytes.
     r.run("ip link set eth1 mtu 1000");
     assert!(!Ping::run(&a, "-c 3 -i 0.05 -W 0.5 -s 1400 10.0.1.2").complete());
     assert_eq!(router.drops("interface-tx", "tx-refused"), 3);
     assert_eq!(router.counter("host-eth1", "tx-error"), 3);
-    assert!(Ping::run(&a, "-c 1 -W 2 -s 900 10.0.1.2").complete(), "smaller ones go");
+    assert!(Ping::run(&a, "-c 1 -W 2 -s 900 10.0.1.2").complete(), "smaller packets pass");
 }
 
 #[test]
-fn an_interface_that_vanishes_takes_its_routes_along_and_returns_with_them() {
+fn a_vanished_interface_withdraws_routes_until_it_returns() {
     let Some(Routed { a, b, r, mut router }) = Routed::new() else { return };
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
     r.run("ip link del eth1");
@@ -88,7 +88,7 @@ fn an_interface_that_vanishes_takes_its_routes_along_and_returns_with_them() {
         let ping = Ping::run(&a, "-c 1 -W 0.5 10.0.1.2");
         ping.text.contains("From 10.0.0.1 icmp_seq=1 Destination Net Unreachable")
     });
-    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete(), "the other port goes on");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete(), "the other port still works");
     assert!(router.running());
 
     a.lab().link((&b, "eth0"), (&r, "eth1"));

@@ -7,7 +7,7 @@ use testkit::netns::LIMIT;
 use testkit::process::until;
 use testkit::router::Router;
 
-/// The texts of messages or events of this kind.
+/// Returns the texts of messages or events with this field value.
 fn texts(router: &Router, show: &str, of: (&str, &str)) -> Vec<String> {
     let all = router.json(show);
     let all = all.as_array().expect("a list").iter().filter(|entry| entry[of.0] == of.1);
@@ -19,7 +19,7 @@ fn events(router: &Router, kind: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_happens_is_in_the_event_log() {
+fn events_of_links_and_changes_are_in_the_event_log() {
     let Some(Routed { b, router, .. }) = Routed::new() else { return };
     for (kind, text) in [
         ("interface", "host-eth0: created"),
@@ -31,13 +31,13 @@ fn what_happens_is_in_the_event_log() {
     assert!(events(&router, "router")[0].starts_with("forwarding"));
     router.ctl("ip route add 198.18.0.0/24 via 10.0.1.2 count 1000");
     let last = events(&router, "config").pop().unwrap();
-    assert!(last.ends_with("and 997 more"), "once, and not for each route: {last}");
+    assert!(last.ends_with("and 997 more"), "one event for all routes: {last}");
     b.run("ip link set eth0 down");
     until("the link is down", LIMIT, || {
         events(&router, "link") == ["host-eth1: link down; its routes are withdrawn until it is up"]
     });
     b.run("ip link set eth0 up");
-    until("it is up", LIMIT, || events(&router, "link").pop().as_deref() == Some("host-eth1: link up"));
+    until("the link is up", LIMIT, || events(&router, "link").pop().as_deref() == Some("host-eth1: link up"));
     let shown = router.ctl("show event-logger 1");
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines.len() == 3 && lines[1].ends_with("s  link      host-eth1: link up"), "{shown}");
@@ -47,7 +47,7 @@ fn what_happens_is_in_the_event_log() {
     assert!(recent(&event["age_seconds"]) && event["time"].as_str().unwrap().ends_with('Z'), "{event}");
     router.ctl("clear event-log");
     assert_eq!(router.json("show event-log"), Value::Array(Vec::new()));
-    // What nobody confirms goes back by itself, and somebody who rolls back is seen, too.
+    // A rollback by an operator is an event as well.
     router.ctl("set interface mtu 1400 host-eth0");
     router.ctl("config rollback");
     let config = events(&router, "config");
@@ -55,7 +55,7 @@ fn what_happens_is_in_the_event_log() {
 }
 
 #[test]
-fn levels_are_set_at_the_start_and_while_it_runs() {
+fn log_levels_are_set_at_the_start_and_at_run_time() {
     let Some((_a, r, b)) = cabled() else { return };
     let logging = "logging { default-syslog-log-level warn class config { level debug } }\n";
     let router = Router::start_with(&r, logging, TWO_PORTS);
@@ -65,10 +65,14 @@ fn levels_are_set_at_the_start_and_while_it_runs() {
     assert!(messages("config").iter().any(|t| t.starts_with("generation 1:")));
     router.ctl("set logging class interface syslog-level disabled level warn");
     b.run("ip link set eth0 down");
-    until("it is remembered", LIMIT, || messages("interface").iter().any(|t| t.contains("link down")));
+    until("the message is in the buffer", LIMIT, || {
+        messages("interface").iter().any(|t| t.contains("link down"))
+    });
     router.ctl("set logging class interface syslog-level info");
     b.run("ip link set eth0 up");
-    until("it is written", LIMIT, || router.log().contains(" info interface: host-eth1: link up"));
+    until("the message is in the log", LIMIT, || {
+        router.log().contains(" info interface: host-eth1: link up")
+    });
     assert!(
         !router.log().contains("link down") && !messages("interface").iter().any(|t| t.contains("link up"))
     );
@@ -80,9 +84,9 @@ fn levels_are_set_at_the_start_and_while_it_runs() {
     assert_eq!(router.json("show logging"), Value::Array(Vec::new()));
 }
 
-/// A host that says ten thousand times that it has another address fills no log.
+/// A host that announces ten thousand changes of its Ethernet address does not fill the log.
 #[test]
-fn a_flood_from_a_peer_is_limited_and_counted() {
+fn log_messages_of_a_flood_are_limited_and_counted() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     router.ctl("set logging class neighbor level debug syslog-level debug rate-limit 20");
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete());
@@ -96,7 +100,9 @@ fn a_flood_from_a_peer_is_limited_and_counted() {
     a.spawn_args(["python3", "-c", script]).finish(LIMIT).expect_ok();
     let said = |text: &String| text.contains("10.0.0.2 is at") && !text.contains("suppressed");
     let messages = || texts(&router, "show logging", ("class", "neighbor"));
-    until("the rest is counted", LIMIT, || messages().iter().any(|t| t.contains("messages suppressed in")));
+    until("suppressed messages are counted", LIMIT, || {
+        messages().iter().any(|t| t.contains("messages suppressed in"))
+    });
     let changed = router.json("show ip neighbor-config")["counters"]["changed"].as_u64().unwrap_or(0);
     let (lines, suppressed) = (messages().iter().filter(|t| said(t)).count() as u64, counted(&messages()));
     assert!(changed > 100 && lines < changed / 2, "{lines} lines, {changed} changes");
@@ -105,18 +111,18 @@ fn a_flood_from_a_peer_is_limited_and_counted() {
     assert_eq!(router.log().lines().filter(|line| said(&line.to_string())).count() as u64, lines);
 }
 
-/// How many messages were suppressed in all.
+/// Returns the total number of suppressed messages.
 fn counted(messages: &[String]) -> u64 {
     let of = |t: &String| t.split_once(" messages suppressed in").and_then(|(n, _)| n.parse::<u64>().ok());
     messages.iter().filter_map(of).sum()
 }
 
 #[test]
-fn nobody_waits_for_a_reader_of_the_log_that_stands_still() {
+fn a_stalled_reader_of_the_log_does_not_stop_the_router() {
     let Some((a, r, _b)) = cabled() else { return };
     let fifo = r.lab().dir().join("log.fifo");
     r.run(&format!("mkfifo {}", fifo.display()));
-    // It opens what it never reads.
+    // It opens the pipe but never reads.
     let mut reader = r.spawn_args(["sh", "-c", &format!("exec sleep 1000 < {}", fifo.display())]);
     let sections = format!(
         "unix {{ log {} }}\nlogging {{ default-syslog-log-level debug unthrottle-time 1 }}\n",
@@ -129,7 +135,7 @@ fn nobody_waits_for_a_reader_of_the_log_that_stands_still() {
     std::fs::write(&commands, pair.repeat(4000)).expect("a file of commands");
     router.ctl(&format!("exec {}", commands.display()));
     let unwritten = || router.json("show logging configuration")["unwritten"].as_u64().expect("a number");
-    assert!(unwritten() > 0, "the reader took all");
+    assert!(unwritten() > 0, "all messages were written");
     assert!(Ping::run(&a, "-c 3 -i 0.01 -W 2 10.0.0.1").complete());
     reader.signal(Signal::TERM);
     reader.finish(LIMIT);

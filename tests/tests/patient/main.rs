@@ -1,5 +1,5 @@
-//! Scenarios that mostly wait: for timers of protocols, for processes to start. Four of them run at once (`scripts/run-tests`). Those that
-//! need the machine are beside this folder, each a program of its own.
+//! Scenarios that mostly wait for protocol timers and for processes. Four of them run at once (`scripts/run-tests`).
+//! Scenarios that keep the machine busy are programs of their own, beside this folder.
 
 mod config;
 mod console;

@@ -1,4 +1,4 @@
-//! What Prometheus sees of a running router.
+//! The metrics of a running router, as Prometheus scrapes them.
 
 use scenarios::{Ping, TWO_PORTS, cabled};
 use testkit::netns::{Host, LIMIT};
@@ -7,7 +7,7 @@ use testkit::router::Router;
 
 const METRICS: &str = "metrics { listen 127.0.0.1:9482 }\n";
 
-/// The status and the body of an answer of the router in this namespace.
+/// Sends a GET request to the router in this namespace and returns the status and the body.
 fn get(host: &Host, path: &str) -> (u16, String) {
     let script = format!(
         "import urllib.request as u, urllib.error as e\n\
@@ -31,7 +31,7 @@ fn value(scraped: &str, sample: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {sample} in\n{scraped}")).parse().expect("a whole number")
 }
 
-/// Counters of `show interface`, with the metrics that show them.
+/// Counters of `show interface`, with their metrics.
 const SAME: [(&str, &str); 5] = [
     ("rx packets", "receive_packets_total"),
     ("rx bytes", "receive_bytes_total"),
@@ -45,14 +45,14 @@ fn interface(scraped: &str, interface: &str, metric: &str) -> u64 {
 }
 
 #[test]
-fn metrics_are_what_show_commands_show_and_no_clear_takes_them_back() {
+fn metrics_equal_show_commands_and_survive_clear() {
     let Some((a, r, b)) = cabled() else { return };
     let router = Router::start_with(&r, METRICS, TWO_PORTS);
     assert!(Ping::run(&a, "-c 10 -i 0.02 -W 2 10.0.1.2").complete());
-    // A destination that no route leads to.
+    // A destination without a route.
     Ping::run(&a, "-c 3 -i 0.02 -W 1 192.0.2.1");
-    // The hosts still have ARP to talk about.
-    until("the metrics are what is shown", LIMIT, || {
+    // ARP packets may still change the counters.
+    until("the metrics equal the shown counters", LIMIT, || {
         let scraped = scrape(&r);
         ["host-eth0", "host-eth1"].into_iter().all(|name| {
             SAME.into_iter()
@@ -82,12 +82,12 @@ fn metrics_are_what_show_commands_show_and_no_clear_takes_them_back() {
     }
     for line in first.lines().filter(|line| line.contains("_total{")) {
         let (sample, before) = line.rsplit_once(' ').expect("a sample");
-        // Times have fractions; these count.
+        // Only whole numbers are compared. Times have fractions.
         let Ok(before) = before.parse::<u64>() else { continue };
-        assert!(value(&second, sample) >= before, "{sample} went back");
+        assert!(value(&second, sample) >= before, "{sample} decreased");
     }
 
-    // What takes the index of an interface that is gone has counted nothing, no drops either.
+    // An interface that gets the index of a removed one starts with zero counters, including drops.
     router.ctl("delete host-interface name eth0");
     until("the index is free", LIMIT, || {
         let name = router.ctl("create loopback interface").trim().to_owned();
@@ -99,7 +99,7 @@ fn metrics_are_what_show_commands_show_and_no_clear_takes_them_back() {
         took
     });
 
-    // A link that goes down is seen.
+    // The metrics show a link that goes down.
     b.run("ip link set eth0 down");
     until("host-eth1 is down", LIMIT, || interface(&scrape(&r), "host-eth1", "up") == 0);
     assert_eq!(interface(&scrape(&r), "host-eth1", "admin_up"), 1);
@@ -107,14 +107,14 @@ fn metrics_are_what_show_commands_show_and_no_clear_takes_them_back() {
 }
 
 #[test]
-fn silent_clients_keep_nobody_from_scraping_and_health_is_told() {
+fn silent_clients_do_not_block_scrapes_and_health() {
     let Some((a, r, _b)) = cabled() else { return };
     let router = Router::start_with(&r, METRICS, TWO_PORTS);
     let script = "import socket, time\n\
                   s = [socket.create_connection(('127.0.0.1', 9482)) for _ in range(40)]\n\
                   print('silent', flush=True); time.sleep(60)";
     let mut silent = r.spawn_args(["python3", "-c", script]);
-    until("the clients are there", LIMIT, || {
+    until("the clients are connected", LIMIT, || {
         assert!(silent.running(), "{}", silent.stderr());
         silent.stdout().contains("silent")
     });
@@ -131,7 +131,7 @@ fn silent_clients_keep_nobody_from_scraping_and_health_is_told() {
 }
 
 #[test]
-fn addresses_that_others_reach_or_have_are_refused() {
+fn public_and_used_listen_addresses_are_refused() {
     let Some((_a, r, _b)) = cabled() else { return };
     let refused = Router::refused(&r, "unix { nodaemon }\nmetrics { listen 0.0.0.0:9482 }\n");
     assert!(

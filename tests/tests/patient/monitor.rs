@@ -1,20 +1,20 @@
-//! What goes through interfaces a second, while something does.
+//! Rates of interfaces under traffic.
 
 use scenarios::{Ping, Routed};
 use serde_json::Value;
 use testkit::netns::LIMIT;
 use testkit::process::until;
 
-/// Whether a rate of pings is near 50 a second, on a machine that may be busy.
+/// True if a rate is near 50 a second, with tolerance for a busy machine.
 fn near_50(rate: &Value, field: &str) -> bool {
     (20.0..80.0).contains(&rate[field].as_f64().unwrap_or(0.0))
 }
 
 #[test]
-fn rates_are_shown_of_what_passes() {
+fn rates_of_passing_packets_are_shown() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
-    // 50 a second, each way, of 98 bytes with the link header; for so long that a few ARP packets are of no weight.
+    // 50 packets a second each way, of 98 bytes with the link header. Long enough that a few ARP packets do not matter.
     let pings = a.spawn("ping -n -q -i 0.02 -w 30 10.0.1.2");
     until("the rate is shown", LIMIT, || {
         let shown = &router.json("show interface rates host-eth0")[0];
@@ -41,16 +41,16 @@ fn rates_are_shown_of_what_passes() {
 }
 
 #[test]
-fn a_monitor_goes_on_while_others_are_served_and_ends_with_its_interface() {
+fn a_monitor_blocks_no_client_and_ends_with_its_interface() {
     let Some(Routed { router, .. }) = Routed::new() else { return };
     router.ctl("create loopback interface");
     let monitors: Vec<_> =
         (0..8).map(|_| router.in_background("monitor interface loop0 interval 0.1")).collect();
-    until("all have shown something", LIMIT, || {
+    until("all monitors have printed a line", LIMIT, || {
         monitors.iter().all(|m| m.stdout().starts_with("rx: 0pps 0bps tx: 0pps 0bps\n"))
     });
     assert!(router.ctl("show version").starts_with("volley v"));
-    // One whose operator goes away is no matter.
+    // The end of one client does not affect the others.
     let mut monitors = monitors.into_iter();
     drop(monitors.next());
     router.ctl("delete loopback interface intfc loop0");

@@ -1,4 +1,4 @@
-//! Neighbours that change, go and return.
+//! Neighbors that change, leave and return.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use testkit::router::Router;
 const MOVED: &str = "02:00:00:00:99:01";
 
 #[test]
-fn a_neighbour_that_announces_its_new_address_is_followed() {
+fn a_neighbor_that_announces_a_new_mac_is_updated() {
     let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
     // With this, Linux sends a gratuitous ARP when its address changes.
@@ -20,7 +20,7 @@ fn a_neighbour_that_announces_its_new_address_is_followed() {
 }
 
 #[test]
-fn a_neighbour_that_moves_in_silence_is_found_again() {
+fn a_neighbor_with_a_new_mac_is_found_without_announcement() {
     let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
     router.ctl("set ip neighbor-config ip4 age 1");
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
@@ -31,13 +31,13 @@ fn a_neighbour_that_moves_in_silence_is_found_again() {
 }
 
 #[test]
-fn a_neighbour_that_goes_is_forgotten_and_reported() {
+fn a_vanished_neighbor_is_removed_and_reported() {
     let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
     router.ctl("set ip neighbor-config ip4 age 1");
     assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete());
     assert!(router.ctl("show ip neighbors").contains("10.0.1.2"));
     b.run("ip addr del 10.0.1.2/24 dev eth0");
-    until("the neighbour is forgotten", Duration::from_secs(15), || {
+    until("the neighbor is removed", Duration::from_secs(15), || {
         !router.ctl("show ip neighbors").contains("10.0.1.2")
     });
     let ping = Ping::run(&a, "-c 1 -W 5 10.0.1.2");
@@ -47,13 +47,13 @@ fn a_neighbour_that_goes_is_forgotten_and_reported() {
 #[test]
 fn the_first_packets_wait_for_arp_and_none_is_lost() {
     let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
-    // All ten leave before the first answer to ARP can be back twice over.
+    // All ten requests arrive before ARP can be answered.
     let ping = Ping::run(&a, "-c 10 -l 10 -W 2 10.0.1.2");
     assert!(ping.complete(), "{}", ping.text);
 }
 
 #[test]
-fn a_neighbour_that_is_cleared_is_asked_for_again_at_once() {
+fn a_cleared_neighbor_is_resolved_again_at_once() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     for _ in 0..6 {
         router.ctl("clear ip neighbors");
@@ -63,7 +63,7 @@ fn a_neighbour_that_is_cleared_is_asked_for_again_at_once() {
 }
 
 #[test]
-fn static_neighbours_need_no_arp() {
+fn static_neighbors_need_no_arp() {
     let Some((a, r, b)) = cabled() else { return };
     let ports = TWO_PORTS.replace("name eth1", "name eth1 hw-addr 02:00:00:00:01:01");
     let _router = Router::start(&r, &format!("{ports}set ip neighbor host-eth1 10.0.1.2 {MOVED}\n"));

@@ -1,9 +1,9 @@
-//! IPv4 options on the way through the router, and to it.
+//! IPv4 options in packets through the router and to it.
 
 use scenarios::{Ping, Routed, echo};
 
 #[test]
-fn ping_sees_the_recorded_route() {
+fn ping_shows_the_recorded_route() {
     let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
     let recorded = |target: &str| {
         let text = Ping::run(&a, &format!("-R -c 1 -W 2 {target}")).text;
@@ -11,7 +11,7 @@ fn ping_sees_the_recorded_route() {
         let addresses = text[from + 3..].lines().map(str::trim).take_while(|line| !line.is_empty());
         addresses.map(str::to_string).collect::<Vec<_>>()
     };
-    // Linux writes its own address as it answers, once or twice.
+    // Linux records its own address in its answer, once or twice.
     let route = recorded("10.0.1.2");
     assert_eq!(route[..3], ["10.0.0.2", "10.0.1.1", "10.0.1.2"], "{route:?}");
     assert!(route.contains(&"10.0.0.1".to_string()), "the way back: {route:?}");
@@ -20,10 +20,10 @@ fn ping_sees_the_recorded_route() {
 }
 
 #[test]
-fn ping_sees_the_time_stamps() {
+fn ping_shows_the_time_stamps() {
     let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
     let text = Ping::run(&a, "-T tsandaddr -c 1 -W 2 10.0.1.2").text;
-    // Linux in the other namespaces reads the same clock, so that the stamps are close to each other.
+    // All namespaces have the same clock, so the time stamps are close to each other.
     let stamps = text.split("TS:").nth(1).unwrap_or_else(|| panic!("no time was stamped: {text}"));
     let lines: Vec<Vec<&str>> = stamps.lines().map(|line| line.split_whitespace().collect()).collect();
     let ours = lines.iter().find(|words| words.first() == Some(&"10.0.1.1"));
@@ -51,6 +51,6 @@ fn malformed_options_are_reported_with_their_place() {
         assert_eq!(answer, format!("error 12 0 {}", at << 24), "{options}");
     }
     assert_eq!(router.drops("ip4-icmp-error", "bad-options"), 4);
-    // What nobody knows passes as it is, both ways.
+    // An unknown option passes unchanged, both ways.
     assert!(echo(&a, "10.0.0.2 10.0.1.2 --options 9e04123401010101 --size 9").starts_with("reply 9 ok"));
 }

@@ -1,16 +1,16 @@
-//! Echo, through the router and to it: sizes, fragments, latency, TTL, traceroute.
+//! Ping through the router, to it and from it: sizes, fragments, TTL, traceroute.
 
 use scenarios::{Ping, Routed, traceroute};
 use testkit::netns::LIMIT;
 
 #[test]
-fn every_size_passes() {
+fn pings_of_every_size_pass() {
     let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
-    // 1472 fills an Ethernet frame; what is larger goes as fragments.
+    // 1472 bytes fill an Ethernet frame. Larger packets are fragmented.
     for size in [0, 1, 17, 56, 512, 1471, 1472, 1473, 8000, 65507] {
         let ping = Ping::run(&a, &format!("-c 3 -i 0.01 -W 2 -s {size} 10.0.1.2"));
         assert_eq!((ping.sent, ping.duplicates), (3, 0), "{}", ping.text);
-        // Below 16 bytes there is no room for the time stamp that `rtts` counts.
+        // Requests below 16 bytes have no time stamp, so `rtts` does not count them.
         assert!(ping.text.contains("3 received"), "size {size}: {}", ping.text);
     }
 }
@@ -25,19 +25,19 @@ fn the_router_answers_on_every_address() {
 }
 
 #[test]
-fn the_router_pings_its_neighbours() {
+fn the_router_pings_its_neighbors() {
     let Some(net) = Routed::new() else { return };
     let text = net.router.ctl("ping 10.0.1.2 repeat 3 interval 0.1");
     assert!(text.contains("3 sent, 3 received, 0% packet loss"), "{text}");
 }
 
 #[test]
-fn a_packet_that_runs_out_of_hops_is_reported() {
+fn an_expired_ttl_is_reported() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     let ping = Ping::run(&a, "-c 1 -W 2 -t 1 10.0.1.2");
     assert!(ping.text.contains("From 10.0.0.1 icmp_seq=1 Time to live exceeded"), "{}", ping.text);
     assert!(Ping::run(&a, "-c 1 -W 2 -t 2 10.0.1.2").complete());
-    assert!(router.drops("ip4-icmp-error", "ttl-expired") > 0, "the drop has its reason");
+    assert!(router.drops("ip4-icmp-error", "ttl-expired") > 0, "the drop is counted with its reason");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn the_router_pings_with_requests_of_any_size() {
 }
 
 #[test]
-fn traceroute_sees_the_router() {
+fn traceroute_shows_the_router() {
     let Some(Routed { a, router: _router, .. }) = Routed::new() else { return };
     for method in ["", "-I"] {
         let hops = traceroute(&a, &format!("{method} 10.0.1.2"));
@@ -62,7 +62,7 @@ fn traceroute_sees_the_router() {
 }
 
 #[test]
-fn what_has_no_route_is_reported() {
+fn a_packet_without_a_route_is_reported() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     let ping = Ping::run(&a, "-c 1 -W 2 192.0.2.1");
     assert!(ping.text.contains("From 10.0.0.1 icmp_seq=1 Destination Net Unreachable"), "{}", ping.text);
@@ -72,8 +72,8 @@ fn what_has_no_route_is_reported() {
 }
 
 #[test]
-fn benchmarking_addresses_pass() {
-    // 198.18/15 is what RFC 2544 tests with: no martian.
+fn benchmarking_addresses_are_forwarded() {
+    // 198.18/15 is for RFC 2544 tests and not a martian.
     let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
     router.ctl("ip route add 198.19.0.0/16 via 10.0.1.2");
     router.ctl("ip route add 198.18.0.0/16 via 10.0.0.2");

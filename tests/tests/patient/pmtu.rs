@@ -1,4 +1,4 @@
-//! Links with a smaller MTU: a packet that does not fit is reported with the MTU that would, or sent on in smaller pieces.
+//! Links with a smaller MTU: a packet that is too large is reported with the MTU, or fragmented.
 
 use scenarios::{Iperf, Ping, Routed};
 use testkit::netns::LIMIT;
@@ -23,31 +23,31 @@ fn the_sender_learns_the_mtu() {
     );
     let route = a.run("ip route get 10.0.1.2");
     assert!(route.contains(" mtu 1280"), "{route}");
-    // 1280 less the IPv4 and ICMP headers.
+    // 1280 minus the IPv4 and ICMP headers.
     assert!(Ping::run(&a, "-c 1 -W 2 -M do -s 1252 10.0.1.2").complete());
 }
 
 #[test]
-fn a_packet_that_may_be_fragmented_arrives() {
+fn a_large_packet_without_df_arrives_in_fragments() {
     let Some(Routed { a, router: _router, .. }) = narrow() else { return };
-    // Linux sends echo requests with DF clear under `-M dont`; the answer's fragments come back by themselves.
+    // With `-M dont`, Linux sends echo requests without DF. The host itself fragments its reply.
     let ping = Ping::run(&a, "-c 2 -i 0.1 -W 2 -M dont -s 1400 10.0.1.2");
     assert!(ping.complete(), "{}", ping.text);
 }
 
 #[test]
-fn tcp_adapts_and_flows() {
+fn tcp_adapts_to_the_path_mtu() {
     let Some(Routed { a, b, router: _router, .. }) = narrow() else { return };
     let end = Iperf::run(&a, &b, "10.0.1.2", "-t 1");
     let rate = end["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0);
     assert!(rate > 20e6, "{rate} bit/s: {end}");
 }
 
-/// A host that does no path MTU discovery hands over 64 KiB to be cut into segments that are too large for the next link.
+/// A host without path MTU discovery passes 64 KiB packets, whose segments are too large for the next link.
 #[test]
-fn tcp_that_may_be_fragmented_flows() {
+fn tcp_without_path_mtu_discovery_passes_in_fragments() {
     let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
-    // The receiver does not know of it, so that the sender's segments are larger.
+    // The receiver keeps its MTU, so the sender's segments are larger than 1280 bytes.
     router.ctl("set interface mtu 1280 host-eth1");
     a.run("sysctl -w net.ipv4.ip_no_pmtu_disc=1");
     let end = Iperf::run(&a, &b, "10.0.1.2", "-t 1");
@@ -55,9 +55,9 @@ fn tcp_that_may_be_fragmented_flows() {
     assert!(rate > 200e6, "{rate} bit/s: {end}\n{}", router.ctl("show errors"));
 }
 
-/// The same with datagrams, which keep their length and arrive in fragments.
+/// The same with UDP datagrams, which keep their length and arrive in fragments.
 #[test]
-fn large_datagrams_that_may_be_fragmented_arrive() {
+fn large_datagrams_without_df_arrive_in_fragments() {
     let Some(Routed { a, b, router, .. }) = narrow() else { return };
     a.run("sysctl -w net.ipv4.ip_no_pmtu_disc=1");
     let receive = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5)
@@ -65,7 +65,7 @@ s.bind(('10.0.1.2', 7)); print('ready', flush=True)
 for i in range(20): print(len(s.recv(9000)))";
     let mut receiver = b.spawn_args(["python3", "-c", receive]);
     until("the receiver listens", LIMIT, || receiver.stdout().contains("ready"));
-    // 20 datagrams in one packet of the host's: UDP_SEGMENT is option 103 of protocol 17.
+    // The host passes 20 datagrams in one packet. UDP_SEGMENT is option 103 of protocol 17.
     let send = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(17, 103, 1400); s.sendto(bytes(20 * 1400), ('10.0.1.2', 7))";
     a.spawn_args(["python3", "-c", send]).finish(LIMIT).expect_ok();

@@ -1,4 +1,4 @@
-//! Policers: flows of Linux hosts get the rate that was asked for, whichever way they pass, and the counters say so.
+//! Policers: flows of Linux hosts get the configured rate on input and on output, and the counters agree.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use testkit::netns::{Host, LIMIT};
 use testkit::process::{Process, until};
 use testkit::router::Router;
 
-/// Bytes of a datagram, and of the frame around it.
+/// Bytes of a datagram, and of its frame.
 const SIZE: u64 = 1000;
 const FRAME: u64 = SIZE + 8 + 20 + 14;
-/// Datagrams a second of each flow: four times what passes, or more.
+/// Datagrams a second of each flow: at least four times the policed rate.
 const OFFERED: u64 = 2400;
 /// Tolerance of a rate, in percent.
 const PERCENT: f64 = 2.0;
@@ -22,17 +22,17 @@ fn pour(from: &Host, to: &str) -> Process {
     from.spawn(&format!("python3 {tool} {to} {SIZE} {OFFERED}"))
 }
 
-/// A policer as `show policer` has it.
+/// Returns a policer from `show policer`.
 fn policer(router: &Router, name: &str) -> Value {
     router.json(&format!("show policer name {name}"))[0].clone()
 }
 
-/// Packets and bytes that got a colour.
+/// Returns the packets and bytes of a color.
 fn counted(policer: &Value, color: &str) -> [u64; 2] {
     ["packets", "bytes"].map(|what| policer[color][what].as_u64().unwrap_or_else(|| panic!("{policer}")))
 }
 
-/// Frames and bytes that came to a host's interface, as Linux counts them.
+/// Returns the frames and bytes received by a host's interface, as Linux counts them.
 fn received(host: &Host, interface: &str) -> [u64; 2] {
     let of = |what: &str| {
         let text = host.run(&format!("cat /sys/class/net/{interface}/statistics/rx_{what}"));
@@ -41,9 +41,11 @@ fn received(host: &Host, interface: &str) -> [u64; 2] {
     [of("packets"), of("bytes")]
 }
 
-/// Checks that a count of bytes grows by this rate (kbit/s). Somebody else may have the processors between a look at the clock and one at
-/// the count, so a rate lies between two bounds. One of six looks must find it within a few percent; where none does, the machine
-/// is busy, and none may have found another rate.
+/// Checks that a count of bytes grows at this rate (kbit/s).
+///
+/// Another process may run between reading the clock and reading the count, so a measurement gives two bounds. One of six
+/// measurements must have both bounds within the tolerance. If none has, the machine is busy, and all bounds must at least
+/// overlap the tolerance.
 fn has_rate(what: &str, kbps: f64, mut bytes: impl FnMut() -> u64) {
     let mut look = || {
         let before = Instant::now();
@@ -57,7 +59,7 @@ fn has_rate(what: &str, kbps: f64, mut bytes: impl FnMut() -> u64) {
         std::thread::sleep(Duration::from_secs(2));
         let (before, to, last) = look();
         let rate = |time: Duration| (to - from) as f64 * 8.0 / 1000.0 / time.as_secs_f64() / kbps * 100.0;
-        // What there surely was, and what there may have been.
+        // The lower and the upper bound.
         let (least, most) = (rate(last - first), rate(before - after));
         found.push((least, most));
         if least > 100.0 - PERCENT && most < 100.0 + PERCENT {
@@ -70,7 +72,7 @@ fn has_rate(what: &str, kbps: f64, mut bytes: impl FnMut() -> u64) {
     eprintln!("MEASURED {what}, on a busy machine: {found:.1?} % of {kbps} kbit/s");
 }
 
-/// Ends a flow, and waits until all of it has passed.
+/// Ends a flow, waits until all of its packets have passed, and returns the policer.
 fn end(flow: Process, router: &Router, name: &str) -> Value {
     drop(flow);
     let mut last = policer(router, name);
@@ -85,7 +87,7 @@ fn end(flow: Process, router: &Router, name: &str) -> Value {
 }
 
 #[test]
-fn a_flow_gets_its_rate_on_input_and_on_output() {
+fn a_policer_limits_a_flow_on_input_and_on_output() {
     let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
     router.ctl("policer add name p type 1r2c cir 5000 cb 125000 rate kbps conform-action transmit violate-action drop");
     for (way, port, node) in
@@ -103,26 +105,26 @@ fn a_flow_gets_its_rate_on_input_and_on_output() {
         let last = end(flow, &router, "p");
         let [[conform, bytes], [violate, lost]] = ["conform", "violate"].map(|color| counted(&last, color));
         let sent = snmp(&a, "Udp", "OutDatagrams") - begun;
-        // On output there may be requests of ARP as well.
+        // The output policer may also count ARP requests.
         let others = (conform + violate).checked_sub(sent);
         assert!(others.is_some_and(|n| n == 0 || way == "output" && n < 10), "{sent} sent: {last}");
         assert_eq!((lost, counted(&last, "exceed")), (violate * FRAME, [0, 0]), "{last}");
         assert_eq!(router.drops(node, "policer-violate") - drops, violate);
         let [frames, all] = received(&b, "eth0");
-        // What b hears besides the flow.
+        // Frames that b receives besides the flow.
         let heard = (frames - before[0]).checked_sub(conform);
         assert!(heard.is_some_and(|n| n < 10) && all - before[1] >= bytes, "{heard:?}: {last}");
         router.ctl(&format!("policer {way} unapply name p {port}"));
     }
     let before = received(&b, "eth0")[0];
     let flow = pour(&a, "10.0.1.2");
-    until("all passes that nobody polices", LIMIT, || received(&b, "eth0")[0] > before + 5000);
+    until("unpoliced packets pass", LIMIT, || received(&b, "eth0")[0] > before + 5000);
     drop(flow);
     router.ctl("policer del name p");
 }
 
 #[test]
-fn a_sub_interface_has_rates_of_its_own_and_marks() {
+fn a_sub_interface_has_its_own_policers_and_marks() {
     let Some((a, r, b)) = cabled() else { return };
     if !a.can_tap() {
         return;
@@ -145,12 +147,12 @@ fn a_sub_interface_has_rates_of_its_own_and_marks() {
     }
     has_rate("committed", 1000.0, || counted(&policer(&router, "up"), "conform")[1]);
     has_rate("excess", 2000.0, || counted(&policer(&router, "up"), "exceed")[1]);
-    // Bytes as on the sub-interface, which b's link has without the tag.
+    // The policer counts frames with their tag. b's link has them without it.
     let untagged = 3000.0 * FRAME as f64 / (FRAME + 4) as f64;
     has_rate("both, by Linux", untagged, || received(&b, "eth0")[1]);
     has_rate("packets", 400.0, || counted(&policer(&router, "down"), "conform")[0] * 125);
     has_rate("packets, by Linux", 400.0, || received(&a, "vlan100")[0] * 125);
-    // The device's own packets are nobody's to police.
+    // The policers do not apply to the port itself.
     let features = router.ctl("show interface features host-eth0");
     assert!(!features.contains("\n  policer-"), "{features}");
     assert!(received(&a, "eth0")[0] > 2 * received(&a, "vlan100")[0]);

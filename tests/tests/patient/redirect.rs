@@ -1,11 +1,11 @@
-//! Redirects: a host learns of a better first hop.
+//! ICMP redirects: a host learns a better first hop.
 
 use scenarios::{Ping, address};
 use testkit::netns::Lab;
 use testkit::router::Router;
 
 #[test]
-fn a_host_is_told_of_the_router_beside() {
+fn a_host_is_redirected_to_a_router_on_its_link() {
     let Some(lab) = Lab::new() else { return };
     let (a, other, switch, r) = (lab.host("a"), lab.host("other"), lab.host("switch"), lab.host("r"));
     for (n, host) in [&a, &other, &r].into_iter().enumerate() {
@@ -27,16 +27,20 @@ fn a_host_is_told_of_the_router_beside() {
     );
     a.run("sysctl -qw net.ipv4.conf.all.accept_redirects=1 net.ipv4.conf.eth0.accept_redirects=1");
     let ping = Ping::run(&a, "-c 1 -W 2 192.0.2.1");
-    assert!(ping.complete() && !ping.text.contains("Redirect"), "off until asked for: {}", ping.text);
+    assert!(
+        ping.complete() && !ping.text.contains("Redirect"),
+        "redirects are off by default: {}",
+        ping.text
+    );
 
     router.ctl("set interface feature host-eth0 ip4-redirect arc ip4-output");
-    // The answer to the last request may overtake the redirect.
+    // The reply to the last request may overtake the redirect.
     let ping = Ping::run(&a, "-c 2 -i 0.2 -W 2 192.0.2.1");
     assert!(ping.text.contains("From 10.0.0.1") && ping.text.contains("Redirect Host"), "{}", ping.text);
     assert!(ping.text.contains("10.0.0.3"), "{}", ping.text);
-    assert!(ping.complete(), "and the packet goes on: {}", ping.text);
+    assert!(ping.complete(), "the packet is forwarded as well: {}", ping.text);
     let route = a.run("ip route get 192.0.2.1");
     assert!(route.contains("via 10.0.0.3"), "Linux follows it: {route}");
     drop(router);
-    assert!(Ping::run(&a, "-c 1 -W 2 192.0.2.1").complete(), "without this router now");
+    assert!(Ping::run(&a, "-c 1 -W 2 192.0.2.1").complete(), "the host does not need this router any more");
 }

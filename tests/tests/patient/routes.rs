@@ -1,9 +1,9 @@
-//! Routes that change while packets use them.
+//! Changes of routes while packets use them.
 
 use scenarios::{Iperf, Routed, lost_on_the_way};
 
-/// [`Routed`] with a second link from the router's eth2 (10.0.2.1) to host b's eth1 (10.0.2.2), and an address
-/// on host b, 10.9.0.1, that both links lead to.
+/// Sets up [`Routed`] with a second link from the router's eth2 (10.0.2.1) to host b's eth1 (10.0.2.2). Host b has the
+/// address 10.9.0.1, which is reachable by both links.
 fn two_ways() -> Option<Routed> {
     let net = Routed::new()?;
     net.b.lab().link((&net.b, "eth1"), (&net.r, "eth2"));
@@ -18,8 +18,8 @@ fn two_ways() -> Option<Routed> {
     Some(net)
 }
 
-/// Moves 10.9/16 to the other link and back, so that there is a way at every moment: by a new next hop, and by a
-/// more specific route. Other routes come and go beside it.
+/// Moves 10.9/16 to the other link and back, by a new next hop and by a more specific route. There is a route at every
+/// moment. Other routes come and go meanwhile.
 const CHURN: &str = "\
 ip route add 10.9.0.0/16 via 10.0.2.2
 ip route add 10.10.0.0/24 via 10.0.1.2 count 500
@@ -30,7 +30,7 @@ ip route del 10.9.0.1/32 via 10.0.2.2
 ";
 
 #[test]
-fn nothing_with_a_route_is_lost_while_routes_change() {
+fn route_changes_lose_no_packet() {
     let Some(net) = two_ways() else { return };
     let mut flow = Iperf::start(&net.a, &net.b, "10.9.0.1", "-u -b 16M -l 200 -t 2");
     let mut changes = 0;
@@ -48,7 +48,7 @@ fn nothing_with_a_route_is_lost_while_routes_change() {
 }
 
 #[test]
-fn a_batch_that_fails_names_the_line_and_keeps_what_went_before() {
+fn a_failed_batch_names_its_line_and_keeps_earlier_commands() {
     let Some(Routed { router, .. }) = Routed::new() else { return };
     let done = router
         .script_in_background(

@@ -1,4 +1,4 @@
-//! As a service: what the router tells the manager that started it, as sd_notify(3) has it.
+//! The router as a service: its messages to the service manager (sd_notify(3)).
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,17 +13,17 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
 use testkit::router::{START, binary};
 
-/// The time that the watchdog allows.
+/// The watchdog's time limit.
 const WATCHDOG: Duration = Duration::from_millis(400);
 
-/// A service manager, as far as its service sees it.
+/// A service manager as its service sees it.
 struct Manager {
     socket: UnixDatagram,
     service: Process,
 }
 
 impl Manager {
-    /// Starts a router as a service that runs `commands`.
+    /// Starts a router that runs `commands` as a service.
     fn start(host: &Host, commands: &str) -> Manager {
         let dir = host.lab().dir();
         let [notify, commands_file, config, cli] =
@@ -44,7 +44,7 @@ impl Manager {
         Manager { socket, service: host.spawn_args(words) }
     }
 
-    /// The next message, if one comes in time.
+    /// Returns the next message, if one arrives in time.
     fn next(&self, limit: Duration) -> Option<String> {
         self.socket.set_read_timeout(Some(limit)).unwrap();
         let mut message = [0; 4096];
@@ -55,7 +55,7 @@ impl Manager {
         }
     }
 
-    /// Waits until it is told something that has a line which begins so; gives the message.
+    /// Waits for a message with a line that starts with `line`, and returns the message.
     fn told(&self, line: &str, limit: Duration) -> String {
         let (start, mut all) = (Instant::now(), Vec::new());
         while let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
@@ -67,7 +67,7 @@ impl Manager {
         panic!("no {line} in {limit:?}, but {all:?}; its log:\n{}", self.service.stderr());
     }
 
-    /// The first thread of the router with this name.
+    /// Returns the first thread of the router with this name.
     fn thread(&self, name: &str) -> Pid {
         let threads = fs::read_dir(format!("/proc/{}/task", self.service.id())).unwrap().flatten();
         let mut named = threads.filter(|thread| {
@@ -78,7 +78,7 @@ impl Manager {
     }
 }
 
-/// A thread that does not run until this is dropped.
+/// A thread that is stopped until this is dropped.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -97,17 +97,17 @@ impl Drop for Stopped {
 }
 
 #[test]
-fn the_manager_hears_of_start_life_and_end() {
+fn the_manager_is_notified_of_ready_watchdog_and_stop() {
     let Some(lab) = Lab::new() else { return };
     let mut manager =
         Manager::start(&lab.host("r"), "create loopback interface\nset interface state loop0 up\n");
-    let first = manager.next(START).expect("it says that it is ready");
+    let first = manager.next(START).expect("the message that it is ready");
     assert_eq!(first, "READY=1\nSTATUS=forwarding; 1 of 1 interfaces usable\n", "{first}");
     let start = Instant::now();
     for _ in 0..4 {
         manager.told("WATCHDOG=1", WATCHDOG * 2);
     }
-    // The first comes at once, the others every half of the time that is allowed.
+    // The first message arrives at once, the others at half the watchdog's time limit.
     assert!(start.elapsed() > WATCHDOG, "{:?}", start.elapsed());
     manager.service.signal(Signal::TERM);
     assert_eq!(manager.told("STOPPING=1", LIMIT), "STOPPING=1\nSTATUS=told to stop\n");
@@ -115,7 +115,7 @@ fn the_manager_hears_of_start_life_and_end() {
 }
 
 #[test]
-fn a_router_that_does_not_start_never_says_that_it_is_ready() {
+fn a_router_that_fails_to_start_never_reports_ready() {
     let Some(lab) = Lab::new() else { return };
     let mut manager =
         Manager::start(&lab.host("r"), "create loopback interface\nset interface state lop0 up\n");
@@ -131,9 +131,9 @@ fn a_worker_that_hangs_silences_the_watchdog() {
     let worker = manager.thread("volley_wk_0");
     let stopped = Stopped::new(worker);
     manager.told("STATUS=a worker makes no turns", LIMIT);
-    assert_eq!(manager.next(WATCHDOG * 3), None, "the manager would have it started anew");
-    // The main thread is well, and one that was only delayed goes on.
+    assert_eq!(manager.next(WATCHDOG * 3), None, "the manager would restart the router");
+    // The main thread runs, and the watchdog continues once the worker runs again.
     drop(stopped);
     manager.told("WATCHDOG=1", LIMIT);
-    until("the log says so", LIMIT, || manager.service.stderr().contains("all workers run again"));
+    until("the recovery is logged", LIMIT, || manager.service.stderr().contains("all workers run again"));
 }

@@ -1,4 +1,4 @@
-//! What the operator sees of a running router: the `show` commands, the trace, malformed packets.
+//! The operator's view of a running router: `show` commands, traces, drop reasons.
 
 use scenarios::{Ping, Routed};
 use testkit::netns::{Host, LIMIT};
@@ -55,7 +55,7 @@ fn a_trace_follows_a_packet_through_the_graph() {
         };
         rest = &rest[at..];
     }
-    // Interfaces by name, where the packet gets them.
+    // Each interface is named once, at the step that sets it.
     assert_eq!(trace.matches("  receive interface host-eth0\n").count(), 1, "{trace}");
     assert!(trace.contains(": ip4-rewrite\n  transmit interface host-eth1\n"), "{trace}");
     let steps = &router.json("show trace")[0]["steps"];
@@ -66,7 +66,7 @@ fn a_trace_follows_a_packet_through_the_graph() {
     assert!(trace.contains(&format!("\n{time}: interface-tx\n")) && time.ends_with('Z'), "{time}: {trace}");
 }
 
-/// Sends a frame, given as hexadecimal digits, out of a host's eth0.
+/// Sends a frame in hexadecimal digits from a host's eth0.
 fn send(host: &Host, hex: &str) {
     let script = format!(
         "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('eth0', 0)); \
@@ -83,8 +83,8 @@ fn malformed_packets_are_counted_by_reason_and_traced() {
     router.ctl("trace add af-packet-input 10");
     let sender = "020000000009";
     for (ip, reason, count) in [
-        // An IPv4 header of version 5, of 16 bytes, with a total length of 2000, with a wrong checksum; all else is
-        // right: 10.0.0.2 to 10.0.1.2, protocol UDP.
+        // IPv4 headers with version 5, with a length of 16 bytes, with a total length of 2000, and with a wrong
+        // checksum. All else is valid: 10.0.0.2 to 10.0.1.2, protocol UDP.
         ("5500001400000000401155d60a0000020a000102", "bad-version", 1),
         ("4400001400000000401166d60a0000020a000102", "bad-version", 2),
         ("450007d00000000040115e1a0a0000020a000102", "bad-length", 1),
@@ -97,11 +97,11 @@ fn malformed_packets_are_counted_by_reason_and_traced() {
     for reason in ["(bad-version)", "(bad-length)", "(bad-checksum)"] {
         assert!(trace.contains(reason), "{reason}: {trace}");
     }
-    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete(), "the router goes on");
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.1.2").complete(), "the router still forwards");
 }
 
 #[test]
-fn tech_support_is_one_answer_and_keeps_nobody_waiting() {
+fn show_tech_support_does_not_delay_other_clients() {
     let Some(Routed { a, router, .. }) = Routed::new() else { return };
     assert!(Ping::run(&a, "-c 2 -i 0.05 -W 2 10.0.1.2").complete());
     router.ctl("ip route add 20.0.0.0/32 via 10.0.1.2 count 50000");

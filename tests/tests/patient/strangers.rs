@@ -1,5 +1,4 @@
-//! Whoever may open a socket of the router may do anything with it (`tools/stranger.py`): the router goes on, and so do those
-//! who mean well.
+//! Clients that misuse the router's sockets in every way (`tools/stranger.py`) stop neither the router nor other clients.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +19,7 @@ const TWO_PORTS: &str = "create host-interface name eth0\n\
                          set interface ip address host-eth0 10.0.0.1/24\n\
                          set interface ip address host-eth1 10.0.1.1/24\n";
 
-/// Starts a stranger, and waits until it says this.
+/// Starts a stranger and waits until it prints `word`.
 fn stranger(host: &Host, what: &str, word: &str) -> Process {
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/stranger.py");
     let process = host.spawn(&format!("python3 -u {tool} {what}"));
@@ -28,19 +27,19 @@ fn stranger(host: &Host, what: &str, word: &str) -> Process {
     process
 }
 
-/// Tells a stranger to stop; gives what it said.
+/// Stops a stranger and returns its output.
 fn stop(mut stranger: Process) -> String {
     stranger.signal(Signal::TERM);
     stranger.finish(LIMIT).expect_ok()
 }
 
-/// What one does that ends by itself.
+/// Runs a stranger that ends by itself and returns its output.
 fn done(host: &Host, what: &str) -> String {
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/stranger.py");
     host.attempt(&format!("python3 -u {tool} {what}"), 3 * LIMIT).expect_ok()
 }
 
-/// A memif interface of the router's that serves, with the socket of this name.
+/// Returns the socket and the commands of a memif server interface with `rings` transmit queues.
 fn server(dir: &Path, rings: u32) -> (PathBuf, String) {
     let socket = dir.join("memif.sock");
     let commands = server_on(&socket, rings);
@@ -57,7 +56,7 @@ fn server_on(socket: &Path, rings: u32) -> String {
     )
 }
 
-/// A router on `host` that means well, and connects to a server.
+/// Starts a well-behaved router on `host` that connects to a memif server.
 fn client(host: &Host, socket: &Path) -> Router {
     let commands = format!(
         "create memif socket id 1 filename {}\n\
@@ -68,7 +67,7 @@ fn client(host: &Host, socket: &Path) -> Router {
     Router::start(host, &commands)
 }
 
-/// The threads that hang, of each socket that has some.
+/// Returns the number of hanging threads of each socket that has any.
 fn hanging(router: &Router) -> Vec<u64> {
     let shown = router.json("show memif");
     let counts = shown["sockets"].as_array().unwrap().iter().map(|s| s["hanging_threads"].as_u64().unwrap());
@@ -80,12 +79,12 @@ fn is_connected(router: &Router) -> bool {
 }
 
 #[test]
-fn a_file_whose_close_hangs_stops_nobody_by_any_socket() {
+fn a_file_whose_close_hangs_does_not_block_any_socket() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let (memif, commands) = server(lab.dir(), 1);
     let readers = lab.dir().join("readers.sock");
-    // Beside the section that the router has anyway.
+    // In addition to the router's own section.
     let unix = format!("unix {{ cli-listen-read-only {} }}", readers.display());
     let router = Router::start_with(&r, &unix, &commands);
     let cli = router.socket().to_owned();
@@ -98,18 +97,18 @@ fn a_file_whose_close_hangs_stops_nobody_by_any_socket() {
         .collect();
     match strangers[2].stdout().as_str() {
         "passed\n" => {}
-        "cannot\n" => return skipped("needs root and /dev/fuse, for a file system that does not answer"),
+        "cannot\n" => return skipped("needs root and /dev/fuse, for a file system that hangs"),
         other => panic!("{other}"),
     }
-    // The close of each takes a minute or longer. Whoever asks now is answered long before.
+    // Each close takes a minute or longer. Other clients get answers long before.
     until("threads hang", LIMIT, || hanging(&router) == [12]);
     for _ in 0..20 {
         assert!(router.ctl("show version").starts_with("volley v"));
     }
-    // A client that means well is connected.
+    // A well-behaved client connects.
     let mut client = client(&lab.host("c"), &memif);
     until("the client is connected", LIMIT, || is_connected(&router));
-    // Nobody waits for the hanging ones to disconnect it, either, nor to connect it again.
+    // Disconnecting and connecting it again do not wait for the hanging threads.
     for state in ["down", "up"] {
         router.ctl(&format!("set interface state memif1/0 {state}"));
         until("the client follows", LIMIT, || is_connected(&router) == (state == "up"));
@@ -120,7 +119,7 @@ fn a_file_whose_close_hangs_stops_nobody_by_any_socket() {
 }
 
 #[test]
-fn strangers_that_say_nothing_keep_no_client_out() {
+fn silent_memif_clients_do_not_block_others() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let (memif, commands) = server(lab.dir(), 1);
@@ -136,17 +135,17 @@ fn strangers_that_say_nothing_keep_no_client_out() {
 }
 
 #[test]
-fn rubbish_by_shared_memory_costs_other_ports_no_packet() {
+fn invalid_memif_packets_do_not_affect_other_ports() {
     let Some((a, r, b)) = cabled() else { return };
     let (memif, commands) = server(a.lab().dir(), 16);
     let router = Router::start(&r, &format!("{TWO_PORTS}{commands}"));
     Ping::until_answered(&a, "10.0.1.2", LIMIT);
     let rubbish = stranger(&r, &format!("rubbish {} 0 32", memif.display()), "begins");
-    until("it is disconnected for it", LIMIT, || {
+    until("the stranger is disconnected", LIMIT, || {
         let reason = router.json("show memif")["interfaces"][0]["not_connected_because"].clone();
         reason.as_str().is_some_and(|why| why.contains("most of the peer's packets are unusable"))
     });
-    // Those that take more than a second count as lost.
+    // Replies after more than a second count as lost.
     let ping = Ping::run(&a, "-i 0.01 -c 400 -W 1 10.0.1.2");
     let said = stop(rubbish);
     assert!(said.contains("times: ") && !said.contains("\n0 times"), "{said}");
@@ -155,14 +154,14 @@ fn rubbish_by_shared_memory_costs_other_ports_no_packet() {
 }
 
 #[test]
-fn nobody_punches_holes_into_memory_that_the_router_uses() {
+fn a_memif_client_cannot_punch_holes_into_its_memory() {
     let Some(Routed { a, router, r, .. }) = Routed::new() else { return };
     let (memif, commands) = server(a.lab().dir(), 1);
     router.script(&commands);
     let holes = stranger(&r, &format!("holes {} 0", memif.display()), "begins");
-    // Its name would turn text around on a terminal; JSON has it as it is.
+    // The name's control character would reverse text on a terminal, so it is escaped. JSON has it unchanged.
     let name = "stranger\u{fffd}\\u202e\"";
-    until("it is shown", LIMIT, || router.ctl("show memif").contains(name));
+    until("the name is shown", LIMIT, || router.ctl("show memif").contains(name));
     assert_eq!(router.json("show memif")["interfaces"][0]["remote_name"], "stranger\u{fffd}\u{202e}");
     let ping = Ping::run(&a, "-i 0.01 -c 200 -W 1 10.0.1.2");
     let said = stop(holes);
@@ -171,9 +170,9 @@ fn nobody_punches_holes_into_memory_that_the_router_uses() {
 }
 
 #[test]
-fn a_killed_router_starts_again_whatever_strangers_hold_up() {
-    // Event descriptors that nobody can close, of a client that goes or stays; a file whose close nobody answers; a file in a
-    // command whose reading nobody answers.
+fn a_killed_router_restarts_despite_blocked_closes() {
+    // Event descriptors whose close hangs, of a client that leaves or stays; a file whose close hangs; a file in a command
+    // whose read hangs.
     for what in ["held 0", "held 1", "hang", "mute"] {
         let Some(lab) = Lab::new() else { return };
         let r = lab.host("r");
@@ -186,41 +185,41 @@ fn a_killed_router_starts_again_whatever_strangers_hold_up() {
         };
         let mut held = stranger(&r, &asked, "\n");
         if held.stdout().contains("cannot") {
-            return skipped("needs root, for userfaultfd(2) and file systems of its own");
+            return skipped("needs root, for userfaultfd(2) and for a FUSE file system");
         }
         let mut reader = None;
         match what {
-            "held 1" => until("it is connected", LIMIT, || is_connected(&router)),
+            "held 1" => until("the stranger is connected", LIMIT, || is_connected(&router)),
             "mute" => {
                 let file = held.stdout();
                 let line = format!("ctl -s {} exec {}", router.socket().display(), file.trim());
                 reader = Some(r.spawn(&format!("{} {line}", testkit::router::binary().display())));
-                until("a thread reads it", LIMIT, || held.stdout().contains("somebody waits"));
+                until("a thread reads the file", LIMIT, || held.stdout().contains("somebody waits"));
             }
             _ => until("a thread hangs", LIMIT, || hanging(&router) == [1]),
         }
         let killed = Pid::from_raw(router.id() as i32).unwrap();
         kill_process(killed, Signal::KILL).unwrap();
-        // It starts by the same sockets, though the kernel has not ended the other.
+        // A new router uses the same sockets, although the kernel has not ended the old process.
         let again = Router::start(&r, &commands);
-        assert!(router.running() && held.running(), "{what}: nothing is held up");
+        assert!(router.running() && held.running(), "{what}: nothing blocks the end");
         let client = client(&lab.host("c"), &memif);
-        until("a client that means well is connected", LIMIT, || is_connected(&again));
+        until("a well-behaved client is connected", LIMIT, || is_connected(&again));
         stop(held);
-        until("the kernel has ended it", LIMIT, || !router.running());
+        until("the old process has ended", LIMIT, || !router.running());
         client.stop();
         drop(reader);
     }
 }
 
 #[test]
-fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
+fn a_hanging_file_system_does_not_delay_other_commands() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let router = Router::start(&r, "");
     let held = stranger(&r, "mute LOOKUP", "\n");
     if held.stdout().contains("cannot") {
-        return skipped("needs root, for a file system of one's own");
+        return skipped("needs root, for a FUSE file system");
     }
     let file = held.stdout().trim().to_string();
     let commands = [
@@ -232,7 +231,7 @@ fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
     let mut waiting: Vec<Process> =
         commands.iter().map(|command| router.in_background(&command.replace("FILE", &file))).collect();
     until("a thread waits", LIMIT, || held.stdout().contains("somebody waits"));
-    // A plan makes its steps on the main thread, which waits a moment once, and then no more.
+    // An apply runs its steps on the main thread. It waits a moment for the file system once, and not again.
     let yaml = lab.dir().join("x.yaml");
     fs::write(&yaml, format!("interfaces:\n  pcap5:\n    pcap: {{ tx: \"{file}\" }}\n")).unwrap();
     let begun = Instant::now();
@@ -255,7 +254,7 @@ fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
 }
 
 #[test]
-fn lies_in_the_handshake_and_rings_that_change_while_they_are_read_reach_nothing() {
+fn invalid_handshakes_and_changing_rings_do_no_harm() {
     let Some(Routed { a, router, r, .. }) = Routed::new() else { return };
     let (memif, commands) = server(a.lab().dir(), 4);
     router.script(&commands);
@@ -263,14 +262,14 @@ fn lies_in_the_handshake_and_rings_that_change_while_they_are_read_reach_nothing
     assert!(told > 200, "{told}");
     let rewritten: u32 = done(&r, &format!("rewrite {} 0 4", memif.display())).trim().parse().unwrap();
     assert!(rewritten > 100, "{rewritten}");
-    // And the other way round: a server that lies to the router.
+    // The opposite direction: a server sends invalid messages to the router.
     let liar = a.lab().dir().join("liar.sock");
     let mut serves = r.spawn(&format!(
         "python3 -u {} serve {} 6",
         concat!(env!("CARGO_MANIFEST_DIR"), "/tools/stranger.py"),
         liar.display()
     ));
-    until("the liar serves", LIMIT, || serves.stdout().contains("serves"));
+    until("the stranger serves", LIMIT, || serves.stdout().contains("serves"));
     let clients: String = (0..8)
         .map(|id| {
             format!("create interface memif id {id} socket-id 2 slave\nset interface state memif2/{id} up\n")
@@ -303,13 +302,13 @@ fn a_memif_server_that_keeps_pages_in_sockets_gets_no_more() {
 }
 
 #[test]
-fn nobody_keeps_root_out_of_the_command_line() {
+fn clients_of_another_user_do_not_lock_root_out() {
     let Some(Routed { router, r, .. }) = Routed::new() else { return };
     let nobody = "setpriv --reuid 65534 --clear-groups";
     if !r.attempt(&format!("{nobody} true"), LIMIT).ok() {
         return skipped("needs root, to become another user");
     }
-    // As if nobody's group were allowed to use it.
+    // As if the group of the user `nobody` could use the CLI.
     fs::set_permissions(r.lab().dir(), Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(router.socket(), Permissions::from_mode(0o666)).unwrap();
     let line = "monitor interface host-eth0 interval 0.001";
@@ -325,12 +324,12 @@ fn nobody_keeps_root_out_of_the_command_line() {
         ),
         LIMIT,
     );
-    assert!(!other.ok(), "the places of others are taken: {other}");
+    assert!(!other.ok(), "all connections of the other user are in use: {other}");
     stop(unread);
 }
 
 #[test]
-fn no_other_user_locks_the_router_out() {
+fn another_user_cannot_hold_the_routers_lock_file() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups";
@@ -340,15 +339,15 @@ fn no_other_user_locks_the_router_out() {
     fs::set_permissions(lab.dir(), Permissions::from_mode(0o755)).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     let lock = lab.dir().join("r.sock.lock");
-    // To build it may take longer than the strangers live.
+    // Called first, as a build may take longer than the strangers live.
     let program = testkit::router::binary().display();
-    // As a router of old has left it. Of the two strangers that hold it, one has ended and left it to a child.
+    // A lock file of an old version. Two strangers hold it; one of them has ended and left it to a child process.
     fs::write(&lock, "").unwrap();
     fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
     let mut holds = r.spawn(&format!("{nobody} flock -s {} sleep 60", lock.display()));
     let script = format!("exec 9<{}; flock -s 9; sleep 60 & echo left", lock.display());
     let left = r.spawn_args(nobody.split(' ').chain(["sh", "-c", &script]));
-    until("it is locked", LIMIT, || left.stdout().contains("left"));
+    until("the file is locked", LIMIT, || left.stdout().contains("left"));
     let readers = lab.dir().join("readers.sock");
     let router =
         Router::start_with(&r, &format!("unix {{ cli-listen-read-only {} }}", readers.display()), "");
@@ -359,7 +358,7 @@ fn no_other_user_locks_the_router_out() {
         let tried = r.attempt(&format!("{nobody} flock -n -s {} true", lock.display()), LIMIT);
         assert!(!tried.ok(), "{tried}");
     }
-    // The new lock keeps a second router away, as the old one did.
+    // The new lock stops a second router, as the old one did.
     let config = lab.dir().join("r.conf");
     let second = r.attempt(&format!("{program} run -c {}", config.display()), LIMIT);
     assert!(second.stderr.contains("another volley answers on"), "{second}");
@@ -370,7 +369,7 @@ fn no_other_user_locks_the_router_out() {
 }
 
 #[test]
-fn others_write_neither_the_runtime_directory_nor_the_pid_file() {
+fn other_users_cannot_write_the_runtime_directory_or_pid_file() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let run = lab.dir().join("run");
@@ -380,7 +379,7 @@ fn others_write_neither_the_runtime_directory_nor_the_pid_file() {
     fs::write(&config, text).unwrap();
     let script = format!("umask 0; exec {program} run -c {}", config.display());
     let mut router = r.spawn_args(["sh", "-c", &script]);
-    until("it is ready", LIMIT, || router.stderr().contains("volley: ready"));
+    until("the router is ready", LIMIT, || router.stderr().contains("volley: ready"));
     for (path, mode) in [(&run, 0o755), (&run.join("pid"), 0o644), (&run.join("cli.sock.lock"), 0o600)] {
         let found = fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(found & 0o7777, mode, "{}", path.display());

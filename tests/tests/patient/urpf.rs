@@ -1,10 +1,10 @@
-//! Reverse path checks: who sends from addresses that are not its own is not let in.
+//! Reverse-path checks: packets with a foreign source address are dropped.
 
 use scenarios::{Ping, Routed, snmp};
 use testkit::netns::Lab;
 use testkit::router::Router;
 
-/// Packets that failed, as `show urpf` counts them for this port.
+/// Returns the packets that failed the check on this port, from `show urpf`.
 fn failed(net: &Routed, port: &str) -> u64 {
     let text = net.router.ctl("show urpf --json");
     let shown: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -13,7 +13,7 @@ fn failed(net: &Routed, port: &str) -> u64 {
 }
 
 #[test]
-fn a_router_whose_file_switches_the_feature_off_goes_without() {
+fn a_disabled_feature_has_no_nodes_and_no_commands() {
     let Some(lab) = Lab::new() else { return };
     let host = lab.host("r");
     let router = Router::launch(&host, "plugins { plugin urpf_plugin.so { disable } }", "").wait_ready();
@@ -27,9 +27,9 @@ fn a_router_whose_file_switches_the_feature_off_goes_without() {
 }
 
 #[test]
-fn a_host_that_borrows_an_address_is_not_let_in() {
+fn packets_with_a_foreign_source_are_dropped() {
     let Some(net) = Routed::new() else { return };
-    // One address of host a is of nobody's network, one belongs behind b.
+    // Host a has two more addresses: one has no route, the route of the other leads to b.
     for address in ["172.31.0.9/32", "10.8.0.9/32"] {
         net.a.run(&format!("ip addr add {address} dev lo"));
     }
@@ -39,29 +39,29 @@ fn a_host_that_borrows_an_address_is_not_let_in() {
     assert!(both_ways());
     let before = snmp(&net.b, "Icmp", "InEchos");
     ping("172.31.0.9");
-    assert_eq!(snmp(&net.b, "Icmp", "InEchos"), before + 3, "what happens without a check");
-    for (mode, nobodys, elsewhere) in [("strict", 3, 3), ("loose", 3, 0)] {
+    assert_eq!(snmp(&net.b, "Icmp", "InEchos"), before + 3, "packets pass without a check");
+    for (mode, unrouted, elsewhere) in [("strict", 3, 3), ("loose", 3, 0)] {
         net.router.ctl(&format!("set urpf ip4 rx {mode} host-eth0"));
         net.router.ctl("clear interfaces");
         let before = snmp(&net.b, "Icmp", "InEchos");
         ping("172.31.0.9");
-        assert_eq!(failed(&net, "host-eth0"), nobodys, "{mode}");
+        assert_eq!(failed(&net, "host-eth0"), unrouted, "{mode}");
         ping("10.8.0.9");
-        assert_eq!(failed(&net, "host-eth0"), nobodys + elsewhere, "{mode}");
+        assert_eq!(failed(&net, "host-eth0"), unrouted + elsewhere, "{mode}");
         assert_eq!(
             snmp(&net.b, "Icmp", "InEchos"),
-            before + 6 - nobodys - elsewhere,
-            "{mode}: the others came to b"
+            before + 6 - unrouted - elsewhere,
+            "{mode}: the other packets reach b"
         );
-        assert!(both_ways(), "{mode}: who sends from an address of its own");
+        assert!(both_ways(), "{mode}: packets with valid sources pass");
         assert!(Ping::answered(&net.a, "10.0.0.1"), "{mode}: the router itself");
-        assert_eq!(failed(&net, "host-eth0"), nobodys + elsewhere, "{mode}");
+        assert_eq!(failed(&net, "host-eth0"), unrouted + elsewhere, "{mode}");
     }
     let errors = net.router.ctl("show errors");
     for line in ["ip4-rx-urpf-strict  source-elsewhere", "ip4-rx-urpf-loose   no-route-to-source"] {
         assert!(errors.contains(line), "{errors}");
     }
-    // With a default route, nothing is from nowhere.
+    // A default route covers every source.
     net.router.ctl("ip route add 0.0.0.0/0 via 10.0.1.2");
     let before = failed(&net, "host-eth0");
     ping("172.31.0.9");

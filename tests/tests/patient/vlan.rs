@@ -1,4 +1,4 @@
-//! VLAN and QinQ: hosts behind tags, each a Linux stack whose frames `tools/vlan.py` tags and untags.
+//! VLAN and QinQ: Linux hosts whose frames `tools/vlan.py` tags and untags.
 
 use scenarios::{Ping, TWO_PORTS, VLAN_100, cabled, vlan};
 use testkit::router::Router;
@@ -14,13 +14,16 @@ fn tagged_hosts_reach_untagged_ones() {
     a.run("ip route replace default via 10.0.100.1");
     let ping = Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.1.2");
     assert!(ping.complete(), "{}", ping.text);
-    assert!(Ping::run(&b, "-c 1 -W 2 -s 1472 10.0.100.2").complete(), "a full frame and its tag pass");
-    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete(), "untagged traffic on the same port goes on");
+    assert!(
+        Ping::run(&b, "-c 1 -W 2 -s 1472 10.0.100.2").complete(),
+        "a frame of the full MTU passes with its tag"
+    );
+    assert!(Ping::run(&a, "-c 1 -W 2 10.0.0.1").complete(), "untagged traffic on the same port still passes");
     drop(router);
 }
 
 #[test]
-fn one_tag_to_two_tags_and_back() {
+fn hosts_with_one_tag_reach_hosts_with_two_tags() {
     let Some((a, r, b)) = cabled() else { return };
     if !a.can_tap() {
         return;
@@ -53,7 +56,7 @@ fn one_tag_to_two_tags_and_back() {
 }
 
 #[test]
-fn an_unknown_tag_is_dropped_under_a_name() {
+fn an_unknown_tag_is_dropped_with_its_reason() {
     let Some((a, r, _b)) = cabled() else { return };
     if !a.can_tap() {
         return;

@@ -1,18 +1,18 @@
-//! Two customers with the same addresses, kept apart by VRFs.
+//! Two customers with the same addresses, separated by VRFs.
 
 use scenarios::{Ping, Routed, address, address6};
 use testkit::netns::{Host, LIMIT};
 
-/// What the scenarios of the two families do not have in common.
+/// The values that differ between the address families.
 struct Family {
-    /// The router for a and c.
+    /// The router's address on the links of a and c.
     router: &'static str,
-    /// What b and d are to a and c.
+    /// The address of b and of d.
     peer: &'static str,
-    /// Networks behind b and d, and an address in each.
+    /// A network behind b and one behind d, each with an address in it.
     behind_b: [&'static str; 2],
     behind_d: [&'static str; 2],
-    /// A network of which a has an address.
+    /// A network behind a, with an address of a in it.
     behind_a: [&'static str; 2],
     a: &'static str,
     lookup: &'static str,
@@ -42,12 +42,12 @@ const FAMILIES: [Family; 2] = [
     },
 ];
 
-/// Gives a host an address on its loopback interface.
+/// Sets an address on a host's loopback interface.
 fn owns(host: &Host, address: &str) {
     host.run(&format!("ip addr add {address} dev lo"));
 }
 
-/// [`Routed`], and beside it in table 5 hosts c and d with the addresses of a and b; all of both families.
+/// Sets up [`Routed`] and, in table 5, hosts c and d with the same addresses as a and b, for both families.
 fn twice() -> Option<(Routed, Host, Host)> {
     let net = Routed::new()?;
     let lab = net.a.lab();
@@ -75,7 +75,7 @@ fn twice() -> Option<(Routed, Host, Host)> {
         set interface ip address host-eth2 2001:db8::1/64
         set interface ip address host-eth3 2001:db8:1::1/64",
     );
-    // The router uses IPv6 addresses once it knows that nobody else does.
+    // The router uses its IPv6 addresses after Duplicate Address Detection.
     for host in [&net.a, &c] {
         Ping::until_answered(host, "2001:db8:1::2", LIMIT);
     }
@@ -83,10 +83,10 @@ fn twice() -> Option<(Routed, Host, Host)> {
 }
 
 #[test]
-fn equal_addresses_in_two_vrfs_do_not_meet() {
+fn vrfs_separate_equal_addresses() {
     let Some((net, c, d)) = twice() else { return };
     for Family { router, peer, behind_b, behind_d, no_route, .. } in FAMILIES {
-        // Each pair has its own far side: b answers for one address, d for another.
+        // Each VRF has its own far side: b has one address, d has another.
         owns(&net.b, behind_b[1]);
         owns(&d, behind_d[1]);
         net.router.ctl(&format!("ip route add {} via {peer}", behind_b[0]));
@@ -94,7 +94,7 @@ fn equal_addresses_in_two_vrfs_do_not_meet() {
         for (host, answers, does_not) in [(&net.a, behind_b[1], behind_d[1]), (&c, behind_d[1], behind_b[1])]
         {
             assert!(Ping::run(host, &format!("-c 2 -i 0.05 -W 2 {answers}")).complete());
-            assert!(Ping::run(host, &format!("-c 2 -i 0.05 -W 2 {router}")).complete(), "the router itself");
+            assert!(Ping::run(host, &format!("-c 2 -i 0.05 -W 2 {router}")).complete(), "the router answers");
             let ping = Ping::run(host, &format!("-c 1 -W 2 {does_not}"));
             let said = format!("From {router} icmp_seq=1 {no_route}");
             assert!(ping.text.contains(&said), "{}", ping.text);
@@ -107,11 +107,11 @@ fn equal_addresses_in_two_vrfs_do_not_meet() {
 }
 
 #[test]
-fn a_route_may_lead_into_another_vrf() {
+fn a_route_can_look_up_in_another_vrf() {
     let Some((net, c, d)) = twice() else { return };
     for Family { peer, behind_d, behind_a, a, lookup, .. } in FAMILIES {
         owns(&d, behind_d[1]);
-        // a has an address that only table 0 knows; the way back leads there, too.
+        // Only table 0 has a route to this address of a, so the way back needs a lookup in table 0.
         owns(&net.a, behind_a[1]);
         net.router.script(&format!(
             "ip route add {} via {a}
@@ -120,12 +120,12 @@ fn a_route_may_lead_into_another_vrf() {
             behind_a[1], behind_d[0], behind_d[0]
         ));
         let from_behind = format!("-c 2 -i 0.05 -W 0.5 -I {} {}", behind_a[1], behind_d[1]);
-        assert!(Ping::run(&net.a, &from_behind).rtts.is_empty(), "there is no way back yet");
+        assert!(Ping::run(&net.a, &from_behind).rtts.is_empty(), "there is no route back yet");
         net.router.ctl(&format!("ip route add {} table 5 via {lookup} 0", behind_a[0]));
         assert!(Ping::run(&net.a, &from_behind).complete());
         assert!(Ping::answered(&c, behind_d[1]));
     }
-    // Table 0 has this network already, so the interface cannot move there; it stays what it was.
+    // Table 0 has this network already, so the interface cannot move there. It stays in table 5.
     let refused = net.router.attempt("set interface ip table host-eth3 0");
     assert!(refused.stderr.contains("host-eth1 has the address 10.0.1.1"), "{refused}");
     assert!(FAMILIES.iter().all(|f| Ping::answered(&c, f.behind_d[1])));

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_machine_has_not_is_the_campaigns() -> Result<(), Fault> {
+    fn settings_missing_on_the_machine_come_from_the_campaign() -> Result<(), Fault> {
         let own = format!(
             "name = 'own'\nduts = ['none']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n{BED}[[meter]]\nkind = 'rapl'\n"
         );
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paper_asks_for_what_its_authors_had() -> Result<(), String> {
+    fn a_paper_requires_the_hardware_of_its_authors() -> Result<(), String> {
         // Ten workers, and 40 Gbit/s.
         let text = Paper::named("slavik-2025-one-way").map_err(|e| e.0)?.text;
         let file = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_cannot_be_taken_has_its_line() {
+    fn an_unusable_port_is_reported_with_its_line() {
         let text = format!("duts = [{{ kind = 'linux', host = 'root@router' }}]\n{BED}");
         let why = said(&text.replace("['no-1', 'no-2']", "[\n'no-1',\n'lo']"));
         assert!(why.starts_with("lab.toml, line 5: testbed: ports 1: no-1: "), "{why}");

@@ -5,7 +5,7 @@ use crate::stats::fewest_runs;
 const GOOD: &str = "name = 'a'\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n";
 
 #[test]
-fn what_is_wrong_with_traffic_of_ones_own_is_said_there() {
+fn faults_of_own_traffic_are_reported_with_their_line() {
     let own = "[[traffic]]\nname = 'own'\n[[traffic.flows]]\nname = 'a'\nframes = [\n  { family = 'ipv4' },\n  { family = 'ipv4', size = 9 },\n]\n";
     let said = |text: String| Campaign::parse(&text).map_or_else(|e| e.0, |_| "nothing".into());
     let why = "line 12: traffic 1 (own): flows 1 (a): frames 2: frame size 9 is out of range";
@@ -35,14 +35,14 @@ fn outages_need_frames_with_numbers() {
 }
 
 #[test]
-fn what_a_command_restarts_may_be_reset() {
+fn routers_with_a_restart_command_can_be_reset() {
     let duts = "procedures = ['throughput', 'reset']\nduts = ['volley', { kind = 'command', start = 'x', restart = 'y' }]";
     let parsed = Campaign::parse(&GOOD.replace("duts = ['linux']", duts));
     assert!(parsed.is_ok(), "{parsed:?}");
 }
 
 #[test]
-fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
+fn the_template_of_init_is_a_valid_campaign() -> Result<(), Fault> {
     let campaign = Campaign::parse(TEMPLATE)?;
     assert_eq!((campaign.duts.len(), campaign.cells().count()), (2, 4));
     // The template's number of runs for comparisons is right.
@@ -52,7 +52,7 @@ fn what_init_writes_is_a_campaign() -> Result<(), Fault> {
 }
 
 #[test]
-fn what_is_commented_out_there_is_right_too() -> Result<(), Fault> {
+fn the_commented_part_of_the_template_is_valid_too() -> Result<(), Fault> {
     let (before, example) = TEMPLATE.split_once("# [[traffic]]").ok_or_else(|| Fault("none".into()))?;
     let lines = example.lines().map(|line| line.strip_prefix("# ").unwrap_or(line));
     let text = format!("{before}[[traffic]]{}", lines.collect::<Vec<_>>().join("\n"));
@@ -71,7 +71,7 @@ fn a_mix_has_sizes_of_its_own() -> Result<(), Fault> {
 }
 
 #[test]
-fn faults_name_their_place_and_what_would_do() {
+fn faults_name_their_place_and_valid_values() {
     assert!(Campaign::parse(GOOD).is_ok());
     let with = |line: &str| format!("name = 'a'\n{line}\n");
     let cases = [

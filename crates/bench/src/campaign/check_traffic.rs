@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_no_longer_than_links_carry() {
+    fn frames_above_the_links_maximum_are_refused() {
         let too_long =
             |size| format!("a frame of {size} bytes is too long: the links carry at most 1518 bytes");
         for bed in ["veth", "tap"] {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn routers_without_vlans_are_not_measured_with_them() {
+    fn vlan_traffic_is_refused_for_routers_without_vlans() {
         for dut in ["linux", "volley", "vpp"] {
             let said = said("veth", dut, "sizes = [128]", "vlan = 7");
             assert!(
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_has_a_name_of_its_own() {
+    fn names_of_traffic_must_be_unique() {
         let named = |names: [&str; 2]| {
             let of = |name: &str| {
                 format!(

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_procedures_do_otherwise_is_told_where_they_are_run() {
+    fn deviations_are_listed_for_the_procedures_of_a_campaign() {
         let once = "RFC 2544 section 23 a and b: neighbour discovery and warm-up run before the first trial of a traffic and size, \
                     not before each trial";
         assert_eq!(told("strict", "'throughput', 'loss-rate', 'back-to-back', 'recovery'", ""), [once]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_tester_is_told_where_it_matters() {
+    fn a_slow_tester_is_reported_for_affected_procedures() {
         let text = |procedures: &str| {
             format!(
                 "name = 'a'\nprocedures = [{procedures}]\nduts = ['linux']\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64]\n"

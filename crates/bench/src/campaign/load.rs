@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_cannot_carry_is_known_before() -> Result<(), Fault> {
+    fn loads_above_the_link_rate_are_refused() -> Result<(), Fault> {
         let on = |loads: &str, bed: &str| {
             Campaign::parse(&format!(
                 "name = 'a'\nduts = ['none']\nprocedures = ['loads']\nloads = [{loads}]\n{bed}\n[[test]]\ntraffic = 'rfc2544'\nsizes = [64, 1518]\n"
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_percentage_is_written_as_it_is() {
+    fn percentages_are_printed_without_rounding_errors() {
         for percents in 1..=100 {
             assert_eq!(percent(f64::from(percents) / 100.0), format!("{percents} %"));
         }
@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(n in 1u32..1_000_000_000, kind in 0..3) {
+        fn loads_are_read_back_exactly(n in 1u32..1_000_000_000, kind in 0..3) {
             let n = f64::from(n);
             let load = match kind {
                 0 => Load::Percent(n / 1e7),

@@ -90,7 +90,7 @@ mod tests {
                         traffic = 'a'\nsizes = [64,\n 63]\n[[test]]\ntraffic = 'b'\nroutes = 1\n[testbed]\nports = [\n'a',\n'b']\n";
 
     #[test]
-    fn faults_have_the_line_of_what_they_name() {
+    fn faults_have_the_line_of_the_key_that_they_name() {
         for (fault, line) in [
             ("name: none", "line 1: "),
             ("duts: none", "line 2: "),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_has_its_line_too() {
+    fn parse_errors_have_their_line_too() {
         #[derive(Debug, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         struct One {
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_and_no_fault_is_too_odd(text in any::<String>(), fault in "((test|soak|name|router)( [0-9]{1,3})?(: )?){0,4}") {
+        fn any_text_and_fault_are_handled(text in any::<String>(), fault in "((test|soak|name|router)( [0-9]{1,3})?(: )?){0,4}") {
             let whole = format!("{TEXT}# {}\n", text.replace(['\n', '\r'], ""));
             for text in [&text, &whole] {
                 prop_assert!(File::new("", text).named(&Fault(fault.clone())).0.ends_with(&fault));

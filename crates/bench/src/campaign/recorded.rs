@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_sent_is_not_held_against_the_router() {
+    fn unsent_frames_do_not_count_against_the_router() {
         let note = |strain: &mut Strain, load_fps: f64, lost: u64, refused: bool| {
             let request = Request { load_fps, duration: Duration::from_secs(1) };
             let (intended, invalid) = (1000, Vec::new());

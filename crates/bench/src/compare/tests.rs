@@ -115,7 +115,7 @@ fn verdict(comparison: &Comparison, figure: &str) -> Option<Verdict> {
 }
 
 #[test]
-fn what_changed_is_found_and_nothing_else() {
+fn only_changed_figures_are_reported() {
     let base = Made::steady(1e6, 10);
     let new = Made { fps: vec![8e5; 10], ns: vec![15_000; 10], lost: vec![100; 10] };
     let c = compared(&results(&base), &results(&new));
@@ -159,7 +159,7 @@ fn metered(mut results: Results, joules: f64, step: f64) -> Results {
 }
 
 #[test]
-fn energy_is_compared_as_exactly_as_it_is_metered() {
+fn energy_is_compared_within_the_meters_resolution() {
     let of = |joules, step| metered(results(&Made::steady(1e6, 10)), joules, step);
     let figure = "packets for the energy by pdu at 50 % of the throughput";
     let said = |base: &Results, new: &Results| verdict(&compared(base, new), figure);
@@ -170,7 +170,7 @@ fn energy_is_compared_as_exactly_as_it_is_metered() {
 }
 
 #[test]
-fn connections_are_compared_by_how_many_and_how_fast() {
+fn connections_are_compared_by_number_and_rate() {
     let of = |connections: u64, fps: f64, seconds: f64| {
         let mut results = results(&Made::steady(1e6, 1));
         let filled = Attempt {
@@ -213,7 +213,7 @@ fn connections_are_compared_by_how_many_and_how_fast() {
 }
 
 #[test]
-fn with_few_repetitions_nothing_is_said() {
+fn too_few_repetitions_give_no_verdict() {
     let c = compared(&results(&Made::steady(1e6, 5)), &results(&Made::steady(1e3, 20)));
     assert!(!c.is_worse() && c.judged == 0);
     assert_eq!(*said(&c, "throughput"), Judgement::TooFew { have: 5, needed: 6 });
@@ -225,7 +225,7 @@ fn with_few_repetitions_nothing_is_said() {
 }
 
 #[test]
-fn who_is_held_back_by_the_tester_is_not_judged() {
+fn results_limited_by_the_tester_get_no_verdict() {
     let (base, mut new) = (results(&Made::steady(1e6, 10)), results(&Made::steady(8e5, 10)));
     new.cells[0].measurements[0].limited_by_tester = true;
     assert!(matches!(said(&compared(&base, &new), "throughput"), Judgement::LimitedByTester(_)));
@@ -240,7 +240,7 @@ fn who_is_held_back_by_the_tester_is_not_judged() {
 }
 
 #[test]
-fn loads_that_the_tester_could_send_are_judged_beside_one_that_it_could_not() {
+fn a_load_above_the_tester_does_not_affect_other_loads() {
     let (base, mut new) = (results(&Made::steady(1e6, 10)), results(&Made::steady(1e6, 10)));
     let Found::Latency(all) = &mut new.cells[0].measurements[1].found else { panic!() };
     all[0].runs = (0..10).map(|_| run(90_000, 0)).collect();
@@ -263,7 +263,7 @@ fn a_router_that_forwards_nothing_any_more_is_worse() {
 }
 
 #[test]
-fn invalid_trials_are_counted_and_say_nothing() {
+fn invalid_trials_are_counted_but_not_compared() {
     let (base, mut new) = (results(&Made::steady(1e6, 10)), results(&Made::steady(1e6, 10)));
     let Found::Latency(all) = &mut new.cells[0].measurements[1].found else { panic!("latency") };
     for run in &mut all[0].runs[..2] {
@@ -277,7 +277,7 @@ fn invalid_trials_are_counted_and_say_nothing() {
 }
 
 #[test]
-fn who_never_recovers_does_not_look_fast() {
+fn a_router_that_never_recovers_is_worse() {
     let with = |seconds: Option<f64>| {
         let mut results = results(&Made::steady(1e6, 10));
         let one = Recovery { overload_fps: 1e6, relief_fps: 5e5, seconds, outcomes: vec![outcome(1)] };
@@ -289,7 +289,7 @@ fn who_never_recovers_does_not_look_fast() {
 }
 
 #[test]
-fn outages_of_invalid_trials_are_counted_and_say_nothing() {
+fn outages_of_invalid_trials_are_not_compared() {
     let late = || Outcome { invalid: vec![Invalid::Lagged(1_000)], ..outcome(1) };
     let with = |overload: Outcome, reset: Outcome| {
         let mut results = results(&Made::steady(1e6, 1));
@@ -308,7 +308,7 @@ fn outages_of_invalid_trials_are_counted_and_say_nothing() {
 }
 
 #[test]
-fn what_only_one_has_and_other_conditions_are_told() {
+fn unmatched_results_and_conditions_are_listed() {
     let (base, mut new) = (results(&Made::steady(1e6, 10)), results(&Made::steady(1e6, 10)));
     new.cells[0].measurements.remove(1);
     new.profile.repetitions = 77;
@@ -334,7 +334,7 @@ proptest! {
 
     /// For any noise, results do not differ from themselves. A fifth less is detected if the noise is a tenth of that.
     #[test]
-    fn the_same_is_the_same_and_a_fifth_less_is_worse(
+    fn equal_results_do_not_differ_and_a_fifth_less_is_worse(
         runs in prop::collection::vec((0.99f64..1.01, 10_000u64..90_000, 0u64..50), 12..24),
     ) {
         let made = Made {

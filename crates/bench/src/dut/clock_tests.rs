@@ -20,7 +20,7 @@ fn bounds(cpus: &Path, n: usize) -> Result<Bounds, Failure> {
 }
 
 #[test]
-fn a_clock_is_set_and_put_back() -> Result<(), Box<dyn std::error::Error>> {
+fn a_clock_is_set_and_restored() -> Result<(), Box<dyn std::error::Error>> {
     let machine = machine(3, &[])?;
     let cpus = machine.path();
     // Below, within and above the old bounds.
@@ -63,7 +63,7 @@ fn bounds_never_cross() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 #[test]
-fn what_the_kernel_takes_up_late_is_waited_for() -> Result<(), Failure> {
+fn late_changes_of_the_kernel_are_awaited() -> Result<(), Failure> {
     let asked = std::cell::Cell::new(0);
     let late = || {
         asked.set(asked.get() + 1);
@@ -76,7 +76,7 @@ fn what_the_kernel_takes_up_late_is_waited_for() -> Result<(), Failure> {
 }
 
 #[test]
-fn what_the_machine_cannot_do_is_refused() -> Result<(), Box<dyn std::error::Error>> {
+fn unsupported_clocks_are_refused() -> Result<(), Box<dyn std::error::Error>> {
     let said = |cpus: &Path, mhz, tester| Core::new(cpus, 0).check(mhz, tester).err().unwrap_or_default();
     let any = machine(1, &[("affected_cpus", "0 1\n")])?;
     assert_eq!(said(any.path(), 1234, 2), "");

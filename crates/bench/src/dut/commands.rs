@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_driver_has_its_names() {
+    fn commands_use_the_names_of_each_driver() {
         let links = crate::testbed::links();
         let first = |driver| forward(&links, driver)[..3].join("\n");
         assert_eq!(

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_core_did_is_all_but_idling() {
+    fn busy_time_is_all_time_except_idle() {
         let stat = "cpu 9 9 9 9 9 9 9 9 9 9\ncpu0 100 1 20 5000 60 7 300 8 0 0\ncpu1 1 1 1 1 1 1 1 1\ncpu10 0 0 0 0 0 0 0 0\n";
         assert_eq!(busy(stat, &[0]), Some(4.28));
         assert_eq!(busy(stat, &[0, 1]), Some(4.33));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_on_another_machine_has_no_cores_of_this_one() -> Result<(), String> {
+    fn a_remote_router_gets_no_local_cores() -> Result<(), String> {
         let spec = |text: &str| toml::from_str::<Spec>(text).map_err(|e| e.to_string());
         let command = spec("kind = 'command'\nconfigure = 'true'\nworkers = 2")?;
         let of = |spec: &Spec, bed, all: &[usize]| super::of(spec, bed, all).map_err(|e| e.0);

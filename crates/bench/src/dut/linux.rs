@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_set_on_a_port_is_read_to_be_put_back() {
+    fn current_port_settings_are_parsed() {
         let rings = "Ring parameters for eth0:\nPre-set maximums:\nRX:\t\t8192\nRX Mini:\tn/a\nRX Jumbo:\tn/a\nTX:\t\t8192\n\
                      Current hardware settings:\nRX:\t\t256\nRX Mini:\tn/a\nRX Jumbo:\tn/a\nTX:\t\t512\nTX push:\toff\n";
         assert_eq!(both_ways(rings).as_deref(), Some("rx 256 tx 512"));
@@ -305,7 +305,7 @@ mod tests {
 
     /// Ports without rings or pause frames are left alone; others get their old values back.
     #[test]
-    fn a_tuned_port_is_as_before_when_the_router_is_gone() -> Result<(), Failure> {
+    fn a_tuned_port_is_restored_after_the_router() -> Result<(), Failure> {
         let dir = tempfile::tempdir().map_err(|e| Failure(e.to_string()))?;
         let place = dir.path().display();
         // A port whose ring sizes are in a file, without pause frames.

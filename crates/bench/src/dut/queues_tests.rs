@@ -76,7 +76,7 @@ impl Fake {
 }
 
 #[test]
-fn each_queue_has_a_core_and_all_is_put_back() -> Result<(), Box<dyn std::error::Error>> {
+fn each_queue_gets_a_core_and_is_restored() -> Result<(), Box<dyn std::error::Error>> {
     let fake = Fake::new()?;
     let before = fake.state();
     for (workers, cores) in [(1, vec![2]), (3, vec![2, 3, 0]), (4, vec![2, 3, 0, 1])] {
@@ -110,7 +110,7 @@ fn each_queue_has_a_core_and_all_is_put_back() -> Result<(), Box<dyn std::error:
 }
 
 #[test]
-fn what_cannot_be_set_is_said_and_undone() -> Result<(), Box<dyn std::error::Error>> {
+fn failed_settings_are_reported_and_undone() -> Result<(), Box<dyn std::error::Error>> {
     let fake = Fake::new()?;
     let before = fake.state();
     assert_eq!(fake.said(5), "workers = 5: the machine has only 4 cores ([2, 3, 0, 1])");
@@ -136,7 +136,7 @@ fn what_cannot_be_set_is_said_and_undone() -> Result<(), Box<dyn std::error::Err
 }
 
 #[test]
-fn drivers_put_the_queue_behind_the_name() {
+fn queue_numbers_are_parsed_from_interrupt_names() {
     for (name, of) in [
         ("eth1-TxRx-3", Some(3)),
         ("i40e-eth1-TxRx-12", Some(12)),
@@ -155,7 +155,7 @@ fn drivers_put_the_queue_behind_the_name() {
 }
 
 #[test]
-fn channels_are_read_in_either_way() {
+fn combined_and_separate_channels_are_parsed() {
     let words = |said: &str| channels(said, 4);
     let both = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
     assert_eq!(words(CHANNELS), both("combined 2", "combined 4"));

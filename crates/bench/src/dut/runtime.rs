@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_are_those_of_nodes_with_packets() {
+    fn clocks_count_only_nodes_with_packets() {
         let vpp = "Thread 1 vpp_wk_0 (lcore 2)\n\
                    Time 10.0, 10 sec internal node vector rate 3.10 loops/sec 1.2e6\n  \
                      vector rates in 1.1e5, out 1.1e5, drop 0.0000e0, punt 0.0000e0\n             \

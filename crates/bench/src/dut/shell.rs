@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_set_is_undone_the_last_first() -> Result<(), Failure> {
+    fn settings_are_undone_in_reverse_order() -> Result<(), Failure> {
         let file = tempfile::NamedTempFile::new().map_err(|e| Failure(e.to_string()))?;
         let said = || std::fs::read_to_string(&file).unwrap_or_default();
         let echo = |what: &str| format!("echo {what} >> {}", file.path().display());
@@ -178,7 +178,7 @@ mod tests {
 
     /// A terminal signals the whole process group.
     #[test]
-    fn a_ctrl_c_for_the_tester_is_none_for_what_undoes() -> Result<(), Failure> {
+    fn the_undo_process_has_its_own_process_group() -> Result<(), Failure> {
         let shell = Shell::here()?;
         let group = |id| rustix::process::getpgid(id).map_err(|e| Failure(e.to_string()));
         assert_ne!(group(Some(rustix::process::Pid::from_child(&shell.guard)))?, group(None)?);

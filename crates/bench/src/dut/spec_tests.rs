@@ -24,7 +24,7 @@ fn a_router_is_a_word_or_a_table() -> Result<(), toml::de::Error> {
 }
 
 #[test]
-fn what_is_written_as_json_is_read_back() -> Result<(), Box<dyn std::error::Error>> {
+fn routers_are_read_back_from_json() -> Result<(), Box<dyn std::error::Error>> {
     let text =
         "duts = ['none', { kind = 'command', start = 'x', ready = 'y', restart = 'z', bridge = true }]";
     let file: File = toml::from_str(text)?;
@@ -38,7 +38,7 @@ fn what_is_written_as_json_is_read_back() -> Result<(), Box<dyn std::error::Erro
 }
 
 #[test]
-fn what_is_right_is_taken() {
+fn valid_routers_are_accepted() {
     let physical = "[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 10\nrouter-ports = ['c', 'd']";
     for good in [
         "duts = ['linux', 'volley', 'vpp', 'none']".to_owned(),
@@ -55,7 +55,7 @@ fn what_is_right_is_taken() {
 }
 
 #[test]
-fn faults_name_the_router_the_key_and_what_would_do() {
+fn faults_name_router_key_and_valid_values() {
     let physical = "[testbed]\nkind = 'physical'\nports = ['a', 'b']\ngbit = 10\n";
     let memif = "[testbed]\nkind = 'memif'\n";
     let cases = [

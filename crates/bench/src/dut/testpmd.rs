@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_forwards_between_the_two_sockets() {
+    fn the_command_forwards_between_two_sockets() {
         let text = words(Some(Mode::Macswap), &crate::testbed::links(), &[3, 5]).join(" ");
         assert!(text.starts_with("--lcores 0@3,1@3,2@5 --no-pci "), "{text}");
         assert!(text.contains(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_counts_once_it_is_whole() {
+    fn only_complete_reports_are_parsed() {
         let of = |port, n| {
             format!(
                 "  ######################## NIC statistics for port {port}  ########################\n  RX-packets: {n}          RX-missed: 0          \

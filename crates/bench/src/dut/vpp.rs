@@ -127,7 +127,7 @@ mod tests {
     use super::{main_core, startup};
 
     #[test]
-    fn cores_are_as_in_the_papers() {
+    fn startup_conf_sets_the_cores_of_the_papers() {
         let said = |main, on: &[usize]| startup("/run/x", "/run/x/vpp.cli", main, on);
         let two = said(Some(2), &[4, 6]);
         assert!(two.contains("cpu { main-core 2 corelist-workers 4,6 }\n"), "{two}");

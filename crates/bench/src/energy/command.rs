@@ -137,7 +137,7 @@ mod tests {
     use crate::energy::{Meter, Reading, Resolution};
 
     #[test]
-    fn a_real_shell_counts_joules() {
+    fn joules_of_a_shell_command_are_counted() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("joules");
         std::fs::write(&file, "1000.50\n").unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_shell_says_watts_that_are_integrated() {
+    fn watts_of_a_shell_command_are_integrated() {
         let mut meter = Powered::new(Shell::open("echo 150").unwrap(), Duration::from_millis(20));
         meter.begin().unwrap();
         std::thread::sleep(Duration::from_millis(100));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_figure_is_refused() {
+    fn output_without_a_figure_is_refused() {
         for (line, why) in [
             ("echo much", "it printed \"much\""),
             ("echo 1 2", "one figure"),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_power_is_found_in_what_ipmitool_prints() {
+    fn power_is_parsed_from_ipmitool() {
         let text = "\n    Instantaneous power reading:                   220 Watts\n    Minimum during sampling period:  \
                     18 Watts\n    Power reading state is:                   activated\n";
         assert_eq!(dcmi(text), Some(220.0));

@@ -156,7 +156,7 @@ mod tests {
     proptest! {
         /// The oracle is a counter that never wraps; the meter sees only its remainder.
         #[test]
-        fn a_sum_over_wraparounds_is_that_of_a_counter_without(
+        fn wraparounds_do_not_change_the_sum(
             values in 2u64..1 << 40,
             start in any::<u64>(),
             shares in prop::collection::vec(0.0f64..1.0, 1..60),
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_in_which_the_counter_may_wrap_is_refused() {
+    fn gaps_with_a_possible_wraparound_are_refused() {
         let said = add(&mut [0], &unit(), &[0], &[5], 300.0, 1000.0).map_err(|f| f.to_string());
         assert!(said.is_err_and(|s| s.contains("read after 300.0 s") && s.contains("within 262.1 s")));
     }
 
     #[test]
-    fn a_counter_that_was_set_back_is_no_wraparound() {
+    fn a_counter_reset_is_not_a_wraparound() {
         let said = add(&mut [0], &unit(), &[1_000_000], &[0], 1.0, 1000.0).map_err(|f| f.to_string());
         assert!(said.is_err_and(|s| s.contains("package-0 went from 1000000 to 0") && s.contains("reset")));
         let near = 262_143_328_850;

@@ -42,7 +42,7 @@ fn tree() -> (tempfile::TempDir, Cpu) {
 }
 
 #[test]
-fn each_core_and_each_thread_has_its_own_time() {
+fn cpu_time_is_measured_per_core_and_thread() {
     let (dir, mut cpu) = tree();
     cpu.begin().unwrap();
     put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 110 20 40 90 0 5 302 13\ncpu1 500 0 5 5 0 5 5 5\n");
@@ -61,7 +61,7 @@ fn each_core_and_each_thread_has_its_own_time() {
 }
 
 #[test]
-fn the_total_is_that_of_the_cores_where_there_is_no_process_and_of_the_group_where_there_is_one() {
+fn the_total_is_of_the_group_or_the_cores_without_a_process() {
     let (dir, mut cpu) = tree();
     cpu.processes.clear();
     cpu.begin().unwrap();
@@ -79,7 +79,7 @@ fn the_total_is_that_of_the_cores_where_there_is_no_process_and_of_the_group_whe
 }
 
 #[test]
-fn what_is_missing_or_goes_away_is_named() {
+fn missing_and_vanished_sources_are_named() {
     let (dir, mut cpu) = tree();
     let said = |cpu: &mut Cpu| cpu.begin().map_or_else(|f| f.to_string(), |()| "nothing".into());
     cpu.cores = vec![0, 5];
@@ -98,7 +98,7 @@ fn what_is_missing_or_goes_away_is_named() {
 }
 
 #[test]
-fn a_router_that_was_restarted_is_another_process() {
+fn a_restarted_router_is_a_new_process() {
     let (dir, mut cpu) = tree();
     fs::rename(dir.path().join("7"), dir.path().join("9")).unwrap();
     assert!(cpu.begin().is_err());
@@ -109,7 +109,7 @@ fn a_router_that_was_restarted_is_another_process() {
 }
 
 #[test]
-fn a_thread_that_spins_has_the_time_that_its_own_clock_says() {
+fn cpu_time_of_a_spinning_thread_equals_its_own_clock() {
     let seconds = || {
         let own = clock_gettime(ClockId::ThreadCPUTime);
         own.tv_sec as f64 + own.tv_nsec as f64 / 1e9

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_that_fails_in_a_trial_takes_no_other_with_it() {
+    fn a_failing_meter_does_not_affect_the_others() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("joules");
         std::fs::write(&file, "5").unwrap();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_what_there_is_without_a_meter() {
+    fn without_a_meter_cpu_time_is_measured() {
         let idle = |specs: &[Spec], cores: &[usize], processes: &[u32]| {
             Meters::open(specs, cores, processes).idle(Duration::from_millis(1))
         };
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_there_costs_its_own_readings_alone() {
+    fn a_missing_meter_loses_only_its_own_readings() {
         let mut meters =
             Meters::open(&[command("echo 5", false), command("false", false), Spec::CPU], &[0], &[]);
         let missing: Vec<_> = meters.missing().collect();

@@ -87,7 +87,7 @@ mod tests {
     proptest! {
         /// The integral is exact for a linear power, however it is sampled.
         #[test]
-        fn a_steady_slope_is_integrated_exactly(
+        fn a_linear_power_is_integrated_exactly(
             at_zero in 0.0f64..500.0, slope in -1.0f64..5.0, gaps in prop::collection::vec(0.001f64..10.0, 1..40),
         ) {
             let mut time = 0.0;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_sample_are_of_begin_and_end() -> Result<(), Fault> {
+    fn samples_are_taken_at_begin_and_end() -> Result<(), Fault> {
         let mut meter = Powered::new(Rising(0.0, 1e9), Duration::from_secs(3600));
         assert_eq!(meter.end(), Err(not_begun()));
         meter.begin()?;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_that_fails_in_between_has_no_reading_and_can_begin_again() -> Result<(), Fault> {
+    fn a_failed_meter_has_no_reading_and_can_restart() -> Result<(), Fault> {
         let mut meter = Powered::new(Rising(0.0, 15.0), Duration::from_millis(1));
         meter.begin()?;
         assert_eq!(meter.end(), Err(Fault("gone".into())));

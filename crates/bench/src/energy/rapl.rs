@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_and_memory_are_summed_over_a_wraparound_and_the_rest_is_listed() {
+    fn packages_and_memory_are_summed_across_wraparounds() {
         let root = tempfile::tempdir().unwrap();
         let all = [
             ("intel-rapl:0", "package-0", 262_143_000_000, 671_149),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_it_is_told_what_is_missing() {
+    fn the_error_names_missing_rapl_files() {
         let root = tempfile::tempdir().unwrap();
         let said = |root: &Path| Rapl::open(root).map_or_else(|f| f.to_string(), |_| "nothing".into());
         assert!(said(&root.path().join("powercap")).contains("powercap: No such file"));

@@ -132,7 +132,7 @@ mod tests {
 
     /// Two minutes of the thesis: 5 Wh idle, and 6 Wh for half a million frames a second.
     #[test]
-    fn a_trial_of_the_thesis_has_its_figures() {
+    fn the_figures_of_the_thesis_are_reproduced() {
         let results = Results::of(&energy(120.0, 21_600.0), Some(&energy(120.0, 18_000.0)), WORK);
         let want = Results::Energy {
             watt_hours: 6.0,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_has_figures_of_its_own_and_none_of_energy() {
+    fn cpu_time_has_its_own_figures_without_energy() {
         // The idle reading of another kind of meter is ignored.
         let results = Results::of(&cpu(10.0, 30.0), Some(&energy(1.0, 1.0)), WORK);
         let each = Some(0.5);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_not_there() {
+    fn undefined_figures_are_absent() {
         let Results::Energy { watt_hours, average_watts, packets_per_watt_hour, step_share, .. } =
             Results::of(&energy(1.0, 0.0), None, WORK)
         else {

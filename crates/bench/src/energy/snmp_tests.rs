@@ -111,7 +111,7 @@ const VALUE: &str = ".1.3.6.1.4.1.13742.6.5.4.3.1.4.1.5.8";
 const DIGITS: &str = ".1.3.6.1.4.1.13742.6.3.5.4.1.7.1.5.8";
 
 #[test]
-fn an_outlet_counts_watt_hours_with_its_decimal_digits() {
+fn an_outlet_counts_watt_hours_with_decimal_digits() {
     let Some(agent) = Agent::start(&[(VALUE, "unsigned\n1000"), (DIGITS, "unsigned\n1")]) else { return };
     let snmp = agent.open(&Outlet { pdu: 1, outlet: 5 }).unwrap();
     let mut meter = Counting::new(snmp);
@@ -130,7 +130,7 @@ fn an_outlet_counts_watt_hours_with_its_decimal_digits() {
 }
 
 #[test]
-fn another_counter_begins_anew_where_its_type_does() {
+fn counters_wrap_at_the_size_of_their_type() {
     let Some(agent) = Agent::start(&[(".1.3.6.1.4.1.13742.1", "counter\n4294967290")]) else { return };
     let oid = vec![1, 3, 6, 1, 4, 1, 13742, 1];
     let mut meter = Counting::new(agent.open(&Object { oid, joules: 2.0 }).unwrap());
@@ -141,7 +141,7 @@ fn another_counter_begins_anew_where_its_type_does() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_objects_are_named() {
     let Some(agent) = Agent::start(&[(VALUE, "string\nmuch"), (DIGITS, "unsigned\n0")]) else { return };
     let said = |what: &What| agent.open(what).map_or_else(|f| f.to_string(), |_| "nothing".into());
     let missing = said(&Outlet { pdu: 1, outlet: 6 });
@@ -154,7 +154,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
-fn who_does_not_answer_is_named_with_what_to_check() {
+fn a_silent_agent_is_named_with_a_hint() {
     // The port is bound but never answers.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
@@ -164,7 +164,7 @@ fn who_does_not_answer_is_named_with_what_to_check() {
 }
 
 #[test]
-fn addresses_have_the_port_of_the_protocol_by_default() {
+fn addresses_have_port_161_by_default() {
     let addresses = ["192.0.2.1", "192.0.2.1:1161", "2001:db8::1", "[2001:db8::1]:1161"];
     let found: Vec<_> = addresses.iter().map(|a| resolve(a).map(|a| a.to_string())).collect();
     let want = ["192.0.2.1:161", "192.0.2.1:1161", "[2001:db8::1]:161", "[2001:db8::1]:1161"];

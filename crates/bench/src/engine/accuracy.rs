@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_never_seen_before_they_came() -> Result<(), Box<dyn std::error::Error>> {
+    fn the_delay_error_is_never_negative() -> Result<(), Box<dyn std::error::Error>> {
         let request = Request { load_fps: 50_000.0, duration: Duration::from_millis(50) };
         let error = delay_error_ns(&Pool::new(8192)?, request)?;
         assert!((0.0..1e9).contains(&error), "{error}");

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn arp_is_answered_for_hosts_and_for_nobody_else() -> Result<(), Box<dyn std::error::Error>> {
+    fn arp_is_answered_only_for_own_hosts() -> Result<(), Box<dyn std::error::Error>> {
         let hosts = hosts()?;
         let ask = |ip: [u8; 4]| {
             let arp = ArpPacket::request(ROUTER, Ipv4Addr::new(198, 18, 0, 1), ip.into());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn solicitations_are_answered_as_arp_is() -> Result<(), Box<dyn std::error::Error>> {
+    fn solicitations_are_answered_only_for_own_hosts() -> Result<(), Box<dyn std::error::Error>> {
         let hosts = hosts()?;
         let ask = |src: Ipv6Addr, target: Ipv6Addr| {
             let options = [NdOption::SourceMac(ROUTER)];

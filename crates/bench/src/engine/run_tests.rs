@@ -112,7 +112,7 @@ impl<F: FnMut(u64) -> Fate + Send> TxQueue for Link<F> {
 }
 
 #[test]
-fn a_cable_loses_nothing_in_either_direction_and_any_mode() -> Result<(), Box<dyn std::error::Error>> {
+fn a_cable_loses_nothing_in_any_direction_and_mode() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(4096)?;
     let mix = [udp6(84), udp4(64), Template { weight: 2, ..udp4(1518) }];
     for mode in [Mode::Stamped, Mode::Flood] {
@@ -138,7 +138,7 @@ fn a_cable_loses_nothing_in_either_direction_and_any_mode() -> Result<(), Box<dy
 }
 
 #[test]
-fn what_a_link_does_is_found_frame_by_frame() -> Result<(), Box<dyn std::error::Error>> {
+fn impairments_of_a_link_are_measured_for_each_frame() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(4096)?;
     let (tx, rx) = cable(4096);
     let treat = |n: u64| match n % 100 {
@@ -160,7 +160,7 @@ fn what_a_link_does_is_found_frame_by_frame() -> Result<(), Box<dyn std::error::
 
 /// A latency stream and a flood each have their own rate and counts.
 #[test]
-fn flows_of_one_direction_are_counted_apart() -> Result<(), Box<dyn std::error::Error>> {
+fn flows_of_one_direction_are_counted_separately() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(4096)?;
     let (tx, rx) = cable(1024);
     let flows = vec![
@@ -177,7 +177,7 @@ fn flows_of_one_direction_are_counted_apart() -> Result<(), Box<dyn std::error::
 
 /// Frames of an earlier trial and of other origin are counted separately.
 #[test]
-fn frames_of_others_are_foreign() -> Result<(), Box<dyn std::error::Error>> {
+fn foreign_frames_are_counted_separately() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(1024)?;
     let (mut tx, rx) = cable(64);
     let (mut cache, mut frame) = (pool.cache(), Frame::new());
@@ -196,7 +196,7 @@ fn frames_of_others_are_foreign() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Frames that a full ring does not accept are lost and not sent later.
 #[test]
-fn what_a_port_refuses_is_lost_and_the_schedule_goes_on() -> Result<(), Box<dyn std::error::Error>> {
+fn refused_frames_are_lost_and_not_sent_later() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(1024)?;
     let (tx, _rx) = cable(64);
     let (outcome, report) =
@@ -208,7 +208,7 @@ fn what_a_port_refuses_is_lost_and_the_schedule_goes_on() -> Result<(), Box<dyn 
 }
 
 #[test]
-fn traffic_that_cannot_be_is_refused_with_the_reason() -> Result<(), Box<dyn std::error::Error>> {
+fn invalid_traffic_is_refused_with_the_reason() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(64)?;
     let field = drivers::pktgen::Field {
         offset: 44,
@@ -262,7 +262,7 @@ fn loads_may_be_slow_and_bursts_short() -> Result<(), Box<dyn std::error::Error>
 
 /// The tester detects a simulated router's actions in real time, frame by frame.
 #[test]
-fn loss_copies_order_and_delay_are_those_of_a_simulated_router() -> Result<(), Box<dyn std::error::Error>> {
+fn measured_figures_equal_those_of_a_simulated_router() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     let delay_ns = 300_000;
     let path = Path::new(5)
@@ -291,7 +291,7 @@ fn loss_copies_order_and_delay_are_those_of_a_simulated_router() -> Result<(), B
 }
 
 #[test]
-fn steps_follow_one_another_and_each_has_its_own_counts() -> Result<(), Box<dyn std::error::Error>> {
+fn consecutive_steps_have_their_own_counts() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     let (tx, rx) = cable(4096);
     // Frames 1000 to 1999 belong to the second step.
@@ -312,7 +312,7 @@ fn steps_follow_one_another_and_each_has_its_own_counts() -> Result<(), Box<dyn 
 }
 
 #[test]
-fn differences_of_delays_are_those_of_successive_frames() -> Result<(), Box<dyn std::error::Error>> {
+fn ipdv_is_measured_between_successive_frames() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     let (tx, rx) = cable(4096);
     // Frame 10 is lost, frame 20 is duplicated, frame 30 is late.

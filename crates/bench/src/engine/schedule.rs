@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_seen_as_lag_and_the_making_up_as_a_burst() {
+    fn a_pause_is_measured_as_lag_and_the_catching_up_as_burst() {
         let mut s = Schedule::new(0, 100_000, 1e6, HZ);
         let pause = 20_000_000..30_000_000; // 3.8 ms
         for now in (0..).step_by(1_000).take(261_000).filter(|now| !pause.contains(now)) {

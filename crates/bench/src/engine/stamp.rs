@@ -148,7 +148,7 @@ mod tests {
     proptest! {
         /// A stamp survives writing and reading, and the frame equals one built with the stamp as its payload.
         #[test]
-        fn a_stamp_comes_back_and_checksums_hold(
+        fn a_stamp_is_read_back_and_checksums_are_valid(
             signature: u32,
             stream: u16,
             sequence in 0u64..1 << 48,
@@ -181,7 +181,7 @@ mod tests {
 
         /// Arbitrary bytes cause no panic.
         #[test]
-        fn any_frame_is_looked_at_safely(frame in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn any_frame_is_parsed_without_a_panic(frame in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Some(place) = Place::find(&frame) {
                 prop_assert!(Stamp::read(&frame, place).is_some());
             }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_64_byte_frame_of_ipv4_has_just_room() {
+    fn a_stamp_fits_into_an_ipv4_frame_of_64_bytes() {
         let ip = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 19, 0, 2));
         let frame = ip.ethernet(Mac([2; 6]), Mac([4; 6])).udp(1024, 7).payload(&[0; 18]).build();
         assert_eq!(frame.len() + 4, 64);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn age_survives_the_end_of_48_bits_and_a_clock_that_goes_back() {
+    fn age_handles_a_48_bit_wraparound_and_a_clock_that_goes_back() {
         let stamp = Stamp { signature: 1, stream: 0, sequence: 0, ticks: (1 << 48) - 10 };
         assert_eq!(stamp.age((1 << 48) + 5), 15);
         assert_eq!(stamp.age((1 << 48) - 11), 0);

@@ -100,7 +100,7 @@ mod tests {
     const E3_1230: Caches = Caches { l1: 32 << 10, l2: 256 << 10, l3: 8 << 20 };
 
     #[test]
-    fn the_marks_of_the_thesis_are_these() {
+    fn cache_limits_equal_those_of_the_thesis() {
         assert_eq!(E3_1230.marks(Entry::L2FIB), Some(Marks { l1: 2048, l2: 16_384, l3: 524_288 }));
         assert_eq!(E3_1230.marks(Entry::IP6FIB), Some(Marks { l1: 1638, l2: 13_107, l3: 419_430 }));
         // The printed n / 24, which the thesis rounds to 350,000.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_no_bits_has_no_marks() {
+    fn an_entry_without_bits_has_no_cache_limits() {
         assert_eq!(E3_1230.marks(Entry { key_bits: 0, value_bits: 0 }), None);
         assert_eq!(Entry::IP6FIB.that_fit(u64::MAX), Some(u64::MAX / 20));
         assert_eq!(Entry { key_bits: 1, value_bits: 0 }.that_fit(u64::MAX), Some(u64::MAX));
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_at_the_mark_fits_and_one_more_entry_does_not(
+        fn a_table_at_the_limit_fits_and_a_larger_one_does_not(
             key_bits in 1u32..256,
             value_bits in 0u32..256,
             bytes in 1u64..1 << 40,

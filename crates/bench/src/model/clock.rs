@@ -53,14 +53,14 @@ mod tests {
     use crate::model::Quality;
 
     #[test]
-    fn half_the_clock_leaves_55_percent() {
+    fn half_the_clock_gives_55_percent() {
         let model = ClockModel { share: ClockModel::SHARE_OF_VPP, max_clock: 3.2e9, max_throughput: 10.0 };
         assert!((model.at(1.6e9) - 5.5).abs() < 1e-12);
         assert_eq!(model.at(3.2e9), 10.0);
     }
 
     #[test]
-    fn a_model_taken_as_it_is_says_how_far_it_is_off() {
+    fn a_given_model_reports_its_residuals() {
         let model = ClockModel { share: 1.0, max_clock: 2.0, max_throughput: 2.0 };
         let quality = Quality::of(&model, &[(1.0, 1.5), (2.0, 2.0)]).unwrap();
         assert_eq!((quality.residuals, quality.r_squared), (vec![0.5, 0.0], Some(-1.0)));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_make_no_sense_are_refused() {
+    fn invalid_clocks_are_refused() {
         assert!(ClockModel::fit(&[(1.0, 1.0)]).is_err());
         assert!(ClockModel::fit(&[(0.0, 1.0), (1.0, 2.0)]).is_err());
         assert!(ClockModel::fit(&[(1.0, 0.0), (2.0, 0.0)]).is_err());
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_model_is_found_again(share in 0.1f64..1.0, throughput in 1f64..1e8) {
+        fn a_fit_recovers_the_model(share in 0.1f64..1.0, throughput in 1f64..1e8) {
             let model = ClockModel { share, max_clock: 3200.0, max_throughput: throughput };
             let points: Vec<Point> = [1600.0, 2400.0, 3100.0, 3200.0].map(|c| (c, model.at(c))).to_vec();
             let fit = ClockModel::fit(&points).unwrap();

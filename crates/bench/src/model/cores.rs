@@ -70,13 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_add_up_until_the_line_is_full() {
+    fn throughput_grows_with_workers_up_to_the_ceiling() {
         let model = CoreModel { per_worker: 6.0, ceiling: Some(20.0) };
         assert_eq!([1.0, 3.0, 4.0].map(|w| model.at(w)), [6.0, 18.0, 20.0]);
     }
 
     #[test]
-    fn points_at_the_ceiling_do_not_spoil_the_slope() {
+    fn points_at_the_ceiling_do_not_affect_the_slope() {
         let points = [(1.0, 6.0), (2.0, 12.0), (4.0, 20.0), (6.0, 20.0)];
         let fit = CoreModel::fit(&points, Some(20.0)).unwrap();
         assert_eq!(fit.model.per_worker, 6.0);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_is_not_made_up() {
+    fn undetermined_models_are_refused() {
         let full = CoreModel::fit(&[(2.0, 20.0), (4.0, 20.0)], Some(20.0)).unwrap_err();
         assert_eq!(full.to_string(), "the points do not determine the model: every point is at the ceiling");
         assert!(CoreModel::fit(&[], None).is_err());
@@ -98,7 +98,7 @@ mod tests {
     proptest! {
         /// No other slope out of thousands fits better.
         #[test]
-        fn no_slope_has_less_squares(
+        fn no_other_slope_has_a_smaller_error(
             throughputs in prop::collection::vec(0.1f64..25.0, 1..8),
             ceiling in prop::option::of(5f64..25.0),
         ) {

@@ -103,14 +103,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_curve_of_the_thesis_has_these_values() {
+    fn the_curve_of_the_thesis_is_reproduced() {
         let model = LatencyModel::of_vpp(11.28e6);
         let at = [0.1, 0.5, 0.9, 0.99].map(|share| format!("{:.1}", model.at(share * 11.28e6)));
         assert_eq!(at, ["4.7", "6.9", "14.0", "24.3"]);
     }
 
     #[test]
-    fn the_curve_has_ends() {
+    fn the_curve_is_limited_at_both_ends() {
         let model = LatencyModel::of_vpp(10.0);
         assert_eq!([model.at(10.0), model.at(20.0)], [59.0; 2]);
         assert!((model.at(0.0) - model.at(1e-6)).abs() < 1e-3);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_lie_below_the_highest() {
+    fn loads_above_the_maximum_are_refused() {
         let points: Vec<Point> = (1..=9).map(|i| (f64::from(i), f64::from(i * i))).collect();
         assert!(LatencyModel::fit(&points, 10.0).is_ok());
         assert!(LatencyModel::fit(&points, 9.0).is_err());
@@ -130,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_model_is_found_again(end in 10f64..100.0, span in 5f64..100.0, bend in 1f64..30.0, max in 1f64..1e8) {
+        fn a_fit_recovers_the_model(end in 10f64..100.0, span in 5f64..100.0, bend in 1f64..30.0, max in 1f64..1e8) {
             let model = LatencyModel { end_us: end, span_us: span, bend, max_load: max };
             let points: Vec<Point> =
                 [0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99].map(|u| (u * max, model.at(u * max))).to_vec();

@@ -77,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn points_on_a_line_give_the_line() {
+    fn points_on_a_line_give_this_line() {
         assert_eq!(line(&[(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]), Ok(Line { slope: 2.0, intercept: 3.0 }));
         assert_eq!(slope_through_origin(&[(1.0, 2.0), (2.0, 4.0), (0.0, 0.0)]), Ok(2.0));
     }
 
     #[test]
-    fn points_that_do_not_make_a_line_are_errors() {
+    fn points_without_a_unique_line_are_errors() {
         assert_eq!(line(&[]), Err(Error::TooFew { what: "points", have: 0, needed: 2 }));
         assert_eq!(line(&[(1.0, 1.0)]), Err(Error::TooFew { what: "points", have: 1, needed: 2 }));
         assert_eq!(line(&[(1.0, 1.0), (1.0, 2.0)]), Err(Error::Undetermined("all have the same x")));
@@ -98,14 +98,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_the_normal_equations_say(points in points()) {
+        fn the_line_equals_that_of_the_normal_equations(points in points()) {
             let (line, plain) = (line(&points).unwrap(), by_normal_equations(&points));
             prop_assume!(plain.slope.abs() < 1e3);
             prop_assert!((line.slope - plain.slope).abs() < 1e-6 && (line.intercept - plain.intercept).abs() < 1e-5);
         }
 
         #[test]
-        fn no_line_beside_it_has_less_squares(points in points(), slope in -1f64..1.0, intercept in -1f64..1.0) {
+        fn no_other_line_has_a_smaller_error(points in points(), slope in -1f64..1.0, intercept in -1f64..1.0) {
             let best = line(&points).unwrap();
             let beside = Line { slope: best.slope + slope, intercept: best.intercept + intercept };
             prop_assert!(squares(&points, best) <= squares(&points, beside) + 1e-6);

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_spent_on_lookups_is_lost_to_forwarding() {
+    fn lookup_time_reduces_throughput_linearly() {
         let fit = LookupModel::fit(&[(0.0, 12.0), (0.25, 9.0), (0.5, 6.0)]).unwrap();
         assert_eq!((fit.model.max_throughput, fit.quality.r_squared), (12.0, Some(1.0)));
         assert_eq!(fit.model.at(0.75), 3.0);

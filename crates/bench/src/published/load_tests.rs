@@ -24,7 +24,7 @@ fn a_line_is_a_case() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn faults_are_reported_with_their_line() {
     let wrong = |from: &str, to: &str| one(&LINE.replace(from, to)).unwrap_err();
     assert_eq!(
         wrong("0.8641", "0,8641").split(':').next(),
@@ -81,14 +81,14 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in "[a-z0-9,\\n\".]{0,200}") {
+    fn any_text_is_parsed_without_a_panic(text in "[a-z0-9,\\n\".]{0,200}") {
         let _ = parse(&text);
         let _ = parse(&format!("{NAMES}\n{text}"));
     }
 }
 
 #[test]
-fn the_file_has_every_table_in_full() {
+fn the_file_contains_every_table_completely() {
     let cases = cases().unwrap();
     let of = |paper| cases.iter().filter(|case| case.paper == paper).collect::<Vec<_>>();
     let figures = |cases: &[&Case]| cases.iter().map(|case| case.figures.len()).sum::<usize>();
@@ -100,7 +100,7 @@ fn the_file_has_every_table_in_full() {
 }
 
 #[test]
-fn clocks_per_packet_are_those_of_the_machines() {
+fn clocks_per_packet_use_the_machines_clock() {
     let cases = cases().unwrap();
     let find = |table: &str, system: &str, mhz, path| {
         let same =

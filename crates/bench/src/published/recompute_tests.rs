@@ -39,7 +39,7 @@ fn assert_listed(found: &[Disagreement], listed: &[(&str, &str, &str, &str, &str
 }
 
 #[test]
-fn every_dispersion_is_what_it_says() {
+fn published_dispersions_are_reproduced() {
     let cases = of(Paper::KosakLencse2025);
     let found = cases.iter().filter_map(|case| {
         let [min, max, median] =
@@ -51,7 +51,7 @@ fn every_dispersion_is_what_it_says() {
 }
 
 #[test]
-fn every_scale_up_and_every_ratio_to_half_the_cores_is_what_it_says() {
+fn published_scale_ups_and_ratios_are_reproduced() {
     let cases = of(Paper::KosakLencse2025);
     let (mut found, mut scale_ups, mut ratios) = (Vec::new(), 0, 0);
     for table in ["I", "II", "V", "VI", "VII", "VIII"] {
@@ -94,7 +94,7 @@ fn standard_deviations_are_possible_for_20_runs() {
 }
 
 #[test]
-fn shares_of_the_highest_throughput_are_what_they_say() {
+fn published_throughput_shares_are_reproduced() {
     let cases = of(Paper::Okelmann2019);
     let found = cases.iter().filter_map(|case| {
         let peers = cases.iter().filter(|peer| peer.table == case.table);
@@ -133,7 +133,7 @@ fn shares_of_the_highest_throughput_are_what_they_say() {
 }
 
 #[test]
-fn the_clock_model_fits_the_table_it_comes_from() {
+fn the_clock_model_fits_its_published_table() {
     let cases = of(Paper::Okelmann2019);
     let at_top: Vec<&Case> = cases.iter().filter(|c| c.table == "6.1" && c.clock_mhz == Some(3200)).collect();
     let shares: Vec<f64> = at_top
@@ -156,7 +156,7 @@ fn the_clock_model_fits_the_table_it_comes_from() {
 /// The drafts' bytes are their packets times the frame size. Their packets match 1 Gbit/s of frames for 30 times five minutes: the offered
 /// load excludes preamble and gap.
 #[test]
-fn bytes_and_packets_of_the_drafts_belong_together() {
+fn bytes_and_packets_of_the_drafts_are_consistent() {
     let cases = of(Paper::Slavik2025Draft);
     let apart = cases.iter().filter(|case| {
         let size = f64::from(case.frame_bytes);
@@ -180,7 +180,7 @@ fn bytes_and_packets_of_the_drafts_belong_together() {
 
 /// The same energy, latency and jitter with two decimals do not occur twice by chance.
 #[test]
-fn rows_that_were_copied_have_a_remark() {
+fn copied_rows_have_a_remark() {
     let cases = of(Paper::Slavik2025);
     let key = |c: &Case| {
         [Metric::EnergyWh, Metric::LatencyUs, Metric::JitterUs].map(|metric| c.figures[&metric].to_string())

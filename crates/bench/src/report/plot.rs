@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_is_logarithmic_where_small_values_would_not_be_told_apart() {
+    fn an_axis_is_logarithmic_for_a_large_range() {
         let logarithmic = |values: &[f64]| Axis::spanning("kfps", values.iter().copied()).logarithmic;
         assert!(logarithmic(&[100.0, 12_000.0]));
         assert!(!logarithmic(&[100.0, 2000.0]));

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_of_caches_are_as_the_kernel_writes_them() {
+    fn cache_sizes_are_parsed_from_the_kernels_format() {
         assert_eq!(bytes("48K"), Some(49_152));
         for bad in ["", "K", "48", "48M", "18446744073709551615K"] {
             assert_eq!(bytes(bad), None, "{bad}");

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gave_a_router_its_cores_is_said() -> serde_json::Result<()> {
+    fn the_source_of_the_number_of_workers_is_shown() -> serde_json::Result<()> {
         let of = |spec: &str, bed| Ok::<_, serde_json::Error>(workers(&serde_json::from_str(spec)?, bed));
         let physical = testbed::Kind::Physical;
         assert_eq!(of(r#"{"kind":"linux","workers":4}"#, physical)?, "4");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_of_which_nobody_knows_the_cores_is_not_scaled() -> serde_json::Result<()> {
+    fn routers_with_unknown_cores_are_not_scaled() -> serde_json::Result<()> {
         let mut all = fixture::results(&[1.0], &["volley", "b"], 1, "x");
         all.campaign.duts[0] = serde_json::from_str(r#"{"kind":"volley"}"#)?;
         let here = scaled(&all, Over::Workers).len();

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_has_numbers_however_near_its_values_are() {
+    fn an_axis_has_numbers_even_for_close_values() {
         let axis = Axis::logarithmic("µs");
         assert_eq!(ends(&axis, [2725.0, 2726.0].into_iter()), (1000.0, 10000.0));
         assert_eq!(ends(&axis, [1000.0].into_iter()), (100.0, 10000.0));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_have_no_room_are_cut() {
+    fn long_names_are_shortened() {
         assert_eq!(cut("linux"), "linux");
         assert_eq!(cut(&"é".repeat(80)), "é".repeat(80));
         assert_eq!(cut(&"é".repeat(81)), format!("{}…", "é".repeat(80)));

@@ -144,7 +144,7 @@ fn every_procedure_has_its_section() {
 }
 
 #[test]
-fn routers_that_differ_in_workers_are_scaled() {
+fn throughput_over_workers_compares_equal_routers() {
     let mut all = results(&[1.0], &["volley-1", "volley-2"], 1, "x");
     for (cell, fps) in all.cells.iter_mut().zip([1e6, 1e5, 1.8e6, 2e5]) {
         let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
@@ -179,7 +179,7 @@ fn routers_that_differ_in_workers_are_scaled() {
 }
 
 #[test]
-fn workers_are_those_of_the_campaign_whatever_names_say() {
+fn workers_are_read_from_the_campaign_not_from_names() {
     let mut all = results(&[1.0], &["volley-9", "b"], 1, "x");
     let fps = |all: &mut Results, n: usize, fps: f64| {
         let Found::Throughput(searches) = &mut all.cells[n].measurements[0].found else { panic!() };
@@ -202,7 +202,7 @@ fn workers_are_those_of_the_campaign_whatever_names_say() {
 }
 
 #[test]
-fn workers_are_drawn_with_the_spread_of_their_runs() {
+fn throughput_over_workers_shows_the_spread_of_runs() {
     let mut all = results(&[1.0], &["volley-1", "volley-2"], 2, "x");
     for cell in &mut all.cells {
         let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
@@ -215,7 +215,7 @@ fn workers_are_drawn_with_the_spread_of_their_runs() {
 }
 
 #[test]
-fn clocks_are_fitted_where_there_are_two() {
+fn the_clock_model_is_fitted_with_two_clocks() {
     let mut all = results(&[1.0], &["slow", "fast"], 1, "x");
     for (cell, fps) in all.cells.iter_mut().zip([5.5e5, 1e5, 1e6, 2e5]) {
         let Found::Throughput(searches) = &mut cell.measurements[0].found else { panic!() };
@@ -234,7 +234,7 @@ fn clocks_are_fitted_where_there_are_two() {
 }
 
 #[test]
-fn lookups_are_fitted_where_routers_say_how_long_they_take() {
+fn the_lookup_model_is_fitted_with_lookup_times() {
     let mut all = results(&[1.0], &["volley"], 1, "x");
     all.cells[1].key = Key { routes: 255_000, ..all.cells[0].key.clone() };
     for (cell, (fps, lookups)) in all.cells.iter_mut().zip([(9e5, "100"), (5e5, "500")]) {
@@ -278,7 +278,7 @@ fn lost_frames_are_in_the_99th_percentile() {
 }
 
 #[test]
-fn a_page_shows_all_plots_and_what_was_published_beside() {
+fn the_page_shows_all_plots_with_published_results() {
     let numbers = [1e3, 2e5, 3e4, 5.0, 12.0, 0.4, 700.0];
     let page = html(&results(&numbers, &["linux", "volley-1", "volley-2"], 7, NAME)).unwrap();
     check_html(&page);
@@ -315,7 +315,7 @@ fn published(all: &Results) -> Vec<(String, String)> {
 }
 
 #[test]
-fn published_results_stand_beside_the_same_kind_whatever_its_name() {
+fn published_results_are_matched_by_kind_not_by_name() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     let mut beside = |spec: &str| {
         all.campaign.duts = vec![serde_json::from_str(spec).unwrap()];
@@ -339,7 +339,7 @@ fn results_of(all: &mut Results, spec: &str) -> String {
 }
 
 #[test]
-fn published_results_stand_beside_tables_about_as_large() {
+fn published_results_are_matched_by_table_size() {
     let mut all = results(&[1e3], &["volley"], 1, "x");
     let small = published(&all);
     assert!(small.contains(&("VPP".into(), "1".into())), "{small:?}");
@@ -408,7 +408,7 @@ fn throughput_is_compared_over_routes_with_the_caches() {
 }
 
 #[test]
-fn routers_stand_beside_each_other() {
+fn routers_are_compared_side_by_side() {
     let mut all = results(&[1e3], &["linux", "volley"], 1, "x");
     all.cells.iter_mut().for_each(|cell| cell.measurements[0].limited_by_tester = false);
     let text = markdown(&all);
@@ -450,7 +450,7 @@ fn rows(text: &str, head: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_load_is_limited_by_the_tester_or_not() {
+fn limits_of_the_tester_are_shown_for_each_load() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     all.cells.truncate(1);
     let Found::Latency(at) = &mut all.cells[0].measurements[1].found else { panic!() };
@@ -477,7 +477,7 @@ fn the_spread_of_runs_is_reported() {
 }
 
 #[test]
-fn duplicates_and_disorder_are_reported_where_there_are_any() {
+fn duplicates_and_disorder_are_reported_if_present() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     all.cells.truncate(1);
     let soak = "| rfc2544, both directions | 64 | linux | soak | 9 | 1 | 2 | 3 |";
@@ -487,7 +487,7 @@ fn duplicates_and_disorder_are_reported_where_there_are_any() {
 }
 
 #[test]
-fn tables_of_virtual_links_say_so() {
+fn tables_of_virtual_links_are_marked() {
     let mut all = results(&[1e3], &["linux"], 1, "x");
     let said = |all: &Results| markdown(all).lines().filter(|l| l.ends_with(", on virtual links:")).count();
     assert!(said(&all) > 10);
@@ -496,7 +496,7 @@ fn tables_of_virtual_links_say_so() {
 }
 
 #[test]
-fn a_meter_without_a_reading_says_why() {
+fn a_meter_without_a_reading_shows_the_reason() {
     let mut all = results(&[7.0], &["linux"], 2, "x");
     let said = |all: &Results| markdown(all).contains("| the unit does not answer |");
     assert!(!said(&all));
@@ -516,7 +516,7 @@ fn a_meter_without_a_reading_says_why() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn any_results_can_be_reported(numbers in prop::collection::vec(any_number(), 0..40), runs in 0usize..8, routers in 0usize..4) {
+    fn any_results_give_a_report(numbers in prop::collection::vec(any_number(), 0..40), runs in 0usize..8, routers in 0usize..4) {
         let routers = &["linux", "volley-1", "<volley>-2"][..routers.min(3)];
         let all = results(&numbers, routers, runs, NAME);
         check_markdown(&markdown(&all));

@@ -21,7 +21,7 @@ fn run(asked: BackToBack, router: &mut dyn Measure) -> BackToBackResult {
 }
 
 #[test]
-fn the_corrected_buffer_time_is_that_of_the_buffer() {
+fn the_corrected_buffer_time_equals_the_buffer() {
     let result = run(ASKED, &mut Router::new(1e6).queue(1000));
     assert_eq!((&result.ended, result.bursts.len()), (&Ended::Found, 50));
     let summary = result.summary.unwrap();
@@ -33,7 +33,7 @@ fn the_corrected_buffer_time_is_that_of_the_buffer() {
 }
 
 #[test]
-fn bursts_are_summed_up() {
+fn bursts_are_summarized() {
     let summary = ASKED.summary(&[4, 1, 3, 2]).unwrap();
     assert_eq!((summary.mean, summary.min, summary.max), (2.5, 1, 4));
     // Sample deviation: the sum of squares is divided by n − 1.
@@ -42,13 +42,13 @@ fn bursts_are_summed_up() {
 }
 
 #[test]
-fn nothing_is_searched_where_the_link_is_the_limit() {
+fn no_search_runs_if_the_link_is_the_limit() {
     let result = run(BackToBack { throughput_fps: 2e6, ..ASKED }, &mut Router::new(2e6));
     assert_eq!((result.ended, result.tally.trials, result.summary), (Ended::AllForwarded, 0, None));
 }
 
 #[test]
-fn a_buffer_without_end_ends_the_search() {
+fn an_unlimited_buffer_ends_the_search() {
     let result = run(ASKED, &mut Router::new(1e6).queue(1_000_000_000));
     assert_eq!((result.ended, result.tally.trials), (Ended::AllForwarded, 1));
 }
@@ -62,7 +62,7 @@ fn a_dead_router_passes_no_burst() {
 }
 
 #[test]
-fn a_failure_keeps_the_repetitions_before() {
+fn a_failure_keeps_earlier_repetitions() {
     let mut trials = 0;
     let mut fails = |request| {
         trials += 1;
@@ -84,7 +84,7 @@ fn verification_forgives_single_spikes() {
 }
 
 #[test]
-fn a_burst_with_loss_is_tried_as_often_as_asked() {
+fn a_burst_with_loss_is_verified_as_configured() {
     // Bursts of 2 frames and of 1 frame, three times each.
     let asked = BackToBack { verifications: 2, longest: 2, ..ASKED };
     assert_eq!(run(asked, &mut Router::new(0.0)).tally.trials, 6);
@@ -102,7 +102,7 @@ fn bad_input_names_its_field() {
 
 proptest! {
     #[test]
-    fn every_buffer_is_found_within_the_resolution(
+    fn every_buffer_is_measured_within_the_resolution(
         capacity in 1e5f64..1.8e6, queue in 1u64..100_000, resolution in 1u64..2000, repetitions in 1u32..4,
     ) {
         let asked = BackToBack { resolution, repetitions, throughput_fps: capacity, ..ASKED };
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_ends_in_a_result(seed: u64, verifications in 0u32..4) {
+    fn a_search_with_noise_ends(seed: u64, verifications in 0u32..4) {
         let mut router = Valid::new(Router::noisy(1e6, seed), 2);
         run(BackToBack { verifications, repetitions: 5, ..ASKED }, &mut router);
     }

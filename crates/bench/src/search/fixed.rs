@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_soak_shows_when_it_lost() {
+    fn a_soak_shows_the_time_of_losses() {
         let mut trials = 0;
         let mut hiccup = |request| {
             trials += 1;

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn two_clean_trials_in_a_row_end_it() {
+    fn two_consecutive_clean_trials_end_the_search() {
         let result = run(ASKED, &mut Router::new(7.5e5));
         let lost: Vec<f64> = result.points.iter().map(|p| (p.loss_ratio * 1e4).round() / 1e4).collect();
         assert_eq!(lost, [0.25, 0.1667, 0.0625, 0.0, 0.0]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn one_clean_trial_does_not() {
+    fn one_clean_trial_does_not_end_the_search() {
         let mut trials = 0;
         let mut unlucky = |request| {
             trials += 1;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_and_the_dead_router() {
+    fn fastest_and_dead_routers_end_the_search() {
         assert_eq!(run(ASKED, &mut Router::new(2e6)).points.len(), 2);
         let dead = run(ASKED, &mut Router::new(0.0));
         assert_eq!((dead.ended, dead.points.len()), (Ended::NothingForwarded, 10));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_keeps_the_points_before() {
+    fn a_failure_keeps_earlier_points() {
         let mut trials = 0;
         let mut fails = |request| {
             trials += 1;
@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_load_is_above_zero_and_the_clean_ones_fit(capacity in 0f64..2e6, step in 0.001f64..0.5) {
+        fn loads_are_positive_and_clean_ones_below_the_capacity(capacity in 0f64..2e6, step in 0.001f64..0.5) {
             let result = run(LossRate { step, ..ASKED }, &mut Router::new(capacity));
             prop_assert!(result.points.iter().all(|p| p.share > 0.0 && p.share <= 1.0));
             for point in &result.points {

@@ -3,13 +3,13 @@ use crate::search::Ended;
 use crate::sim::Router;
 
 #[test]
-fn strict_deviates_in_nothing() {
+fn the_strict_profile_has_no_deviations() {
     assert_eq!(Profile::strict().deviations(), []);
     assert_eq!(Profile::strict().waits.sum(), s(11.0));
 }
 
 #[test]
-fn quick_says_all_that_it_does_not_keep() {
+fn the_quick_profile_lists_all_its_deviations() {
     let told: Vec<String> = Profile::quick().deviations().iter().map(Deviation::to_string).collect();
     for line in [
         "RFC 2544 section 9.1: frames of 128, 256, 1024, 1280 bytes are not tested",
@@ -24,7 +24,7 @@ fn quick_says_all_that_it_does_not_keep() {
 
 /// Breaks each rule alone. The wait for residual frames appears in two rules.
 #[test]
-fn each_deviation_is_found_alone() {
+fn each_deviation_is_detected_separately() {
     let changes: [fn(&mut Profile); 12] = [
         |p| p.frame_bytes = vec![64, 128, 256, 512, 1024, 1280],
         |p| p.waits.after_routes = s(1.0),
@@ -48,7 +48,7 @@ fn each_deviation_is_found_alone() {
 }
 
 #[test]
-fn a_profile_that_knows_no_time_of_resets_has_the_one_of_then() {
+fn an_older_profile_gets_the_reset_time_of_its_version() {
     let mut text = serde_json::to_value(Profile::strict()).unwrap();
     text["recovery"].as_object_mut().unwrap().remove("reset");
     let read: Profile = serde_json::from_value(text).unwrap();
@@ -56,7 +56,7 @@ fn a_profile_that_knows_no_time_of_resets_has_the_one_of_then() {
 }
 
 #[test]
-fn both_make_searches_that_find_a_router() {
+fn both_profiles_find_a_routers_throughput() {
     for profile in [Profile::strict(), Profile::quick()] {
         let router = || Router::new(1e6).queue(1000);
         let mut quiet = |_: &crate::search::Progress<'_>| ();

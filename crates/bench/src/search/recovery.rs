@@ -37,7 +37,7 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     #[test]
-    fn loads_of_the_recovery_test() {
+    fn overload_is_110_percent_and_relief_half_of_it() {
         assert!((overload_fps(1e6, 14.88e6) - 1.1e6).abs() < 1e-6);
         assert_eq!(overload_fps(1e6, 1.05e6), 1.05e6);
         assert_eq!(relief_fps(1.1e6), 5.5e5);
@@ -51,14 +51,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_takes_as_long_as_frames_were_lost() {
+    fn the_reset_time_follows_from_the_lost_frames() {
         assert_eq!(reset_time_by_loss(12_500, 1e4), Some(MS(1_250)));
         assert_eq!((reset_time_by_loss(1, 0.0), reset_time_by_loss(1, f64::NAN)), (None, None));
         assert_eq!(reset_time_by_loss(u64::MAX, 1e-9), None);
     }
 
     #[test]
-    fn an_overloaded_queue_recovers_when_it_has_room() {
+    fn an_overloaded_queue_recovers_with_the_lower_load() {
         // The capacity is 1 million frames per second, with a queue of 1000. Overload for 50 ms, then half of it. Losses end with the
         // overload: a full queue has room again as soon as frames arrive more slowly than they leave.
         let mut path = Path::new(1).capacity(1e6, 1000);

@@ -33,7 +33,7 @@ fn a_router_as_fast_as_the_link_takes_one_trial() {
 }
 
 #[test]
-fn one_that_is_as_fast_is_known_from_any_start() {
+fn a_router_as_fast_as_the_link_is_found_from_any_start() {
     for start in [Start::Middle, Start::At(5e6), Start::At(1e3), Start::At(14_880_952.0)] {
         let result = run(Throughput { start, ..search() }, &mut Router::new(2e7));
         assert_eq!((result.ended, result.throughput_fps), (Ended::AllForwarded, Some(14_880_952.0)));
@@ -41,7 +41,7 @@ fn one_that_is_as_fast_is_known_from_any_start() {
 }
 
 #[test]
-fn one_that_never_forwards_has_no_throughput() {
+fn a_router_that_never_forwards_has_no_throughput() {
     for capacity in [0.0, 999.0] {
         let result = run(search(), &mut Router::new(capacity));
         assert_eq!((result.ended, result.throughput_fps), (Ended::NothingForwarded, None));
@@ -50,13 +50,13 @@ fn one_that_never_forwards_has_no_throughput() {
 }
 
 #[test]
-fn the_smallest_load_may_be_the_throughput() {
+fn the_smallest_load_can_be_the_throughput() {
     let result = run(search(), &mut Router::new(1e3));
     assert_eq!((result.ended, result.throughput_fps), (Ended::Found, Some(1e3)));
 }
 
 #[test]
-fn a_failure_keeps_what_was_found_before() {
+fn a_failure_keeps_earlier_results() {
     // Forwards 5 million frames per second, loses frames up to 8 million, and fails above.
     let asked = Throughput { start: Start::At(4e6), ..search() };
     let result = run(asked, &mut Router::new(5e6).fails_above(8e6));
@@ -66,13 +66,13 @@ fn a_failure_keeps_what_was_found_before() {
 }
 
 #[test]
-fn any_fixed_loss_is_too_much() {
+fn any_fixed_loss_means_no_throughput() {
     let result = run(search(), &mut Router::new(2e7).loss(1e-4));
     assert_eq!(result.ended, Ended::NothingForwarded);
 }
 
 #[test]
-fn what_the_sender_cannot_send_bounds_the_throughput() {
+fn the_rate_of_the_sender_bounds_the_throughput() {
     let result = run(search(), &mut Router::new(1e7).sender(3e6));
     assert!((result.throughput_fps.unwrap() - 3e6).abs() <= 1e3 && result.upper_fps.unwrap() >= 3e6);
 }
@@ -144,7 +144,7 @@ proptest! {
 
     /// For every kind of bottleneck, the throughput is the largest load without loss.
     #[test]
-    fn every_kind_of_router_is_found(
+    fn the_throughput_of_every_kind_of_router_is_found(
         asked in any_search(), kind in 0..4, log_limit in 4.0f64..6.5, queue in 1u64..5000,
     ) {
         let limit = 10f64.powf(log_limit);
@@ -164,7 +164,7 @@ proptest! {
 
     /// A capacity with jitter is found within its jitter.
     #[test]
-    fn a_moving_capacity_is_found_where_it_moves(asked in any_search(), log_capacity in 3.5f64..6.9, seed: u64) {
+    fn a_varying_capacity_is_found_within_its_range(asked in any_search(), log_capacity in 3.5f64..6.9, seed: u64) {
         let capacity = 10f64.powf(log_capacity);
         let result = run(asked, &mut Router::new(capacity).jitter(0.005).seed(seed));
         prop_assert_eq!(&result.ended, &Ended::Found);
@@ -176,7 +176,7 @@ proptest! {
 
     /// After a spike, the search continues below that load, as in RFC 2544: the throughput is then too low, but never too high.
     #[test]
-    fn noise_ends_in_a_result(asked in any_search(), log_capacity in 3.0f64..7.5, seed: u64) {
+    fn a_search_with_noise_ends(asked in any_search(), log_capacity in 3.0f64..7.5, seed: u64) {
         let capacity = 10f64.powf(log_capacity);
         let mut router = Valid::new(Router::noisy(capacity, seed), 3);
         let result = run(asked, &mut router);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stays_invalid_is_returned_marked() {
+    fn a_trial_that_stays_invalid_is_returned_as_invalid() {
         let mut valid = Valid::new(Router::new(1e6).invalid(1.0), 3);
         let outcome = valid.measure(REQUEST).unwrap();
         assert!(!outcome.is_valid());

@@ -78,7 +78,7 @@ proptest! {
 }
 
 #[test]
-fn a_table_that_is_larger_than_all_that_is_tried_or_smaller() {
+fn tables_outside_the_search_range_are_reported() {
     let found = held(&mut Nat::new(1_000), 1_000, 1e5);
     assert_eq!((found.connections, found.upper, found.ended), (Some(1_000), None, Ended::AllForwarded));
     let found = held(&mut Nat::new(63), 1_000, 1e5);
@@ -89,7 +89,7 @@ fn a_table_that_is_larger_than_all_that_is_tried_or_smaller() {
 
 /// A bound from invalid attempts is marked: the router or the tester may have lost the frames.
 #[test]
-fn attempts_that_stay_invalid_bound_the_result_and_mark_it() {
+fn invalid_attempts_give_a_marked_bound() {
     let mut nat = Nat::new(100).invalid(1.0, 3);
     let found = held(&mut nat, 1_000, 1e5);
     assert_eq!((found.connections, found.upper, found.upper_unproved), (Some(100), Some(101), true));
@@ -98,7 +98,7 @@ fn attempts_that_stay_invalid_bound_the_result_and_mark_it() {
 }
 
 #[test]
-fn a_failure_ends_a_search_and_bad_input_is_named() {
+fn a_failure_ends_the_search_and_invalid_input_is_named() {
     struct Gone;
     impl Establish for Gone {
         fn establish(&mut self, _: u64, _: f64) -> Result<Attempt, Failure> {
@@ -205,7 +205,7 @@ impl Phases for Through {
 
 /// Real frames through a simulated router: the attempt's counts match the router's.
 #[test]
-fn what_an_attempt_finds_is_what_the_router_has() -> Result<(), Box<dyn std::error::Error>> {
+fn an_attempt_counts_the_routers_connections() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     for (full, arrived, confirmed) in [(Full::Refuse, 300, None), (Full::Evict, 301, Some(300))] {
         let mut bed = Bed::new(Nat::new(300).full(full), &pool, "rfc2544", 64)?;
@@ -230,7 +230,7 @@ fn what_an_attempt_finds_is_what_the_router_has() -> Result<(), Box<dyn std::err
 
 /// A router that maps two connections to one four-tuple, or mixes up their answers, has lost a connection even if all frames arrive.
 #[test]
-fn connections_that_are_mixed_up_are_no_connections() -> Result<(), Box<dyn std::error::Error>> {
+fn swapped_connections_do_not_count() -> Result<(), Box<dyn std::error::Error>> {
     let pool = Pool::new(8192)?;
     let mut bed = Bed::new(Nat::new(300), &pool, "rfc5180", 84)?;
     // The simulated router does not translate IPv6.
@@ -255,7 +255,7 @@ fn connections_that_are_mixed_up_are_no_connections() -> Result<(), Box<dyn std:
 }
 
 #[test]
-fn traffic_that_has_no_sessions_is_refused() -> Result<(), Box<dyn std::error::Error>> {
+fn traffic_without_sessions_is_refused() -> Result<(), Box<dyn std::error::Error>> {
     let ends = Ends::rfc(Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]), false);
     let flows = builtin("imix", 0).ok_or("no traffic")?.flows(&ends)?;
     let said = Table::new(&flows, &flows, 10, 1).map_or_else(|e| e.0, |_| String::new());

@@ -197,7 +197,7 @@ mod tests {
     proptest! {
         /// Each frame sent equals one built from its four-tuple, including checksums, and parses to that four-tuple.
         #[test]
-        fn frames_have_one_tuple_after_the_other(
+        fn frames_have_consecutive_tuples(
             (v6, all) in any::<bool>().prop_flat_map(|v6| (Just(v6), prop::collection::vec(any_tuple(v6), 1..20))),
             vlan: bool,
         ) {
@@ -218,7 +218,7 @@ mod tests {
 
         /// Arbitrary bytes must not cause a panic.
         #[test]
-        fn any_frame_is_looked_at_safely(mut frame in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn any_frame_is_parsed_without_a_panic(mut frame in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Some(tuple) = Tuple::of(&frame) {
                 prop_assert!(tuple.write(&mut frame));
             }
@@ -230,7 +230,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(12))]
 
         #[test]
-        fn tuples_are_different_and_as_many_as_were_asked(count in 1u32..200_000, seed: u64) {
+        fn the_requested_number_of_distinct_tuples_is_made(count in 1u32..200_000, seed: u64) {
             let of = Tuple {
                 source: Ipv4Addr::new(198, 18, 0, 2).into(),
                 source_port: 0,

@@ -16,7 +16,7 @@ fn run(router: &mut dyn Measure, load_fps: f64, seconds: f64) -> Outcome {
 }
 
 #[test]
-fn the_ideal_router_loses_what_is_above_its_capacity() {
+fn the_ideal_router_loses_frames_above_its_capacity() {
     let mut router = Router::new(1e6);
     assert_eq!(run(&mut router, 1e6, 1.0).lost(), 0);
     assert_eq!(run(&mut router, 1.1e6, 2.0).lost(), 200_000);
@@ -32,7 +32,7 @@ fn a_buffer_lets_short_bursts_pass() {
 }
 
 #[test]
-fn each_fault_is_there_when_asked_for() {
+fn each_configured_fault_occurs() {
     assert_eq!(run(&mut Router::new(1e6).loss(0.01), 1e5, 1.0).lost(), 1000);
     let mut knee = Router::new(1e6).knee(5e5, 0.1);
     assert_eq!(run(&mut knee, 5e5, 1.0).lost(), 0);
@@ -45,7 +45,7 @@ fn each_fault_is_there_when_asked_for() {
 }
 
 #[test]
-fn noise_has_the_share_it_is_given() {
+fn noise_has_the_configured_share() {
     let mut router = Router::new(1e6).spikes(0.1, 1e-3).invalid(0.2).seed(7);
     let outcomes: Vec<Outcome> = (0..10_000).map(|_| run(&mut router, 9e5, 1.0)).collect();
     let lossy = outcomes.iter().filter(|o| o.lost() > 0).count();
@@ -75,7 +75,7 @@ fn evenly(frames: u64) -> impl Iterator<Item = (u64, u64)> {
 }
 
 #[test]
-fn a_path_begins_as_a_wire() {
+fn a_path_without_settings_is_a_wire() {
     let mut path = Path::new(1);
     let arrivals = path.pass_all(evenly(100));
     assert!(arrivals.iter().zip(evenly(100)).all(|(a, (sent, seq))| (a.arrived_ns, a.seq) == (sent, seq)));
@@ -83,7 +83,7 @@ fn a_path_begins_as_a_wire() {
 }
 
 #[test]
-fn held_back_frames_are_reordered_by_as_many_as_overtook() {
+fn frames_held_back_are_reordered() {
     let mut path = Path::new(5).reordering(0.05, 3 * GAP + 1).delay(Delay::Fixed(700));
     let arrivals = path.pass_all(evenly(10_000));
     let truth = path.truth();
@@ -95,7 +95,7 @@ fn held_back_frames_are_reordered_by_as_many_as_overtook() {
 }
 
 #[test]
-fn copies_are_no_reordering() {
+fn copies_do_not_count_as_reordered() {
     let mut path = Path::new(2).duplication(0.5);
     let arrivals = path.pass_all(evenly(1000));
     assert_eq!(arrivals.len() as u64, 1000 + path.truth().duplicated);
@@ -103,7 +103,7 @@ fn copies_are_no_reordering() {
 }
 
 #[test]
-fn the_queue_has_the_delays_of_the_formula() {
+fn queue_delays_equal_the_formula() {
     let delay = Delay::Queue { fixed_ns: 5_000, service_ns: 1_000.0 };
     let mut before = 0.0;
     for load_fps in [1e5, 3e5, 5e5, 7e5, 9e5] {
@@ -127,7 +127,7 @@ proptest! {
     /// Two independent computations agree: by arithmetic over the trial, and frame by frame. Without a queue, frame by frame loses more,
     /// because the server idles between frames that arrive at its own rate.
     #[test]
-    fn arithmetic_and_frames_agree(
+    fn computed_and_simulated_frames_agree(
         capacity in 1e4f64..1e6, load in 0.5f64..3.0, queue in 1u64..500, frames in 100u64..5000,
     ) {
         let request = Request::burst(frames, capacity * load);

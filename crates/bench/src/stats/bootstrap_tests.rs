@@ -26,7 +26,7 @@ fn exact_probability(n: usize, k: usize) -> f64 {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_interval_and_it_is_this_one() {
+fn a_seed_gives_the_same_interval_in_all_versions() {
     let set = runs(&[10.0, 12.0, 11.0, 15.0, 9.0, 14.0, 13.0, 8.0, 16.0, 11.5]);
     let interval = Bootstrap::default().median(&set).unwrap();
     assert_eq!(interval, Bootstrap::default().median(&set).unwrap());
@@ -38,7 +38,7 @@ fn the_same_seed_gives_the_same_interval_and_it_is_this_one() {
 }
 
 #[test]
-fn intervals_are_those_that_theory_has() {
+fn intervals_equal_those_of_theory() {
     for n in [7, 11, 21, 51] {
         let set = runs(&(1..=n).map(|x| x as f64).collect::<Vec<_>>());
         let interval = Bootstrap { resamples: 40_000, ..Bootstrap::default() }.median(&set).unwrap();
@@ -51,7 +51,7 @@ fn intervals_are_those_that_theory_has() {
 }
 
 #[test]
-fn the_true_median_is_in_the_interval_as_often_as_promised() {
+fn the_interval_covers_the_true_median_at_its_level() {
     // Skewed like latencies: exponential, with median ln 2.
     let mut generator = Pcg64::new(7, 7);
     let mut exponential = || -(1.0 - generator.next_u64() as f64 / 2f64.powi(64)).ln() + 1e-12;
@@ -68,7 +68,7 @@ fn the_true_median_is_in_the_interval_as_often_as_promised() {
 }
 
 #[test]
-fn too_few_runs_say_nothing() {
+fn too_few_runs_are_refused() {
     assert_eq!([0.5, 0.9, 0.95, 0.99].map(fewest_runs), [2, 5, 6, 8]);
     let too_few = Error::TooFew { what: "runs", have: 5, needed: 6 };
     let (five, six) = (runs(&[1.0; 5]), runs(&[1.0; 6]));
@@ -78,7 +78,7 @@ fn too_few_runs_say_nothing() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_refused() {
     let set = runs(&[1.0; 20]);
     for level in [0.0, 1.0, -1.0, f64::NAN] {
         assert!(Bootstrap { level, ..Bootstrap::default() }.median(&set).is_err(), "{level}");
@@ -107,7 +107,7 @@ fn runs_without_noise_have_intervals_without_width() {
 
 proptest! {
     #[test]
-    fn counting_draws_what_sorting_draws(
+    fn counting_and_sorting_draw_the_same_medians(
         results in prop::collection::vec(-1e6f64..1e6, 1..30),
         seed in any::<u64>(),
     ) {

@@ -114,7 +114,7 @@ mod tests {
     const OLD: [f64; 8] = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1];
 
     #[test]
-    fn what_is_wanted_decides_what_better_is() {
+    fn the_wanted_direction_decides_which_result_is_better() {
         let more = OLD.map(|x| x * 1.1);
         assert_eq!(verdict(&more, &OLD, Wanted::High, 0.0), Verdict::Better);
         assert_eq!(verdict(&more, &OLD, Wanted::Low, 0.0), Verdict::Worse);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_search_cannot_tell_apart_is_no_difference() {
+    fn changes_within_the_resolution_are_no_difference() {
         let (new, base) = ([1003.0; 6], [1000.0; 6]);
         assert_eq!(verdict(&new, &base, Wanted::High, 0.0), Verdict::Better);
         assert_eq!(verdict(&new, &base, Wanted::High, 0.005), Verdict::NoDifference);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_begin_are_worse_than_none() {
+    fn new_losses_are_worse_than_none() {
         let verdict = |new: [f64; 6], base: [f64; 6], resolution| {
             let terms = Terms { wanted: Wanted::Low, effect: Effect::Difference, resolution };
             compare(&runs(&new), &runs(&base), terms, &Bootstrap::default()).unwrap().verdict
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_things_are_seldom_said_to_differ() {
+    fn equal_sets_rarely_differ() {
         let mut generator = Pcg64::new(3, 3);
         let mut set = || {
             let noise: Vec<f64> =
@@ -172,7 +172,7 @@ mod tests {
     proptest! {
         /// Sets that are far apart differ, in either order.
         #[test]
-        fn who_is_beaten_beats_not(
+        fn distant_sets_differ_in_both_orders(
             new in prop::collection::vec(200f64..300.0, 6..20),
             base in prop::collection::vec(1f64..100.0, 6..20),
         ) {

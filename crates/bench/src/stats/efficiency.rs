@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn energy_is_that_of_delivered_packets() {
+    fn efficiency_is_packets_or_bytes_per_watt_hour() {
         assert_eq!(packets_per_watt_hour(1_000_000, 5.0), Ok(200_000.0));
         assert_eq!(bytes_per_watt_hour(64_000_000, 5.0), Ok(12_800_000.0));
         assert_eq!(packets_per_watt_hour(0, 5.0), Ok(0.0));

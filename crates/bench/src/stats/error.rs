@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_which_value_and_why() {
+    fn an_error_names_the_value_and_the_reason() {
         assert_eq!(
             check_finite([1.0, f64::NAN]).unwrap_err().to_string(),
             "value 2 is NaN: it must be a finite number"

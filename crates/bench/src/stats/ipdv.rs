@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_difference_to_the_frame_before() {
+    fn ipdv_is_the_difference_to_the_previous_frame() {
         let f = of_delays(&[10, 14, 13, 13, 20].map(Some)).unwrap();
         let (minimum_ns, median_ns, maximum_ns) = (-1, 2.0, 7);
         assert_eq!(f, IpdvFigures { pairs: 4, undefined: 0, minimum_ns, median_ns, maximum_ns });
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_frame_takes_two_pairs_with_it() {
+    fn a_lost_frame_makes_two_pairs_undefined() {
         let f = of_delays(&[Some(10), Some(12), None, Some(50), Some(51)]).unwrap();
         assert_eq!((f.pairs, f.undefined, f.minimum_ns, f.maximum_ns), (2, 2, 1, 2));
         let first_lost = of_delays(&[None, Some(1), Some(2)]).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn without_two_frames_in_a_row_there_is_none() {
+    fn without_consecutive_frames_ipdv_is_undefined() {
         for delays in [&[][..], &[Some(1)], &[Some(1), None, Some(1)]] {
             assert_eq!(of_delays(delays), Err(Error::Empty));
             assert_eq!(counted(delays), Err(Error::Empty));
@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways_agree_to_a_thousandth(
+        fn exact_and_counted_figures_agree_to_a_thousandth(
             delays in prop::collection::vec(prop::option::weighted(0.9, 0u64..10_000_000), 0..200),
         ) {
             let (Ok(exact), Ok(counted)) = (of_delays(&delays), counted(&delays)) else {

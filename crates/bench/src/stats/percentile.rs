@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_those_of_the_rule() {
+    fn ranks_follow_the_definition() {
         let ranks = |n| [Percentile::P1, Percentile::P99, Percentile::P99_9].map(|p| p.rank(n).unwrap());
         assert_eq!(ranks(1), [1, 1, 1]);
         assert_eq!(ranks(20), [1, 20, 20]);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn only_percentiles_are_percentiles() {
+    fn invalid_percentiles_are_refused() {
         assert_eq!(Percentile::parts_per_million(0), None);
         assert_eq!(Percentile::parts_per_million(1_000_001), None);
         assert!(Percentile::try_from(0).unwrap_err().contains("not a percentile"));
@@ -81,7 +81,7 @@ mod tests {
     proptest! {
         /// The definition applied literally, trying every rank.
         #[test]
-        fn it_is_the_first_rank_that_covers_the_share(parts in 1u32..=1_000_000, values in 1u64..3000) {
+        fn the_rank_is_the_first_that_covers_the_share(parts in 1u32..=1_000_000, values in 1u64..3000) {
             let covers = |rank: &u64| u128::from(*rank) * 1_000_000 >= u128::from(parts) * u128::from(values);
             let rank = Percentile::parts_per_million(parts).unwrap().rank(values);
             prop_assert_eq!(rank, (1..=values).find(covers));

@@ -67,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_made_up() {
+    fn missing_measurements_give_no_scaling() {
         let all = scaling(&[(2, 16.0), (3, 20.0)]).unwrap();
         assert!(all.iter().all(|s| s.scale_up.is_none() && s.ratio_to_half.is_none()));
     }
 
     #[test]
-    fn measurements_that_make_no_sense_are_refused() {
+    fn invalid_measurements_are_refused() {
         assert_eq!(scaling(&[]), Err(Error::Empty));
         assert_eq!(
             scaling(&[(0, 1.0)]).unwrap_err().to_string().split(':').next(),

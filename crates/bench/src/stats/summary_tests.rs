@@ -8,7 +8,7 @@ fn summary(results: &[f64]) -> Summary {
 }
 
 #[test]
-fn a_set_is_summed_up() {
+fn a_set_is_summarized() {
     let s = summary(&[4.0, 1.0, 3.0, 2.0, 10.0]);
     assert_eq!((s.median, s.minimum, s.maximum, s.mean, s.runs), (3.0, 1.0, 10.0, 4.0, 5));
     assert_eq!((s.p1, s.p99), (1.0, 10.0));
@@ -22,7 +22,7 @@ fn an_even_number_has_the_mean_of_the_middle_two() {
 }
 
 #[test]
-fn percentiles_leave_the_extremes_from_a_hundred_runs_on() {
+fn percentiles_exclude_extremes_from_a_hundred_runs_on() {
     let results: Vec<f64> = (1..=200).map(f64::from).collect();
     let s = summary(&results);
     assert_eq!((s.p1, s.p99), (2.0, 198.0));
@@ -36,7 +36,7 @@ fn one_run_has_no_deviation_and_a_median_of_zero_no_dispersion() {
 }
 
 #[test]
-fn nothing_is_left_out_silently() {
+fn invalid_results_are_refused_not_skipped() {
     assert_eq!(Runs::new(&[]), Err(Error::Empty));
     assert!(matches!(Runs::new(&[1.0, f64::NAN]), Err(Error::NotFinite(1, _))));
     assert_eq!(Runs::new(&[f64::NEG_INFINITY]), Err(Error::NotFinite(0, f64::NEG_INFINITY)));
@@ -48,7 +48,7 @@ fn nothing_is_left_out_silently() {
 proptest! {
     /// Textbook two-pass computation over the unsorted results.
     #[test]
-    fn figures_are_those_of_the_definitions(results in prop::collection::vec(-1e9f64..1e9, 2..60)) {
+    fn figures_equal_those_of_the_definitions(results in prop::collection::vec(-1e9f64..1e9, 2..60)) {
         let s = summary(&results);
         let n = results.len() as f64;
         let mean = results.iter().sum::<f64>() / n;
@@ -63,13 +63,13 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_runs_says_nothing(results in prop::collection::vec(-1e9f64..1e9, 1..30)) {
+    fn the_order_of_runs_does_not_matter(results in prop::collection::vec(-1e9f64..1e9, 1..30)) {
         let reversed: Vec<f64> = results.iter().rev().copied().collect();
         prop_assert_eq!(summary(&results), summary(&reversed));
     }
 
     #[test]
-    fn equal_runs_are_all_there_is(value in -1e9f64..1e9, runs in 2usize..40) {
+    fn figures_of_equal_runs_are_all_equal(value in -1e9f64..1e9, runs in 2usize..40) {
         let s = summary(&vec![value; runs]);
         prop_assert_eq!([s.median, s.minimum, s.maximum, s.mean, s.p1, s.p99], [value; 6]);
         prop_assert_eq!(s.standard_deviation, Some(0.0));

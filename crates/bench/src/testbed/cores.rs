@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_steered_if_that_is_wanted_and_allowed() {
+    fn rps_is_used_if_requested_and_allowed() {
         let refused = || Err(Failure("no".into()));
         let of = |rps, told| super::rps(&Spec { rps, ..Spec::default() }, told);
         assert_eq!(

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_fails_without_a_word_is_no_gap_in_a_line() {
+    fn a_failure_without_output_is_reported_without_a_gap() {
         let said =
             |line: &str| said_in_time(Command::new("sh").args(["-c", line]), line).unwrap_or_else(|e| e.0);
         assert_eq!(said("exit 3"), "exit 3: exit status: 3");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_namespaces_hide_is_refused() {
+    fn paths_hidden_by_the_namespaces_are_refused() {
         for hidden in ["/run/x.db", "/var/run/x.db"] {
             let said = check_path(Path::new(hidden)).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(said.starts_with(hidden) && said.contains("its own /run"), "{said}");

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_on_a_port_is_found_by_its_links() -> std::io::Result<()> {
+    fn interfaces_above_a_port_are_found_by_its_links() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         assert_eq!(above(dir.path())?, [""; 0]);
         for name in ["upper_eth1.5", "lower_eth9", "address"] {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_of_hardware_with_a_link() -> std::io::Result<()> {
+    fn rates_are_known_only_for_hardware_with_a_link() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         let said = |speed: &str| std::fs::write(dir.path().join("speed"), speed).map(|()| rate(dir.path()));
         assert_eq!((rate(dir.path()), said("10000\n")?), (None, None));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_of_the_router_that_was_asked() {
+    fn only_answers_of_the_requested_router_count() {
         let (router, tester) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
         let question = ArpPacket::request(tester, [198, 18, 0, 2].into(), [198, 18, 0, 1].into());
         let ip = IpAddr::from([198, 18, 0, 1]);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_recorded_and_what_was_refused_is_not() -> Result<(), Box<dyn std::error::Error>> {
+    fn only_accepted_frames_are_recorded() -> Result<(), Box<dyn std::error::Error>> {
         let (directory, pool) = (tempfile::tempdir()?, Pool::new(1024)?);
         let mut cache = pool.cache();
         let records = Records::begin(&directory.path().join("new"))?;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_ends_without_a_gap() -> Result<(), Box<dyn std::error::Error>> {
+    fn a_record_ends_without_a_gap() -> Result<(), Box<dyn std::error::Error>> {
         let (directory, pool) = (tempfile::tempdir()?, Pool::new(1024)?);
         let mut cache = pool.cache();
         let records = Records::begin(directory.path())?;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_is_named() {
+    fn an_invalid_directory_is_named() {
         let said = Records::begin(Path::new("/dev/null/x")).err().map(|e| e.0).unwrap_or_default();
         assert!(said.starts_with("testbed: record: /dev/null/x: "), "{said}");
     }

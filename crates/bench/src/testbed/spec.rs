@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_taken() {
+    fn valid_testbeds_are_accepted() {
         let physical = "kind = 'physical'\nports = ['eth1', 'eth2']\ngbit = 10\nrouter-macs = \
                         ['02:00:00:00:00:01', '02:00:00:00:00:02']\ndriver = 'af-xdp'";
         for good in [
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_the_key_and_what_would_do() {
+    fn faults_name_the_key_and_valid_values() {
         let physical = "kind = 'physical'\nports = ['eth1', 'eth2']\n";
         let cases = [
             ("colour = 1".to_owned(), "line 1"),

@@ -108,7 +108,7 @@ mod tests {
     use super::mask;
 
     #[test]
-    fn sets_of_cores_are_words_of_32() {
+    fn core_masks_are_written_in_words_of_32_bits() {
         assert_eq!(mask(&[]), "00000000");
         assert_eq!(mask(&[0, 2]), "00000005");
         assert_eq!(mask(&[1, 32, 65]), "00000002,00000001,00000002");

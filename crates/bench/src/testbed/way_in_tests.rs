@@ -33,7 +33,7 @@ fn said(known: &Known, name: &str) -> String {
 }
 
 #[test]
-fn a_port_that_nobody_needs_may_be_taken() {
+fn an_unused_port_can_be_taken() {
     let known = machine();
     assert_eq!(known.judge("eth1", &[]), Ok(Mac([2, 0, 0, 0, 0, 2])));
     assert_eq!(known.judge("eth2", &[]), Ok(Mac([2, 0, 0, 0, 0, 3])));
@@ -46,7 +46,7 @@ fn a_port_that_nobody_needs_may_be_taken() {
 }
 
 #[test]
-fn a_port_that_the_machine_uses_is_not_taken() {
+fn a_port_that_the_machine_uses_is_refused() {
     assert!(said(&machine(), "eth0").contains("a default route uses this port"));
     let known = Known { defaults: Vec::new(), ..machine() };
     assert!(said(&known, "eth0").contains("it has the address 192.0.2.7"));
@@ -68,7 +68,7 @@ fn a_port_that_the_machine_uses_is_not_taken() {
 }
 
 #[test]
-fn the_port_of_a_session_is_not_taken() {
+fn the_port_of_a_login_session_is_refused() {
     for (connection, by) in [
         ("203.0.113.5 50000 192.0.2.7 22", &["eth0"][..]),
         ("::ffff:203.0.113.5 50000 ::ffff:192.0.2.7 22", &["eth0"]),
@@ -94,7 +94,7 @@ fn the_port_of_a_session_is_not_taken() {
 }
 
 #[test]
-fn what_is_on_a_port_counts() {
+fn interfaces_above_a_port_count_as_its_use() {
     let mut known = machine();
     known.sessions = session("203.0.113.5 50000 192.0.2.8 22");
     known.defaults.clear();
@@ -121,7 +121,7 @@ fn what_is_on_a_port_counts() {
 }
 
 #[test]
-fn a_way_in_of_which_the_port_is_not_known_leaves_none() {
+fn an_unknown_port_of_a_login_refuses_all_ports() {
     let by_ppp = session("203.0.113.5 50000 198.51.100.9 22");
     let ways = [
         Known { sessions: by_ppp, ..machine() },
@@ -185,7 +185,7 @@ fn all_next_hops_of_a_route_count() {
 
 proptest! {
     #[test]
-    fn no_text_is_too_odd(text in any::<String>(), hex in "( *[0-9A-F:%é.]{0,40}){0,6}") {
+    fn any_text_is_parsed_without_a_panic(text in any::<String>(), hex in "( *[0-9A-F:%é.]{0,40}){0,6}") {
         for text in [&text, &hex] {
             let _ = (of_environment(text), of_sockets(text, &[Some(SSH)]), of_pppoe(text), socket(text));
         }

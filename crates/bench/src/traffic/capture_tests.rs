@@ -52,7 +52,7 @@ fn mixed() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn frames_that_are_alike_are_one_kind() {
+fn similar_frames_are_one_kind() {
     // Also with truncated frames that contain all headers.
     for most in [65_535, 96] {
         let file = file(&mixed(), most);
@@ -82,7 +82,7 @@ fn frames_that_are_alike_are_one_kind() {
 }
 
 #[test]
-fn what_stays_on_its_link_is_left_out() {
+fn link_local_frames_are_left_out() {
     for ip in [
         "127.0.0.1",
         "0.0.0.0",
@@ -103,7 +103,7 @@ fn what_stays_on_its_link_is_left_out() {
 }
 
 #[test]
-fn addresses_and_ports_are_kept_if_they_are_wanted() {
+fn addresses_and_ports_are_kept_on_request() {
     let file = file(&mixed(), 65_535);
     let found = captured(file.path(), "office", ADDRESSES).unwrap();
     let dns = found.traffic.flows[0].frames.iter().find(|kind| kind.weight == 3).unwrap();
@@ -114,7 +114,7 @@ fn addresses_and_ports_are_kept_if_they_are_wanted() {
 }
 
 #[test]
-fn a_campaign_has_it_as_it_was_written() {
+fn written_traffic_is_read_back_by_a_campaign() {
     let file = file(&mixed(), 65_535);
     for keep in [Keep::default(), VLANS, ADDRESSES] {
         let traffic = captured(file.path(), "office", keep).unwrap().traffic;
@@ -126,7 +126,7 @@ fn a_campaign_has_it_as_it_was_written() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_by_name() {
+fn invalid_captures_are_refused_by_name() {
     let empty = file(&[], 0);
     let said = |path: &Path| captured(path, "x", Keep::default()).map_or_else(|e| e.0, |_| "nothing".into());
     assert!(said(empty.path()).contains("none of its 0 frames can be sent"), "{}", said(empty.path()));
@@ -149,7 +149,7 @@ fn what_is_no_capture_is_refused_by_name() {
 proptest! {
     /// The turns add up to the size of a mix, and each differs by less than one from its share of the capture.
     #[test]
-    fn turns_are_shares_of_a_mix(counts in prop::collection::vec(prop_oneof![1u64..10, 1u64..1 << 40], 1..500)) {
+    fn weights_of_a_mix_follow_the_capture(counts in prop::collection::vec(prop_oneof![1u64..10, 1u64..1 << 40], 1..500)) {
         let turns = turns(&counts);
         let (sum, all) = (turns.iter().map(|n| u64::from(*n)).sum::<u64>(), counts.iter().sum::<u64>());
         prop_assert_eq!(sum, all.min(TURNS));

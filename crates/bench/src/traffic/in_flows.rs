@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flow_comes_as_often_as_the_others() -> Result<(), Box<dyn std::error::Error>> {
+    fn all_flows_have_equally_many_frames() -> Result<(), Box<dyn std::error::Error>> {
         for (traffic, count) in [("rfc2544", 1), ("rfc2544", 1000), ("rfc5180", 70_000)] {
             for reverse in [false, true] {
                 let traffic = builtin(traffic, 84).ok_or("built in")?;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_other_flows_is_refused() {
+    fn traffic_with_its_own_flows_is_refused() {
         let said = |kind: Kind| {
             let mut traffic = builtin("rfc2544", 64).expect("built in");
             traffic.flows[0].frames = vec![Kind { size: 64, ..kind }];

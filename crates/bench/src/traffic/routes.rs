@@ -124,7 +124,7 @@ mod tests {
     use crate::traffic::builtin;
 
     #[test]
-    fn addresses_of_their_own_are_in_networks_of_their_own() {
+    fn own_addresses_get_their_own_networks() {
         let said = |traffic: &Traffic, reverse| {
             traffic.own_networks(reverse).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_networks_are_no_groups_and_directions_do_not_meet() {
+    fn networks_contain_no_groups_and_do_not_overlap() {
         let last = |reverse| networks(Family::Ipv4, reverse, MOST).last().expect("networks");
         assert_eq!(last(false).to_string(), "83.255.255.0/24");
         assert_eq!(last(true).to_string(), "195.255.255.0/24");

@@ -81,7 +81,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
 proptest! {
     /// Whatever fields vary, each frame has its size, room for the mark, and right checksums.
     #[test]
-    fn frames_are_good_whatever_varies(kind in kinds()) {
+    fn frames_are_valid_with_any_varying_fields(kind in kinds()) {
         let flow = Flow { name: "test".into(), load: Load::default(), mark: Mark::Stamped, frames: vec![kind.clone()] };
         let traffic = Traffic { name: "any".into(), seed: 3, flows: vec![flow] };
         for frame in frames(&traffic, 20).map_err(|e| TestCaseError::fail(e.to_string()))? {
@@ -93,7 +93,7 @@ proptest! {
 }
 
 #[test]
-fn the_networks_of_rfc_2544_come_each_once_in_256_frames() -> Result<(), Box<dyn std::error::Error>> {
+fn each_rfc2544_network_occurs_once_in_256_frames() -> Result<(), Box<dyn std::error::Error>> {
     for (name, at) in [("rfc2544-256", 14 + 16..14 + 20), ("rfc5180-256", 14 + 24..14 + 32)] {
         let traffic = builtin(name, 84).ok_or("built in")?;
         let frames = frames(&traffic, 256)?;
@@ -126,7 +126,7 @@ fn the_profile_of_the_thesis_counts_sources_up() -> Result<(), Box<dyn std::erro
 }
 
 #[test]
-fn everything_built_in_can_be_sent() -> Result<(), Box<dyn std::error::Error>> {
+fn all_built_in_traffic_can_be_sent() -> Result<(), Box<dyn std::error::Error>> {
     for (name, _) in BUILTIN {
         for size in [84, 1518] {
             let traffic = builtin(name, size).ok_or(name)?;
@@ -138,7 +138,7 @@ fn everything_built_in_can_be_sent() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_with_its_place() {
+fn invalid_frames_are_refused_with_their_place() {
     let kind = Kind::udp(Family::Ipv4, 64);
     let vary = |field, min, max| vec![Vary { field, how: How::Random, min, max, step: 1 }];
     let cases = [

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_rates_of_links() {
+    fn frame_rates_equal_published_values() {
         assert_eq!(Link::gigabit(10.0).max_fps(64).round(), 14_880_952.0);
         assert_eq!(Link::gigabit(1.0).max_fps(64).round(), 1_488_095.0);
         assert_eq!(Link::gigabit(10.0).max_fps(1518).round(), 812_744.0);
@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_and_back(gigabits in 0.01f64..800.0, bytes in 64u32..9216, share in 0.0f64..2.0) {
+        fn rates_and_shares_convert_both_ways(gigabits in 0.01f64..800.0, bytes in 64u32..9216, share in 0.0f64..2.0) {
             let link = Link::gigabit(gigabits);
             let fps = link.max_fps(bytes) * share;
             prop_assert!((link.share(fps, bytes) - share).abs() < 1e-9);

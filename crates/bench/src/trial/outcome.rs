@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_is_lost() {
+    fn unsent_frames_count_as_lost() {
         let o = outcome(1000, 900, 900);
         assert_eq!((o.lost(), o.loss_ratio()), (100, 0.1));
         assert_eq!(o.forwarding_fps(), 9e5);
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_frames_is_rounded_not_cut() {
+    fn the_number_of_frames_is_rounded_not_truncated() {
         let request = Request { load_fps: 14_880_952.38, duration: Duration::from_secs(60) };
         assert_eq!(request.frames(), 892_857_143);
     }
 
     proptest! {
         #[test]
-        fn a_burst_has_as_many_frames_as_were_asked(frames in 0u64..10_000_000_000, load_fps in 100.0..9e8) {
+        fn a_burst_has_the_requested_number_of_frames(frames in 0u64..10_000_000_000, load_fps in 100.0..9e8) {
             prop_assert_eq!(Request::burst(frames, load_fps).frames(), frames);
         }
     }

@@ -103,7 +103,7 @@ proptest! {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_by_name() {
+fn fields_that_exceed_the_room_are_refused_by_name() {
     let mut fields = FeatureFields::default();
     assert!(fields.add::<[u8; 50]>("nat44").is_ok());
     assert!(fields.add::<u32>("acl").is_ok());

@@ -188,7 +188,7 @@ fn three(cache: &mut Cache) -> Frame {
 }
 
 #[test]
-fn an_emptied_frame_knows_nothing() -> std::io::Result<()> {
+fn an_emptied_frame_has_no_metadata() -> std::io::Result<()> {
     let pool = Pool::new(16)?;
     let mut cache = pool.cache();
     let ways: [fn(&mut Frame, &mut Cache); 5] = [
@@ -216,7 +216,7 @@ fn an_emptied_frame_knows_nothing() -> std::io::Result<()> {
 }
 
 #[test]
-fn packets_of_one_interface_are_known_to_be() -> std::io::Result<()> {
+fn a_frame_knows_that_its_packets_have_one_interface() -> std::io::Result<()> {
     let pool = Pool::new(16)?;
     let mut cache = pool.cache();
     let (mut a, mut b) = (three(&mut cache), three(&mut cache));
@@ -233,7 +233,7 @@ fn packets_of_one_interface_are_known_to_be() -> std::io::Result<()> {
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "not noted in its frame")]
-fn a_flag_that_was_not_noted_is_found() {
+fn an_unnoted_flag_is_detected() {
     let pool = Pool::new(16).expect("a pool");
     let mut frame = three(&mut pool.cache());
     frame.get(2).into_iter().for_each(|mut p| p.set_flags(Flags::CSUM_PARTIAL));
@@ -243,7 +243,7 @@ fn a_flag_that_was_not_noted_is_found() {
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "another receive interface")]
-fn an_interface_that_was_not_told_is_found() {
+fn an_unnoted_interface_is_detected() {
     let pool = Pool::new(16).expect("a pool");
     let mut frame = three(&mut pool.cache());
     frame.get(0).into_iter().for_each(|mut p| p.set_rx_if(9));

@@ -39,7 +39,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 proptest! {
     #[test]
-    fn each_buffer_comes_back_once(ops in prop::collection::vec(op(), 1..super::steps(200))) {
+    fn each_lent_buffer_returns_once(ops in prop::collection::vec(op(), 1..super::steps(200))) {
         let pool = Pool::new(64).unwrap();
         let mut cache = pool.cache();
         let window = pool.window();
@@ -80,7 +80,7 @@ proptest! {
 }
 
 #[test]
-fn a_packet_of_several_buffers_and_one_of_another_pool_are_not_lent() {
+fn chained_and_foreign_packets_are_not_lent() {
     let (pool, other) = (Pool::new(8).unwrap(), Pool::new(8).unwrap());
     let (mut cache, mut others) = (pool.cache(), other.cache());
     let mut lent = Lent::new(&pool, pool.window());
@@ -188,7 +188,7 @@ proptest! {
 
 /// Other packets leave the window's buffers to devices.
 #[test]
-fn what_was_added_is_used_first_and_what_devices_may_have_is_exchanged() {
+fn packets_use_added_buffers_first_and_return_lendable_ones() {
     let pool = Pool::new(2 * BATCH).unwrap();
     pool.grow(2 * BATCH).unwrap();
     let (mut cache, window) = (pool.cache(), pool.window());

@@ -56,7 +56,7 @@ fn is_good(kind: &Kind) -> bool {
 proptest! {
     #![proptest_config(super::cases(64))]
     #[test]
-    fn what_is_lent_comes_back_in_order(ops in prop::collection::vec(op(), 1..super::steps(60))) {
+    fn lent_buffers_return_in_order(ops in prop::collection::vec(op(), 1..super::steps(60))) {
         let (pool, other) = (Pool::new(BUFFERS).unwrap(), Pool::new(64).unwrap());
         let (mut cache, mut others) = (pool.cache(), other.cache());
         let window = pool.window();

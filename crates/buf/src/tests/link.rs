@@ -9,7 +9,7 @@ use crate::{FRAME_SIZE, Frame, LinkHeader, Pool};
 proptest! {
     /// A link header is written exactly in front of the packet, wherever the packet begins.
     #[test]
-    fn a_link_header_is_put_in_front(header in prop::collection::vec(any::<u8>(), 0..40), back in 0..300usize) {
+    fn a_link_header_is_written_in_front(header in prop::collection::vec(any::<u8>(), 0..40), back in 0..300usize) {
         let Some(link) = LinkHeader::new(&header) else {
             prop_assert!(!(8..=LinkHeader::MAX).contains(&header.len()));
             return Ok(());
@@ -42,7 +42,7 @@ proptest! {
 
     /// Headers of a tunnel, of any length, are written exactly in front of the packet.
     #[test]
-    fn bytes_are_put_in_front(header in prop::collection::vec(any::<u8>(), 0..300), back in 0..300usize) {
+    fn bytes_are_written_in_front(header in prop::collection::vec(any::<u8>(), 0..300), back in 0..300usize) {
         let pool = Pool::new(8)?;
         let mut cache = pool.cache();
         let mut held = packet_of(&[0x11; 100], &mut cache).ok_or(TestCaseError::fail("no buffer"))?;

@@ -231,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn headers_are_where_the_bytes_are(
+    fn headers_are_read_from_the_packets_bytes(
         (len, at) in (0..100usize, 0..100usize),
         advance in prop_oneof![0..100usize, Just(MAX_OFFSET - DATA)],
     ) {
@@ -291,7 +291,7 @@ fn a_copy_has_its_own_head_fields() -> std::io::Result<()> {
 }
 
 #[test]
-fn a_new_packet_knows_nothing_of_the_last() -> std::io::Result<()> {
+fn a_new_packet_has_no_metadata_of_the_last_one() -> std::io::Result<()> {
     let pool = Pool::new(1)?;
     let mut cache = pool.cache();
     let mut held = packet_of(b"old", &mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
@@ -317,7 +317,7 @@ fn a_new_packet_knows_nothing_of_the_last() -> std::io::Result<()> {
 }
 
 #[test]
-fn whether_there_are_more_segments_cannot_be_said() -> std::io::Result<()> {
+fn the_chained_flag_cannot_be_set_by_hand() -> std::io::Result<()> {
     let pool = Pool::new(8)?;
     let mut cache = pool.cache();
     let mut one = packet_of(b"x", &mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
@@ -337,7 +337,7 @@ fn whether_there_are_more_segments_cannot_be_said() -> std::io::Result<()> {
 }
 
 #[test]
-fn a_chain_that_finds_no_buffer_stays_whole() -> std::io::Result<()> {
+fn a_chain_without_a_free_buffer_stays_consistent() -> std::io::Result<()> {
     let pool = Pool::new(3)?;
     let mut cache = pool.cache();
     let mut held = Held::alloc(&mut cache).ok_or(std::io::ErrorKind::OutOfMemory)?;
@@ -350,7 +350,7 @@ fn a_chain_that_finds_no_buffer_stays_whole() -> std::io::Result<()> {
 }
 
 #[test]
-fn many_small_packets_become_one_with_its_headers_together() -> std::io::Result<()> {
+fn appended_packets_have_their_headers_in_one_buffer() -> std::io::Result<()> {
     let pool = Pool::new(100)?;
     let mut cache = pool.cache();
     let bytes = pattern(5, 40 * 8);

@@ -233,7 +233,7 @@ fn caches_stay_bounded() -> std::io::Result<()> {
 }
 
 #[test]
-fn sizes_that_cannot_be_had_are_refused() -> std::io::Result<()> {
+fn impossible_sizes_are_refused() -> std::io::Result<()> {
     for n in [usize::MAX, usize::MAX / STRIDE + 2, 1 << 40, 0] {
         assert!(Pool::new(n).is_err(), "{n}");
     }
@@ -267,7 +267,7 @@ fn a_packet_may_outlive_its_pool() -> std::io::Result<()> {
 }
 
 #[test]
-fn memory_is_used_again_once_all_buffers_are_home() -> std::io::Result<()> {
+fn memory_is_reused_after_all_buffers_have_returned() -> std::io::Result<()> {
     let first_of = |pool: &Pool| {
         let mut cache = pool.cache();
         let mut held = Held::alloc(&mut cache)?;
@@ -284,7 +284,7 @@ fn memory_is_used_again_once_all_buffers_are_home() -> std::io::Result<()> {
 }
 
 #[test]
-fn memory_that_was_added_is_used_again_too() -> std::io::Result<()> {
+fn added_memory_is_reused_too() -> std::io::Result<()> {
     // Numbers of buffers that no other test uses.
     let buffers = |pool: &Pool| {
         let mut cache = pool.cache();
@@ -305,7 +305,7 @@ fn memory_that_was_added_is_used_again_too() -> std::io::Result<()> {
 
 /// All buffers exist in the end, even if several threads grow the pool at the same time.
 #[test]
-fn many_threads_may_add_buffers_while_others_take_them() -> std::io::Result<()> {
+fn threads_can_add_buffers_while_others_allocate() -> std::io::Result<()> {
     let pool = Pool::new(91)?;
     std::thread::scope(|s| {
         for n in [93, 95, 97] {
@@ -354,7 +354,7 @@ fn a_shared_tail_is_freed_once_by_many_threads() -> std::io::Result<()> {
 }
 
 #[test]
-fn what_goes_out_of_scope_is_counted() -> std::io::Result<()> {
+fn dropped_packets_are_counted_as_lost() -> std::io::Result<()> {
     let pool = Pool::new(16)?;
     let mut cache = pool.cache();
     let before = crate::pool::lost();
@@ -370,7 +370,7 @@ fn what_goes_out_of_scope_is_counted() -> std::io::Result<()> {
 }
 
 #[test]
-fn a_reserve_is_fetched_while_there_is_one() -> std::io::Result<()> {
+fn a_cache_fetches_a_reserve_if_there_is_one() -> std::io::Result<()> {
     let pool = Pool::new(20)?;
     let (mut keeps, mut takes) = (pool.cache(), pool.cache());
     assert!(!keeps.has(21) && keeps.has(20));
@@ -384,7 +384,7 @@ fn a_reserve_is_fetched_while_there_is_one() -> std::io::Result<()> {
 }
 
 #[test]
-fn a_cache_shares_once_for_each_shortage_and_keeps_what_it_is_told_to() -> std::io::Result<()> {
+fn a_cache_shares_once_for_each_shortage_and_keeps_its_reserve() -> std::io::Result<()> {
     let pool = Pool::new(64)?;
     let (mut rich, mut poor) = (pool.cache(), pool.cache());
     let free = |pool: &Pool| pool.stats().free;

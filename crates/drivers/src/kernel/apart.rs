@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_opened_apart_or_waited_for_in_vain() {
+    fn a_file_is_opened_by_a_thread_or_times_out() {
         use std::io::Read;
         let mut text = String::new();
         let opened = open(Path::new("/proc/self/comm"), PATIENCE, |path| File::open(path));
@@ -432,13 +432,13 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_are_moved_above_those_of_strangers() {
+    fn descriptors_are_moved_above_the_range_for_peers() {
         let file = above(sys::eventfd().unwrap());
         assert!(file.as_raw_fd() >= ABOVE);
     }
 
     #[test]
-    fn a_thread_has_the_files_that_it_was_given_and_no_others() {
+    fn a_thread_has_only_the_files_passed_to_it() {
         let files: Vec<OwnedFd> = (0..3).map(|_| sys::eventfd().unwrap()).collect();
         let (to_us, from_thread) = channel();
         let work = move |given: io::Result<Vec<Kept>>| {
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_closed_when_the_thread_has_ended() {
+    fn a_file_is_closed_by_the_end_of_the_thread() {
         let [here, there] = passing::pair().unwrap();
         close(&Crew::default(), "test", there);
         let end = passing::receive(here.as_fd(), &mut [0], true);
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn work_ends_before_its_thread() {
+    fn finished_work_is_not_counted_as_hanging() {
         let (go, wait) = channel::<()>();
         let crew = Crew::default();
         run(&crew, "test", 0, &[], move |_| assert!(wait.recv().is_err())).unwrap();

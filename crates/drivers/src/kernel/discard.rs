@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_done_by_another_thread() {
+    fn work_runs_on_another_thread() {
         let (done, who) = channel();
         elsewhere(move || {
             let _ = done.send(thread::current().id());

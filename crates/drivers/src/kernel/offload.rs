@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_goes_out() {
+    fn virtio_headers_are_preserved() {
         let none = VirtioNetHeader::zeroed();
         assert_eq!(pass(&tcp(), none), Some((Flags::NONE, none)));
         let csum = VirtioNetHeader::needs_csum(34, 16);

@@ -147,7 +147,7 @@ proptest! {
     #![proptest_config(cases(96))]
     /// The peer writes arbitrary data between the router's calls: no buffer gets two owners, and none is lost.
     #[test]
-    fn a_peer_that_writes_anything_gets_no_buffer_two_owners(ops in prop::collection::vec(op(), 1..steps(80))) {
+    fn a_peer_that_writes_anything_cannot_duplicate_a_buffer(ops in prop::collection::vec(op(), 1..steps(80))) {
         let pool = Pool::new(BUFFERS).unwrap();
         let mut cache = pool.cache();
         let mut link = Link::new(&pool, LOG2);
@@ -205,7 +205,7 @@ proptest! {
 /// As above, with a peer that writes during the router's calls. Not under Miri, which reports this as a race.
 #[test]
 #[cfg(not(miri))]
-fn a_peer_that_writes_while_it_is_read_gets_no_buffer_two_owners() {
+fn a_peer_that_writes_concurrently_cannot_duplicate_a_buffer() {
     let pool = Pool::new(1024).unwrap();
     let mut cache = pool.cache();
     let Link { mut rx, mut tx, peer } = Link::new(&pool, 6);
@@ -261,7 +261,7 @@ fn a_peer_that_writes_while_it_is_read_gets_no_buffer_two_owners() {
 /// This bounds the time that one packet takes in a poll.
 #[test]
 #[cfg(not(miri))]
-fn a_packet_has_no_more_parts_than_the_largest_one_needs() {
+fn the_number_of_parts_of_a_packet_is_limited() {
     let pool = Pool::new(20_000).unwrap();
     let receive = |parts: u16| {
         let (mut link, mut cache) = (Link::new(&pool, 14), pool.cache());

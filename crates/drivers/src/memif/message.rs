@@ -281,7 +281,7 @@ mod tests {
     /// Messages that DPDK 22.11 (`net_memif`) sent as a client with ID 7 and the secret "abc".
     #[test]
     #[cfg(target_endian = "little")]
-    fn messages_are_those_of_another_implementation() {
+    fn messages_equal_those_of_dpdk() {
         let mut secret = [0; SECRET_LEN];
         secret[..3].copy_from_slice(b"abc");
         let name = "DPDK 22.11.11".to_string();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_writes_no_control_characters_into_logs() {
+    fn names_lose_their_control_characters() {
         let mut bytes = Message::Connect("a-b".into()).bytes();
         bytes[3] = 0x1b;
         assert_eq!(Message::parse(&bytes), Ok(Message::Connect("a\u{fffd}b".into())));
@@ -362,7 +362,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_message_or_none(kind in 0u16..12, bytes in proptest::collection::vec(any::<u8>(), LEN - 2)) {
+        fn any_bytes_are_parsed_or_refused(kind in 0u16..12, bytes in proptest::collection::vec(any::<u8>(), LEN - 2)) {
             let mut all = [0; LEN];
             all[..2].copy_from_slice(&kind.to_ne_bytes());
             all[2..].copy_from_slice(&bytes);

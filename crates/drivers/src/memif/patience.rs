@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_wait_for_pages_are_borne_for_a_while() {
+    fn waits_for_pages_are_tolerated_for_a_while() {
         let mut debt = Debt::default();
         assert_eq!(judged(&mut debt, 16, MOST / 16, 0), 0);
         assert_eq!(judged(&mut debt, 1, MOST / 16, 0), 1);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_wait_for_a_processor_are_borne_always() {
+    fn waits_for_a_processor_are_always_tolerated() {
         let patience = Patience::default();
         for _ in 0..100 {
             let end = tsc() + SLOW;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_knows_what_it_waited_for() {
+    fn a_thread_counts_its_sleeps_and_page_faults() {
         let before = Waits::now();
         std::thread::sleep(std::time::Duration::from_millis(1));
         let room = vec![1u8; 64 << 20];

@@ -122,7 +122,7 @@ fn refusal(init: Init, listed: Option<Listed>) -> String {
 }
 
 #[test]
-fn who_may_not_have_an_interface_hears_why() {
+fn a_refused_client_gets_the_reason() {
     let init = Init { version: VERSION, id: 3, mode: 0, secret: secret("sesame"), name: "x".into() };
     let other = |f: fn(&mut Init)| {
         let mut init = init.clone();
@@ -155,7 +155,7 @@ fn a_server_of_another_version_is_refused() {
 }
 
 #[test]
-fn a_client_takes_no_more_rings_than_the_server_has() {
+fn a_client_uses_at_most_the_rings_of_the_server() {
     let mut c = client();
     c.handle(0, client::Event::Admin(true));
     let hello = Hello {
@@ -194,7 +194,7 @@ fn kinds(actions: &[client::Action]) -> Vec<&'static str> {
 
 /// VPP 26.06 reads one message, answers, and reads no more until the next one arrives.
 #[test]
-fn a_client_sends_the_next_message_when_the_last_one_is_acknowledged() {
+fn a_client_waits_for_each_acknowledgement() {
     let (mut c, mut sent) = offering();
     let mut all: Vec<&str> = Vec::new();
     let mut now = 0;
@@ -216,7 +216,7 @@ fn a_client_sends_the_next_message_when_the_last_one_is_acknowledged() {
 }
 
 #[test]
-fn a_server_that_acknowledges_nothing_gets_all_after_a_short_while() {
+fn a_client_sends_all_after_a_wait_without_acknowledgements() {
     let (mut c, sent) = offering();
     assert_eq!(kinds(&sent), ["INIT"]);
     let at = c.poll_timeout().unwrap();
@@ -231,7 +231,7 @@ fn a_server_that_acknowledges_nothing_gets_all_after_a_short_while() {
 }
 
 #[test]
-fn what_a_server_refuses_is_the_reason() {
+fn a_servers_refusal_is_reported_as_the_reason() {
     let (mut c, _) = offering();
     let refusal = Message::Disconnect { code: 0, reason: "Incorrect secret".into() };
     let actions = c.handle(1, client::Event::Message(Ok(refusal)));
@@ -246,7 +246,7 @@ fn what_a_server_refuses_is_the_reason() {
 }
 
 #[test]
-fn a_client_tries_again_after_a_second_and_has_no_patience_for_silence() {
+fn a_client_retries_after_a_second_and_ends_silent_connections() {
     let mut c = client();
     c.handle(0, client::Event::Admin(true));
     assert_eq!(
@@ -265,7 +265,7 @@ fn a_client_tries_again_after_a_second_and_has_no_patience_for_silence() {
 }
 
 #[test]
-fn a_client_that_says_nothing_is_let_go() {
+fn a_silent_client_is_disconnected() {
     let (mut s, _) = Server::<()>::new(7);
     assert_eq!(s.timeout(6 + 5 * SECOND), []);
     let actions = s.timeout(7 + 5 * SECOND);
@@ -307,7 +307,7 @@ fn message() -> impl Strategy<Value = Message> {
 
 proptest! {
     #[test]
-    fn a_server_survives_anything(
+    fn a_server_survives_any_messages(
         first in any::<bool>(),
         said in proptest::collection::vec((message(), any::<bool>(), 0u16..20), 0..40),
     ) {
@@ -345,7 +345,7 @@ proptest! {
     }
 
     #[test]
-    fn a_client_survives_anything(
+    fn a_client_survives_any_messages(
         said in proptest::collection::vec((message(), 0u16..20), 0..40),
     ) {
         let mut c = client();

@@ -16,7 +16,7 @@ fn memfd(flags: u32, len: i64, seals: i32) -> OwnedFd {
 }
 
 #[test]
-fn memory_that_could_vanish_is_refused() {
+fn memory_that_can_be_truncated_is_refused() {
     let refused = |file: &OwnedFd, len: u64| {
         assert!(Region::of_peer(file.as_fd(), len, true).is_ok() || len != 8192);
         Region::of_peer(file.as_fd(), len, false).err().unwrap_or_default()
@@ -63,7 +63,7 @@ fn the_pages_of_a_file_count_once() {
 }
 
 #[test]
-fn pages_behind_the_end_of_a_file_hide_no_missing_ones() {
+fn pages_behind_the_end_of_a_file_do_not_count() {
     let file = memfd(libc::MFD_ALLOW_SEALING, 8 << 20, libc::F_SEAL_SHRINK);
     let fill = |from: i64, len: i64| {
         // SAFETY: no memory is involved.
@@ -83,7 +83,7 @@ fn can_be_punched(file: &OwnedFd) -> bool {
 }
 
 #[test]
-fn nobody_takes_pages_from_memory_that_is_in_use() {
+fn mapped_memory_is_sealed_against_hole_punching() {
     let peers = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
     assert!(can_be_punched(&peers));
     let _mapped = Region::of_peer(peers.as_fd(), 8192, false).unwrap();

@@ -174,7 +174,7 @@ proptest! {
 
     /// A peer that writes arbitrary data, between and during calls.
     #[test]
-    fn a_peer_that_writes_anything_reaches_nothing(
+    fn a_peer_that_writes_anything_cannot_leave_its_memory(
         words in proptest::collection::vec((0usize..200, any::<u16>(), 0usize..6), 0..steps(400)),
         client in any::<bool>(),
     ) {
@@ -249,7 +249,7 @@ proptest! {
 /// Not under Miri, which reports this as a race: by design, the router reads whatever the peer has written.
 #[test]
 #[cfg(not(miri))]
-fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
+fn a_peer_that_writes_concurrently_cannot_leave_its_memory() {
     let layout = layout(6, 2048);
     for client in [false, true] {
         let (own, peers) = memory(layout);
@@ -324,7 +324,7 @@ fn a_peer_that_writes_while_it_is_read_reaches_nothing() {
 
 /// DPDK before version 26.03 sets the flag of a packet that continues, and never clears it.
 #[test]
-fn a_client_that_never_takes_a_flag_away_is_understood() {
+fn a_client_that_never_clears_the_next_flag_works() {
     let layout = layout(4, 64);
     let (own, peers) = memory(layout);
     let _client = Ring::own(own.clone(), &layout, Direction::ToServer, 0, bell()).unwrap();
@@ -381,7 +381,7 @@ fn largest() -> (RxRing, impl Fn(u16, u16, u32), impl Fn(u16)) {
 
 #[test]
 #[cfg(not(miri))]
-fn a_poll_spends_little_on_rubbish_and_a_peer_that_sends_nothing_else_is_disconnected() {
+fn invalid_packets_cost_little_time_and_end_the_connection() {
     let pool = Pool::new(64).unwrap();
     let mut cache = pool.cache();
     // Packets of a long part and an empty one, and a packet that never ends.
@@ -415,7 +415,7 @@ fn a_poll_spends_little_on_rubbish_and_a_peer_that_sends_nothing_else_is_disconn
 
 #[test]
 #[cfg(not(miri))]
-fn a_peer_that_errs_now_and_then_stays_connected() {
+fn a_peer_with_few_errors_stays_connected() {
     let (mut rx, write, show) = largest();
     let pool = Pool::new(1024).unwrap();
     let mut cache = pool.cache();
@@ -436,7 +436,7 @@ fn a_peer_that_errs_now_and_then_stays_connected() {
 
 /// Slots whose packet has no free buffer yet stay unchanged.
 #[test]
-fn a_packet_of_several_parts_is_whole_when_there_are_buffers_again() {
+fn a_chained_packet_waits_whole_for_free_buffers() {
     let mut link = link(layout(4, 64), Direction::ToServer);
     let pool = Pool::new(64).unwrap();
     let mut cache = pool.cache();

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_whose_signals_are_slow_are_known_whoever_connects_again() {
+    fn slow_signals_are_limited_across_reconnects() {
         let pace = Pace::default();
         let slow = || pace.take(|| work(10 * SLOW));
         let borne = (0..1000).take_while(|_| slow().is_ok()).count() as u64;
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_for_its_turn_is_not_slow() {
+    fn waiting_for_a_processor_does_not_count_as_slow() {
         let pace = Pace::default();
         (0..20).for_each(|_| assert_eq!(pace.take(|| std::thread::sleep(20 * SLOW)), Ok(())));
         assert!(!is_slow(|| std::thread::sleep(2 * TOO_SLOW)) && is_slow(|| work(2 * TOO_SLOW)));

@@ -28,8 +28,8 @@ fn udp(size: usize) -> Vec<u8> {
 }
 
 #[test]
-fn packets_of_all_sizes_come_as_they_were_sent() {
-    lab::inside("af_packet::packets_of_all_sizes_come_as_they_were_sent", || {
+fn packets_of_all_sizes_arrive_unchanged() {
+    lab::inside("af_packet::packets_of_all_sizes_arrive_unchanged", || {
         for mode in [Mode::V2, Mode::V3] {
             lab::veth("va", "vb");
             let config = |name| Config { mode, rx_ring: 256, ..Config::new(name) };
@@ -70,8 +70,8 @@ fn packets_of_all_sizes_come_as_they_were_sent() {
 
 /// The kernel closes a block for each packet if packets arrive more slowly than its block timeout.
 #[test]
-fn the_smallest_ring_keeps_what_comes_while_the_worker_is_away() {
-    lab::inside("af_packet::the_smallest_ring_keeps_what_comes_while_the_worker_is_away", || {
+fn the_smallest_ring_holds_packets_for_a_late_worker() {
+    lab::inside("af_packet::the_smallest_ring_holds_packets_for_a_late_worker", || {
         for mode in [Mode::V2, Mode::V3] {
             lab::veth("va", "vb");
             let config = |name| Config { mode, rx_ring: 16, ..Config::new(name) };
@@ -93,8 +93,8 @@ fn the_smallest_ring_keeps_what_comes_while_the_worker_is_away() {
 }
 
 #[test]
-fn tags_that_the_kernel_takes_out_are_put_back() {
-    lab::inside("af_packet::tags_that_the_kernel_takes_out_are_put_back", || {
+fn tags_removed_by_the_kernel_are_restored() {
+    lab::inside("af_packet::tags_removed_by_the_kernel_are_restored", || {
         for mode in [Mode::V2, Mode::V3] {
             lab::veth("va", "vb");
             let config = |name| Config { mode, ..Config::new(name) };
@@ -161,8 +161,8 @@ fn offloads_pass_with_and_without_a_tag() {
 }
 
 #[test]
-fn tcp_of_linux_hosts_passes_at_full_size() {
-    lab::inside("af_packet::tcp_of_linux_hosts_passes_at_full_size", || {
+fn tcp_of_linux_hosts_passes_in_large_packets() {
+    lab::inside("af_packet::tcp_of_linux_hosts_passes_in_large_packets", || {
         for mode in [Mode::V2, Mode::V3] {
             lab::host("left", "vl", "10.0.0.1/24");
             lab::host("right", "vr", "10.0.0.2/24");
@@ -182,8 +182,8 @@ fn tcp_of_linux_hosts_passes_at_full_size() {
 }
 
 #[test]
-fn the_kernel_hears_nothing_unless_it_shares() {
-    lab::inside("af_packet::the_kernel_hears_nothing_unless_it_shares", || {
+fn the_kernel_receives_only_from_shared_interfaces() {
+    lab::inside("af_packet::the_kernel_receives_only_from_shared_interfaces", || {
         lab::host("peer", "p", "10.0.0.2/24");
         sh("ip addr add 10.0.0.1/24 dev p");
         let ping = || attempt("ip netns exec peer ping -q -c 1 -W 1 10.0.0.1").0;
@@ -251,8 +251,8 @@ fn a_killed_process_leaves_the_interface_to_the_kernel() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_refused_with_a_reason() {
-    lab::inside("af_packet::what_cannot_be_opened_is_refused_with_a_reason", || {
+fn unusable_interfaces_are_refused_with_the_reason() {
+    lab::inside("af_packet::unusable_interfaces_are_refused_with_the_reason", || {
         lab::veth("va", "vb");
         let refused = |config: Config| af_packet::open(&config).err().expect("a refusal").to_string();
         let nosuch = refused(Config::new("nosuch0"));
@@ -273,8 +273,8 @@ fn what_cannot_be_opened_is_refused_with_a_reason() {
 }
 
 #[test]
-fn the_interface_is_given_back_as_it_was() {
-    lab::inside("af_packet::the_interface_is_given_back_as_it_was", || {
+fn a_closed_interface_is_restored() {
+    lab::inside("af_packet::a_closed_interface_is_restored", || {
         sh("ip link add va type veth peer name vb && ip link set vb up");
         // An interface that was never up shows another qdisc name.
         let show = || sh("ip -d link show va").replace("noop", "noqueue");
@@ -296,8 +296,8 @@ fn the_interface_is_given_back_as_it_was() {
 }
 
 #[test]
-fn down_is_not_gone_but_gone_is() {
-    lab::inside("af_packet::down_is_not_gone_but_gone_is", || {
+fn a_removed_interface_is_distinguished_from_a_down_one() {
+    lab::inside("af_packet::a_removed_interface_is_distinguished_from_a_down_one", || {
         lab::veth("va", "vb");
         let (mut a, mut b) = (open(Config::new("va")), open(Config::new("vb")));
         let mut cache = lab::cache();
@@ -347,8 +347,8 @@ fn down_is_not_gone_but_gone_is() {
 }
 
 #[test]
-fn what_the_ring_cannot_hold_is_counted_and_the_rest_goes_on() {
-    lab::inside("af_packet::what_the_ring_cannot_hold_is_counted_and_the_rest_goes_on", || {
+fn packets_that_overflow_the_ring_are_counted() {
+    lab::inside("af_packet::packets_that_overflow_the_ring_are_counted", || {
         lab::veth("va", "vb");
         let (mut a, mut b) = (open(Config::new("va")), open(Config { rx_ring: 64, ..Config::new("vb") }));
         let mut cache = lab::cache();
@@ -371,8 +371,8 @@ fn what_the_ring_cannot_hold_is_counted_and_the_rest_goes_on() {
 }
 
 #[test]
-fn refused_packets_do_not_hold_up_the_others() {
-    lab::inside("af_packet::refused_packets_do_not_hold_up_the_others", || {
+fn refused_packets_do_not_delay_others() {
+    lab::inside("af_packet::refused_packets_do_not_delay_others", || {
         lab::veth("va", "vb");
         let (mut a, mut b) = (open(Config::new("va")), open(Config::new("vb")));
         let mut cache = lab::cache();
@@ -393,8 +393,8 @@ fn refused_packets_do_not_hold_up_the_others() {
 }
 
 #[test]
-fn flows_are_spread_over_queues_and_none_comes_twice() {
-    lab::inside("af_packet::flows_are_spread_over_queues_and_none_comes_twice", || {
+fn flows_are_distributed_over_queues_without_duplicates() {
+    lab::inside("af_packet::flows_are_distributed_over_queues_without_duplicates", || {
         lab::veth("va", "vb");
         let (mut a, mut b) = (open(Config::new("va")), open(Config { queues: 2, ..Config::new("vb") }));
         let mut cache = lab::cache();

@@ -53,8 +53,8 @@ fn settled(cache: &Cache) {
 }
 
 #[test]
-fn packets_of_all_sizes_come_as_they_were_sent() {
-    lab::inside("af_xdp::packets_of_all_sizes_come_as_they_were_sent", || {
+fn packets_of_all_sizes_arrive_unchanged() {
+    lab::inside("af_xdp::packets_of_all_sizes_arrive_unchanged", || {
         for attach in [Attach::Native, Attach::Generic] {
             lab::veth("va", "vb");
             let mut cache = lab::cache();
@@ -78,8 +78,8 @@ fn packets_of_all_sizes_come_as_they_were_sent() {
 }
 
 #[test]
-fn packets_of_several_buffers_are_joined_and_those_too_large_refused() {
-    lab::inside("af_xdp::packets_of_several_buffers_are_joined_and_those_too_large_refused", || {
+fn chained_packets_are_joined_and_too_large_ones_refused() {
+    lab::inside("af_xdp::chained_packets_are_joined_and_too_large_ones_refused", || {
         lab::veth("va", "vb");
         sh("ip link set va mtu 2000 && ip link set vb mtu 2000");
         let mut cache = lab::cache();
@@ -111,8 +111,8 @@ fn packets_of_several_buffers_are_joined_and_those_too_large_refused() {
 /// Buffers added later lie outside the memory that the kernel has mapped. Packets in them are copied, and the fill
 /// ring gets only mapped buffers.
 #[test]
-fn a_pool_that_grew_feeds_the_kernel_still() {
-    lab::inside("af_xdp::a_pool_that_grew_feeds_the_kernel_still", || {
+fn a_grown_pool_still_feeds_the_kernel() {
+    lab::inside("af_xdp::a_grown_pool_still_feeds_the_kernel", || {
         lab::veth("va", "vb");
         let mut cache = lab::cache();
         let Some(mut xdp) = open(&Config { rx_ring: 256, ..Config::new("va") }, &mut cache) else { return };
@@ -139,8 +139,8 @@ fn a_pool_that_grew_feeds_the_kernel_still() {
 
 /// Many flows over two queues, with more packets than the rings hold; every packet is counted.
 #[test]
-fn every_packet_of_every_queue_comes_once() {
-    lab::inside("af_xdp::every_packet_of_every_queue_comes_once", || {
+fn every_packet_of_every_queue_arrives_once() {
+    lab::inside("af_xdp::every_packet_of_every_queue_arrives_once", || {
         sh("ip link add va numrxqueues 2 numtxqueues 2 type veth peer name vb numrxqueues 2 numtxqueues 2");
         sh("ip link set va up && ip link set vb up");
         let mut cache = lab::cache();
@@ -182,8 +182,8 @@ fn every_packet_of_every_queue_comes_once() {
 }
 
 #[test]
-fn closed_the_interface_is_as_it_was() {
-    lab::inside("af_xdp::closed_the_interface_is_as_it_was", || {
+fn a_closed_interface_is_restored() {
+    lab::inside("af_xdp::a_closed_interface_is_restored", || {
         lab::host("h", "va", "10.0.0.2/24");
         sh("ip addr add 10.0.0.1/24 dev va && ping -c 1 -W 1 10.0.0.2");
         sh("ip link set va down");
@@ -201,8 +201,8 @@ fn closed_the_interface_is_as_it_was() {
 
 /// The kernel releases the queue a moment after its socket is closed.
 #[test]
-fn closed_it_can_be_opened_again_at_once() {
-    lab::inside("af_xdp::closed_it_can_be_opened_again_at_once", || {
+fn a_closed_interface_can_be_reopened_at_once() {
+    lab::inside("af_xdp::a_closed_interface_can_be_reopened_at_once", || {
         lab::veth("va", "vb");
         let mut cache = lab::cache();
         for _ in 0..5 {
@@ -214,8 +214,8 @@ fn closed_it_can_be_opened_again_at_once() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
-    lab::inside("af_xdp::what_cannot_be_is_said", || {
+fn invalid_configurations_are_refused_with_the_reason() {
+    lab::inside("af_xdp::invalid_configurations_are_refused_with_the_reason", || {
         lab::veth("va", "vb");
         let mut cache = lab::cache();
         let Some(mut device) = open(&Config::new("va"), &mut cache) else { return };

@@ -113,7 +113,7 @@ fn receive(device: &mut Device, queue: usize, cache: &mut Cache) -> Vec<Vec<u8>>
 }
 
 #[test]
-fn packets_of_all_sizes_pass_both_ways_between_several_interfaces() {
+fn packets_of_all_sizes_pass_both_ways() {
     let place = Place::new("both");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let pool = Pool::new(4096).unwrap();
@@ -161,7 +161,7 @@ fn lender(name: &str, ring_size: u16) -> Lender {
 }
 
 #[test]
-fn packets_lie_in_the_clients_own_buffers() {
+fn a_trusted_client_lends_its_own_buffers() {
     let Lender { mut sides, mut server, mut client, pool, _place } = lender("lends", 64);
     let mut cache = pool.cache();
     let there = Pool::new(4096).unwrap();
@@ -202,7 +202,7 @@ fn packets_lie_in_the_clients_own_buffers() {
 
 /// As when a ring size changes on a connection that was idle for long: the rest period starts with the next turn.
 #[test]
-fn buffers_rest_when_an_interface_is_opened_anew_between_turns() {
+fn buffers_rest_after_a_reopen_between_turns() {
     let Lender { mut sides, server: _server, mut client, pool, _place } = lender("reopen", 64);
     let mut cache = pool.cache();
     assert!(receive(&mut client, 0, &mut cache).is_empty());
@@ -225,7 +225,7 @@ fn buffers_rest_when_an_interface_is_opened_anew_between_turns() {
 }
 
 #[test]
-fn a_pool_that_ran_out_lends_less() {
+fn an_exhausted_pool_lends_fewer_buffers() {
     let Lender { mut sides, mut server, mut client, pool, _place } = lender("poor", 64);
     let mut cache = pool.cache();
     let mut taken = Vec::new();
@@ -250,7 +250,7 @@ fn a_pool_that_ran_out_lends_less() {
 /// Buffers added later lie outside the peer's mapping: packets in them are copied, and the peer gets only mapped
 /// buffers.
 #[test]
-fn a_pool_that_grew_lends_what_its_peer_knows() {
+fn a_grown_pool_lends_only_buffers_mapped_by_the_peer() {
     let Lender { sides: _sides, mut server, mut client, pool, _place } = lender("grown", 64);
     pool.grow(4096).unwrap();
     // The sender has only added buffers.
@@ -272,7 +272,7 @@ fn a_pool_that_grew_lends_what_its_peer_knows() {
 }
 
 #[test]
-fn a_tester_sends_what_lies_ready_and_sees_what_comes() {
+fn a_tester_sends_and_receives_through_its_rings() {
     let place = Place::new("tester");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let mut server = a.open(&config(0, Role::Server));
@@ -299,7 +299,7 @@ fn a_tester_sends_what_lies_ready_and_sees_what_comes() {
 }
 
 #[test]
-fn rings_and_queues_need_not_be_as_many() {
+fn numbers_of_rings_and_queues_may_differ() {
     let place = Place::new("queues");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let pool = Pool::new(4096).unwrap();
@@ -324,7 +324,7 @@ fn rings_and_queues_need_not_be_as_many() {
 }
 
 #[test]
-fn a_queue_is_as_deep_as_the_least_of_its_rings() {
+fn a_queue_has_the_depth_of_its_smallest_ring() {
     let place = Place::new("depth");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let mut server = a.open(&Config { rx_queues: 2, ..config(0, Role::Server) });
@@ -343,7 +343,7 @@ fn a_queue_is_as_deep_as_the_least_of_its_rings() {
 }
 
 #[test]
-fn whoever_begins_anew_is_connected_again() {
+fn a_restarted_side_connects_again() {
     let place = Place::new("anew");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let pool = Pool::new(4096).unwrap();
@@ -390,7 +390,7 @@ fn whoever_begins_anew_is_connected_again() {
 }
 
 #[test]
-fn who_is_not_meant_is_refused_and_hears_why() {
+fn invalid_clients_are_refused_with_the_reason() {
     let place = Place::new("refused");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let secret = |s: &str| Some(Secret::new(s).unwrap());
@@ -504,7 +504,7 @@ fn add_region() -> [u8; 128] {
 }
 
 #[test]
-fn a_file_whose_close_waits_stops_nobody() {
+fn a_file_whose_close_hangs_does_not_block_others() {
     let place = Place::new("hang");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let _server = a.open(&config(0, Role::Server));
@@ -536,7 +536,7 @@ fn a_file_whose_close_waits_stops_nobody() {
 }
 
 #[test]
-fn strangers_that_say_nothing_give_way() {
+fn silent_strangers_are_disconnected_for_others() {
     let place = Place::new("silent");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let _server = a.open(&config(0, Role::Server));
@@ -552,7 +552,7 @@ fn strangers_that_say_nothing_give_way() {
 }
 
 #[test]
-fn strangers_do_no_harm() {
+fn misbehaving_strangers_do_no_harm() {
     let place = Place::new("strangers");
     let (mut a, mut b) = (Side::new(&place.socket()), Side::new(&place.socket()));
     let _server = a.open(&config(0, Role::Server));

@@ -119,7 +119,7 @@ fn every_kind_of_file_is_replayed() {
 }
 
 #[test]
-fn times_and_rates_are_kept() {
+fn replays_keep_recorded_times_and_rates() {
     let (folder, mut cache) = (Folder::new(), Pool::new(256).unwrap().cache());
     let ms = 1_000_000;
     let packets: [(u64, &[u8], usize); 3] =
@@ -145,7 +145,7 @@ fn times_and_rates_are_kept() {
 
 /// The worker may sleep until shortly before the next packet, and not longer.
 #[test]
-fn a_replay_says_when_its_next_packet_is_due() {
+fn a_replay_reports_the_time_of_its_next_packet() {
     let (folder, mut cache) = (Folder::new(), Pool::new(256).unwrap().cache());
     let second = 1_000_000_000;
     let packets: [(u64, &[u8], usize); 2] = [(7 * second, &[1; 60], 60), (17 * second, &[2; 60], 60)];
@@ -190,7 +190,7 @@ fn few_buffers_delay_a_replay_and_lose_nothing() {
 }
 
 #[test]
-fn what_cannot_be_replayed_or_recorded_is_told() {
+fn invalid_files_are_refused_with_the_reason() {
     let folder = Folder::new();
     let good = classic(false, true, 1, &[(0, &[1; 60], 60)]);
     let refused = |config: &Config| pcap::open(config).err().map(|e| e.to_string()).unwrap_or_default();
@@ -214,7 +214,7 @@ fn what_cannot_be_replayed_or_recorded_is_told() {
 }
 
 #[test]
-fn what_is_sent_is_in_the_file_up_to_its_end() {
+fn sent_packets_are_recorded_up_to_the_limit() {
     let (folder, mut cache) = (Folder::new(), Pool::new(1024).unwrap().cache());
     let file = folder.0.path().join("y");
     let mut device =

@@ -66,7 +66,7 @@ proptest! {
     /// Every packet equals its template except in the fields and the checksum. The fields' values follow a simple
     /// reference rule, and the checksum is correct.
     #[test]
-    fn packets_are_their_template_but_for_the_fields(
+    fn packets_equal_their_template_except_for_the_fields(
         // Identification and DSCP; source; destination at an odd offset; a port outside the header.
         modes in [mode(), mode(), mode(), mode()], widths in [1..=3usize, 1..=8, 1..=3, 1..=8], seed: u64,
     ) {
@@ -112,7 +112,7 @@ proptest! {
 
     /// An invalid description makes the generator return an error, never fail otherwise.
     #[test]
-    fn impossible_streams_are_refused_not_run(
+    fn invalid_streams_are_refused(
         offset in 0..70usize, width in 0..10usize, min: u64, max: u64, step in 0..3u64, least in 0..80usize,
         most in 0..2200usize, ip4_checksum: bool, kind in 0..4, vector in 0..300usize,
     ) {
@@ -139,7 +139,7 @@ proptest! {
 }
 
 #[test]
-fn refusals_name_the_place() {
+fn errors_name_the_invalid_field() {
     let (_, generator, _) = pktgen::open(&Config::default());
     let refused = |fields: Vec<Field>| {
         let templates = vec![Template::fixed(udp(60)), Template { fields, ..Template::fixed(udp(60)) }];
@@ -205,7 +205,7 @@ fn lengths_follow_the_size() {
 }
 
 #[test]
-fn increasing_sizes_come_one_after_the_other() {
+fn increasing_sizes_follow_each_other() {
     let template = Template { size: 60..=63, sizes: Sizes::Increasing, ..Template::fixed(udp(60)) };
     let packets = run(Stream { templates: vec![template], vector: 5, ..Stream::default() }, 2);
     let sizes: Vec<_> = packets.iter().map(Vec::len).collect();
@@ -288,7 +288,7 @@ fn checksums_of_transport_headers_follow_fields_anywhere() {
 }
 
 #[test]
-fn random_destinations_are_spread_evenly() {
+fn random_destinations_are_distributed_evenly() {
     let destination = Mode::Random { min: 0x0a00_0000, max: 0x0aff_ffff };
     let fields = vec![Field { ip4_checksum: true, ..field(30, 4, destination) }];
     let packets = run(
@@ -302,7 +302,7 @@ fn random_destinations_are_spread_evenly() {
 }
 
 #[test]
-fn streams_are_switched_limited_and_take_turns() {
+fn streams_can_be_enabled_and_limited_and_alternate() {
     let (mut device, generator, _) = pktgen::open(&Config::default());
     let mut cache = cache();
     let stream = |name: &str, size, vector, limit| Stream {
@@ -377,7 +377,7 @@ fn empty_pools_make_short_vectors() {
 }
 
 #[test]
-fn the_sink_counts_and_keeps_the_last() {
+fn the_sink_counts_and_keeps_the_last_packets() {
     let (mut device, _, sink) = pktgen::open(&Config::default());
     let mut cache = cache();
     let gso = Gso { kind: GsoKind::Tcp4, ecn: true, size: 1448, header_len: 66 };

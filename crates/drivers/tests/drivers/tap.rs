@@ -21,8 +21,8 @@ fn can_tap() -> bool {
 }
 
 #[test]
-fn tcp_passes_from_tap_to_tap_with_and_without_segmentation_offload() {
-    lab::inside("tap::tcp_passes_from_tap_to_tap_with_and_without_segmentation_offload", || {
+fn tcp_passes_between_taps_with_and_without_gso() {
+    lab::inside("tap::tcp_passes_between_taps_with_and_without_gso", || {
         if !can_tap() {
             return;
         }
@@ -51,8 +51,8 @@ fn tcp_passes_from_tap_to_tap_with_and_without_segmentation_offload() {
 }
 
 #[test]
-fn a_tap_is_made_as_asked_for() {
-    lab::inside("tap::a_tap_is_made_as_asked_for", || {
+fn a_tap_is_created_as_configured() {
+    lab::inside("tap::a_tap_is_created_as_configured", || {
         if !can_tap() {
             return;
         }
@@ -82,8 +82,8 @@ fn a_tap_is_made_as_asked_for() {
 }
 
 #[test]
-fn tagged_packets_pass_and_a_removed_tap_is_gone() {
-    lab::inside("tap::tagged_packets_pass_and_a_removed_tap_is_gone", || {
+fn tagged_packets_pass_and_a_removed_tap_disappears() {
+    lab::inside("tap::tagged_packets_pass_and_a_removed_tap_disappears", || {
         if !can_tap() {
             return;
         }

@@ -54,7 +54,7 @@ fn frame() -> Vec<u8> {
 }
 
 #[test]
-fn dropped_packets_are_copied_from_their_link_header_on() {
+fn dropped_packets_are_copied_with_their_link_header() {
     let (rings, mut h) = bench();
     rings.begin(&[Point::Drop], 60, None);
     let (arc, feature) = Point::Drop.feature();
@@ -81,7 +81,7 @@ fn dropped_packets_are_copied_from_their_link_header_on() {
 }
 
 #[test]
-fn a_full_ring_loses_copies_and_says_how_many() {
+fn a_full_ring_counts_lost_copies() {
     let (rings, mut h) = bench();
     rings.begin(&Point::ALL, usize::MAX, None);
     let (arc, feature) = Point::Drop.feature();
@@ -102,7 +102,7 @@ fn ethertype(kind: u16) -> Program {
 }
 
 #[test]
-fn a_filter_sees_packets_from_their_link_header_on() {
+fn a_filter_gets_packets_with_their_link_header() {
     let (rings, mut h) = bench();
     let (arc, feature) = Point::Drop.feature();
     h.arcs().enable(arc, feature, 3, true).unwrap();
@@ -140,7 +140,7 @@ fn no_ring_starves_another() {
 }
 
 #[test]
-fn copies_come_in_the_order_in_which_they_were_made() {
+fn copies_keep_the_order_of_their_packets() {
     let (rings, mut h) = bench();
     rings.begin(&Point::ALL, 60, None);
     let way = [Point::Drop, Point::Rx, Point::Rx, Point::Drop, Point::Rx];

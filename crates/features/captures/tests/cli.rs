@@ -19,7 +19,7 @@ fn cli() -> Cli {
 }
 
 #[test]
-fn a_capture_has_the_interfaces_that_come_while_it_runs() {
+fn a_capture_includes_interfaces_created_later() {
     let mut cli = cli();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("x.pcap").display().to_string();
@@ -53,7 +53,7 @@ fn a_capture_has_the_interfaces_that_come_while_it_runs() {
 }
 
 #[test]
-fn packets_go_to_clients_that_take_bytes_and_readers_give_way() {
+fn captures_stream_to_binary_clients_and_yield_to_full_ones() {
     let mut cli = cli();
     let ask = |cli: &mut Cli, call: Call| cli.registry.run(&mut cli.context, "capture rx", call);
     assert!(ask(&mut cli, Call::default()).err().unwrap().render().contains("volley capture"));
@@ -75,7 +75,7 @@ fn packets_go_to_clients_that_take_bytes_and_readers_give_way() {
 }
 
 #[test]
-fn a_capture_has_bounds_that_make_sense() {
+fn limits_of_a_capture_are_checked() {
     let mut cli = cli();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("x.pcap").display().to_string();
@@ -109,7 +109,7 @@ fn only_ordinary_files_are_replaced() {
 }
 
 #[test]
-fn the_main_thread_has_turns_often_while_a_file_is_written() {
+fn the_main_thread_runs_often_while_a_capture_is_written() {
     let mut cli = cli();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("x.pcap").display().to_string();
@@ -126,7 +126,7 @@ fn the_main_thread_has_turns_often_while_a_file_is_written() {
 }
 
 #[test]
-fn a_router_that_ends_completes_the_file() {
+fn a_stopping_router_completes_the_file() {
     let system = testing::system(FEATURES, &Sizes { buffers: 2048, workers: 1 }, true);
     let mut cli = Cli { registry: Rc::new(features::declared(FEATURES).0), context: Context::new(system) };
     let directory = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use control::testing::Cli;
 use count::{Count, Feature};
 
 #[test]
-fn it_is_switched_by_hand_and_saved_and_counts_begin_anew() {
+fn the_feature_is_enabled_by_command_saved_and_counts_from_zero() {
     let mut cli = Cli::with(&[&Feature]);
     let line = "set interface feature pg0 ip4-count arc ip4-unicast";
     cli.ok(line);

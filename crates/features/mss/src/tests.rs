@@ -126,7 +126,7 @@ fn only_what_is_too_much_is_lowered<A: ByHand>(packets: &[(u8, usize, Option<u16
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn what_is_too_much_is_lowered_and_nothing_else(
+    fn only_too_large_mss_values_are_lowered(
         packets in prop::collection::vec(
             (any::<u8>(), 0usize..6, prop::option::of(1u16..10_000), prop::sample::select(vec![0u16, 0, 0, 0x2000, 3])), 1..40),
         most in 100u16..9000,
@@ -137,7 +137,7 @@ proptest! {
 
     /// Of the bytes behind an IPv6 header, only TCP's option and its checksum are changed.
     #[test]
-    fn any_bytes(next in prop::sample::select(vec![0u8, 6, 6, 43, 44, 51, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_handled(next in prop::sample::select(vec![0u8, 6, 6, 43, 44, 51, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut bytes = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];
         bytes.resize(40, 0xfd);
         bytes.extend(rest);
@@ -148,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn lists_that_are_broken_or_cut_off_stay_as_they_are() {
+fn malformed_or_truncated_options_stay_unchanged() {
     let packet = packet::<Ipv4Addr>;
     let (bench, mut h) = harness::<Ipv4Addr>(1000);
     let mut cut = packet(SYN, &mss(1460), 0);
@@ -170,7 +170,7 @@ fn lists_that_are_broken_or_cut_off_stay_as_they_are() {
 
 /// A worker in the node while clamping is switched off lowers nothing: no MSS becomes 0.
 #[test]
-fn what_is_not_clamped_has_no_limit() {
+fn without_clamping_no_mss_is_lowered() {
     let (_bench, mut h) = limited::<Ipv4Addr>(Mss { clamping: Clamping::Off, most: 1400 });
     let packets = [packet::<Ipv4Addr>(SYN, &mss(1460), 0), packet::<Ipv4Addr>(SYN, &mss(u16::MAX), 0)];
     assert_eq!(through(&mut h, Ipv4Addr::IN, &packets), packets);
@@ -185,12 +185,12 @@ fn counted<A: ByHand>() -> [u64; 2] {
 }
 
 #[test]
-fn what_is_lowered_is_counted() {
+fn lowered_packets_are_counted() {
     assert_eq!([counted::<Ipv4Addr>(), counted::<Ipv6Addr>()], [[2, 0], [0, 2]]);
 }
 
 #[test]
-fn rfc6946_behind_the_fragment_header_of_a_whole_datagram_it_is_lowered_too() {
+fn rfc6946_the_mss_is_lowered_behind_an_atomic_fragment_header() {
     let (bench, mut h) = harness::<Ipv6Addr>(1000);
     let atomic = |size| {
         let mut p = packet::<Ipv6Addr>(SYN, &mss(size), 0);

@@ -3,7 +3,7 @@
 use control::testing::Cli;
 
 #[test]
-fn largest_segments_are_configured_and_shown() {
+fn mss_clamping_is_configured_and_shown() {
     let mut cli = Cli::with(&[&mss::Feature]);
     assert_eq!(cli.json("show interface tcp-mss-clamp"), serde_json::json!([]));
     for (word, direction) in [("enable", "both"), ("rx", "rx"), ("tx", "tx")] {
@@ -28,7 +28,7 @@ fn largest_segments_are_configured_and_shown() {
 }
 
 #[test]
-fn families_are_clamped_apart() {
+fn families_are_clamped_separately() {
     let mut cli = Cli::with(&[&mss::Feature]);
     cli.ok("set interface tcp-mss-clamp pg0 ip4 tx ip4-mss 1400 ip6 enable ip6-mss 1380");
     let shown = cli.json("show interface tcp-mss-clamp");

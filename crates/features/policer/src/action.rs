@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_action_says_what_is() {
+    fn the_error_for_an_unknown_action_lists_valid_ones() {
         for text in ["", "pass", "drop it", "transmit 1", "mark-and-transmit", "mark-and-transmit 1 2"] {
             assert_eq!(
                 Action::parse(text).unwrap_err(),
@@ -120,7 +120,7 @@ mod tests {
 
     /// AFxy is 8x + 2y (RFC 2597 section 6), CSx is 8x (RFC 2474 section 4.2.2.2).
     #[test]
-    fn names_are_those_of_the_rfcs() {
+    fn dscp_names_have_the_values_of_the_rfcs() {
         for (name, dscp) in DSCPS {
             let digits: Vec<u8> = name.bytes().filter(u8::is_ascii_digit).map(|c| c - b'0').collect();
             match digits.as_slice() {

@@ -139,7 +139,7 @@ proptest! {
 
     /// Vectors of any workers get the same colours as their packets one by one by the RFCs.
     #[test]
-    fn colors_are_those_of_the_rfcs(
+    fn colors_agree_with_the_rfcs(
         params in params(), vectors in vectors(), start in 0u64..LATE, workers in prop::collection::vec(0usize..5, 30),
     ) {
         prop_assert_eq!(params.check(), Ok(()));
@@ -161,7 +161,7 @@ proptest! {
 
     /// A clock that goes back gains no tokens: at most the tokens of the latest time pass.
     #[test]
-    fn clocks_that_differ_give_nothing_away(
+    fn differing_clocks_grant_no_extra_tokens(
         params in params(), steps in prop::collection::vec((0u64..5 * SECOND, 1u32..3000), 1..100),
     ) {
         let policer = Policer::new(&params, 1, 0);
@@ -178,7 +178,7 @@ proptest! {
 
     /// A changed policer's buckets are as full as before.
     #[test]
-    fn a_change_keeps_the_share_that_is_left(params in params(), other in params(), now in 0u64..1 << 50, take in 0u32..5000) {
+    fn a_changed_policer_keeps_its_fill_level(params in params(), other in params(), now in 0u64..1 << 50, take in 0u32..5000) {
         let old = Policer::new(&params, 1, 0);
         old.each(0, now, &mut [Item { tokens: take, ..Item::default() }]);
         let new = Policer::instead_of(&old, &other, 2, now);
@@ -222,7 +222,7 @@ const SLOW: Params = Params {
 };
 
 #[test]
-fn rfc2697_the_excess_bucket_fills_by_what_runs_over() {
+fn rfc2697_overflow_fills_the_excess_bucket() {
     let p = Policer::new(&SLOW, 1, 0);
     let blind =
         [(0, 1000, Green), (0, 500, Green), (0, 1, Green), (999 * MS, 1000, Green), (1000 * MS, 1000, Green)];
@@ -238,7 +238,7 @@ fn rfc2697_the_excess_bucket_fills_by_what_runs_over() {
 }
 
 #[test]
-fn rfc2698_the_peak_rate_holds_for_all() {
+fn rfc2698_the_peak_rate_limits_all_packets() {
     let params = Params { kind: Kind::TwoRates2698, eir: 16, eb: 1500, ..SLOW };
     let p = Policer::new(&params, 1, 0);
     let blind =
@@ -277,7 +277,7 @@ fn rfc4115_the_excess_bucket_is_independent() {
 }
 
 #[test]
-fn packets_are_packets() {
+fn pps_policers_count_packets() {
     let p = Policer::new(&Params { unit: Unit::Pps, cir: 1, cb: 2, ..Params::default() }, 1, 0);
     assert_eq!(
         colors(
@@ -368,7 +368,7 @@ fn threads_share_a_bucket_exactly() {
 }
 
 #[test]
-fn the_common_case_reads_one_line() {
+fn the_common_case_reads_one_cache_line() {
     assert_eq!(std::mem::offset_of!(Policer, e), 64, "the excess bucket begins the second line");
     assert_eq!((size_of::<Policer>(), size_of::<Cell>()), (128, 64));
 }
@@ -379,7 +379,7 @@ proptest! {
     /// Between its read of the state and its exchange a worker is overtaken by others, for each of several
     /// attempts. The others were first, then; and no worker ever writes a state that the word names.
     #[test]
-    fn whoever_is_overtaken_begins_anew(
+    fn a_worker_overtaken_by_others_retries(
         params in params(), rounds in prop::collection::vec((0usize..4, prop::collection::vec((0usize..4, 1u32..3000), 0..8)), 1..20),
     ) {
         let policer = Policer::new(&Params { aware: false, ..params }, 3, 0);

@@ -139,7 +139,7 @@ proptest! {
 
     /// Packets leave, are marked, dropped and counted as if each were policed by itself.
     #[test]
-    fn packets_are_policed_as_one_by_one(
+    fn a_vector_is_policed_like_single_packets(
         site in 0usize..5, all in prop::collection::vec(acting(), 3), frames in frames(),
     ) {
         let Lab { mut h, mut policers, mut settings, dropped } = lab();
@@ -214,7 +214,7 @@ const PPS: Params = Params {
 };
 
 #[test]
-fn a_packet_counts_as_its_segments() {
+fn a_gso_packet_counts_as_its_segments() {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
     let index = policers.add(PPS, 0).unwrap();
     settings.set(0, Policing { input: Some(index), output: Some(index) }).unwrap();
@@ -243,7 +243,7 @@ fn a_packet_counts_as_its_segments() {
 }
 
 #[test]
-fn a_policer_that_is_gone_lets_all_pass() {
+fn a_removed_policer_passes_all_packets() {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
     let index = policers.add(Params { cb: 1, ..PPS }, 0).unwrap();
     settings.set(0, Policing { input: Some(index), output: None }).unwrap();
@@ -257,7 +257,7 @@ fn a_policer_that_is_gone_lets_all_pass() {
 }
 
 #[test]
-fn a_trace_says_which_policer_and_which_color() {
+fn a_trace_shows_policer_and_color() {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
     policers.add_at(41, Params { cb: 2, ..PPS }, 0).unwrap();
     settings.set(0, Policing { input: Some(41), output: None }).unwrap();
@@ -273,7 +273,7 @@ fn a_trace_says_which_policer_and_which_color() {
 }
 
 #[test]
-fn what_is_no_ip_packet_is_policed_and_never_marked() {
+fn non_ip_packets_are_policed_but_never_marked() {
     let Lab { mut h, mut policers, mut settings, .. } = lab();
     let index = policers.add(Params { conform: Action::Mark(46), ..PPS }, 0).unwrap();
     settings.set(0, Policing { input: None, output: Some(index) }).unwrap();
@@ -320,7 +320,7 @@ fn dropped_when_empty(site: usize, packets: &[(Vec<u8>, bool)]) -> Vec<bool> {
 }
 
 #[test]
-fn neighbours_are_kept_in_an_overload() {
+fn neighbor_messages_pass_in_an_overload() {
     let arp = [vec![0xff; 12], vec![8, 6], vec![0x45; 28]].concat();
     let tagged = [vec![0xff; 12], vec![0x81, 0, 0, 5, 8, 6], vec![0x45; 28]].concat();
     let framed = |bytes: Vec<u8>| [vec![2; 12], vec![0x86, 0xdd], bytes].concat();
@@ -345,7 +345,7 @@ fn neighbours_are_kept_in_an_overload() {
 }
 
 #[test]
-fn a_setting_switches_the_features_of_its_direction() {
+fn a_setting_enables_the_features_of_its_direction() {
     let on = |input, output| -> Vec<&str> {
         let all = Policing { input, output }.switches();
         assert_eq!(all.len(), 5);

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_a_reason() {
+    fn invalid_parameters_are_refused_with_the_reason() {
         let three = Params { kind: Kind::OneRateThreeColors, eb: 1, ..good() };
         let two = Params { kind: Kind::TwoRates2698, eir: 1000, ..three };
         let four = Params { kind: Kind::TwoRates4115, eir: 8, ..three };
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_below_a_frame_is_worth_a_warning() {
+    fn a_burst_below_a_frame_gives_a_warning() {
         let told = |params: Params, frame| params.too_small_for(frame).collect::<Vec<_>>();
         assert_eq!(told(good(), 10_000), [""; 0]);
         let conform =
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_back() {
+    fn kinds_and_units_are_parsed_from_their_words() {
         for kind in Kind::ALL {
             assert_eq!(Kind::parse(kind.word()), Some(kind));
         }
@@ -386,7 +386,7 @@ mod tests {
     proptest! {
         /// Credit is exact at all rates, for nine years.
         #[test]
-        fn credit_is_exact(rate in prop_oneof![1..=FASTEST, Just(FASTEST)], bits in 0u32..58, time in any::<u64>()) {
+        fn credit_has_no_rounding_error(rate in prop_oneof![1..=FASTEST, Just(FASTEST)], bits in 0u32..58, time in any::<u64>()) {
             let time = time >> (64 - bits.max(1));
             let exact = u128::from(time) * u128::from(rate) / 1_000_000_000;
             prop_assert_eq!(Rate::new(rate).credit(time), exact as u64);

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn policers_come_change_and_go() {
+    fn policers_are_added_changed_and_removed() {
         let domain = Domain::new();
         let mut p = Policers::new(&domain).unwrap();
         let mut lane = p.shared().lane(1).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_and_go_with_their_policers() {
+    fn names_are_found_and_removed_with_their_policers() {
         let domain = Domain::new();
         let mut p = Policers::new(&domain).unwrap();
         let nameless = p.add(params(8), 0).unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_all() {
+    fn the_table_holds_the_maximum_number_of_policers() {
         let mut p = Policers::new(&Domain::new()).unwrap();
         let three = Params { kind: crate::rate::Kind::TwoRates4115, eir: 8, eb: 1, ..params(8) };
         for index in 0..MAX_POLICERS {

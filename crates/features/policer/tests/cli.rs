@@ -22,7 +22,7 @@ fn shown(cli: &mut Cli, name: &str) -> serde_json::Value {
 }
 
 #[test]
-fn commands_of_vpp_run_as_they_are_pasted() {
+fn pasted_vpp_commands_run() {
     let mut cli = cli();
     let pasted = [
         "policer add name policy1 cir 512 cb 20000 rate kbps round closest type 1r2c conform-action transmit exceed-action drop \
@@ -56,7 +56,7 @@ fn commands_of_vpp_run_as_they_are_pasted() {
 }
 
 #[test]
-fn bursts_of_packets_are_milliseconds_unless_packets_are_said() {
+fn pps_bursts_are_in_milliseconds_by_default() {
     let mut cli = cli();
     let mut burst = |words: &str| {
         cli.ok(&format!("policer add name p type 1r3c rate pps cir 500 {words}"));
@@ -82,7 +82,7 @@ fn bursts_of_packets_are_milliseconds_unless_packets_are_said() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_where_it_stands() {
+fn invalid_parameters_are_marked_at_their_place() {
     let mut cli = cli();
     for (line, place, why) in [
         ("policer add name p cir 7 cb 1000", "7", "cir 7 is out of range: use 8 to 400000000 kbps"),
@@ -114,7 +114,7 @@ fn what_cannot_be_is_refused_where_it_stands() {
 }
 
 #[test]
-fn interfaces_have_policers_and_share_them() {
+fn interfaces_can_share_policers() {
     let mut cli = cli();
     cli.ok("create sub-interfaces pg1 100");
     cli.ok(GOLD);
@@ -202,7 +202,7 @@ fn policers_are_changed_in_place_and_rolled_back() {
 }
 
 #[test]
-fn policers_are_shown_with_rates_as_asked_and_as_used() {
+fn policers_show_configured_and_effective_rates() {
     let mut cli = cli();
     assert_eq!(cli.json("show policer"), json!([]));
     cli.ok(GOLD);
@@ -240,7 +240,7 @@ fn policers_are_shown_with_rates_as_asked_and_as_used() {
 }
 
 #[test]
-fn metrics_name_policers_and_colours() {
+fn metrics_are_labeled_by_policer_and_color() {
     let mut cli = cli();
     cli.ok(GOLD);
     cli.ok("policer input name gold pg0");
@@ -256,7 +256,7 @@ fn metrics_name_policers_and_colours() {
 }
 
 #[test]
-fn words_may_stand_in_the_orders_of_vpp() {
+fn arguments_can_have_the_orders_of_vpp() {
     let mut cli = cli();
     cli.ok("policer add cir 1000 cb 15000 name p1 type 1r2c");
     assert_eq!(shown(&mut cli, "p1")["cir"], 1000);

@@ -60,7 +60,7 @@ policers:
 ";
 
 #[test]
-fn a_file_makes_policers_and_uses_them_in_any_order() {
+fn a_file_defines_and_uses_policers_in_any_order() {
     let mut cli = cli();
     // Its sections in one order, and in the other.
     let (interfaces, policers) = FILE.split_at(FILE.find("policers:").unwrap());
@@ -81,7 +81,7 @@ fn a_file_makes_policers_and_uses_them_in_any_order() {
 }
 
 #[test]
-fn every_fault_of_a_file_is_named_with_its_place() {
+fn every_fault_of_a_file_is_reported_with_its_place() {
     let mut cli = cli();
     let text = "\
 interfaces:
@@ -143,7 +143,7 @@ fn files_are_checked_without_a_router() {
 }
 
 #[test]
-fn an_apply_warns_of_bursts_that_are_too_small() {
+fn an_apply_warns_of_too_small_bursts() {
     let mut cli = cli();
     let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
     std::fs::write(&file, "policers: { gold: { cir: 8, cb: 100 }, lead: { cir: 8, cb: 2000 } }\n").unwrap();
@@ -274,7 +274,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_history_leads_to_what_was_asked_for(turns in turns()) {
+    fn any_sequence_of_changes_gives_the_requested_state(turns in turns()) {
         let mut cli = cli();
         cli.ok("create sub-interfaces pg1 100");
         let mut model = found(&cli);

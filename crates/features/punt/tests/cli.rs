@@ -28,7 +28,7 @@ fn rates_of_punts_are_set_and_saved() {
 }
 
 #[test]
-fn faults_of_a_file_are_named_at_their_place() {
+fn faults_of_a_file_are_reported_with_their_place() {
     let cli = Cli::with(&[&punt::Feature]);
     let abilities = &cli.context.system.abilities;
     let faults = |rates: &str| -> Vec<String> {

@@ -115,7 +115,7 @@ proptest! {
 
     /// For any fragments in any order, the table and the plain model agree on each.
     #[test]
-    fn the_table_agrees_with_a_plain_one(all in prop::collection::vec((0u16..3, any_fragment()), 0..60)) {
+    fn the_table_agrees_with_a_simple_one(all in prop::collection::vec((0u16..3, any_fragment()), 0..60)) {
         let (mut t, mut plain) = (Datagrams::new(LIMITS), BTreeMap::new());
         for (n, (id, f)) in all.into_iter().enumerate() {
             let (mut got, mut expected) = (Outcome::default(), Outcome::default());
@@ -157,7 +157,7 @@ proptest! {
 
     /// For any number of fragments and datagrams, no limit is exceeded, and each fragment leaves once.
     #[test]
-    fn no_limit_is_passed(
+    fn no_limit_is_exceeded(
         all in prop::collection::vec((0u16..40, any_fragment(), 1u32..6, 0u64..3), 0..300),
         limits in (0u32..6, 1u32..5, 0u32..12),
     ) {
@@ -187,7 +187,7 @@ proptest! {
 }
 
 #[test]
-fn a_flood_of_first_fragments_does_not_keep_others_out() {
+fn a_flood_of_first_fragments_does_not_block_others() {
     let mut t = Datagrams::new(LIMITS);
     let mut out = Outcome::default();
     for id in 100..1000 {
@@ -205,7 +205,7 @@ fn a_flood_of_first_fragments_does_not_keep_others_out() {
 }
 
 #[test]
-fn the_oldest_go_when_there_are_too_many_buffers() {
+fn too_many_buffers_evict_the_oldest_datagrams() {
     let mut t = Datagrams::new(LIMITS);
     let mut out = Outcome::default();
     let large = |start| Fragment {
@@ -223,7 +223,7 @@ fn the_oldest_go_when_there_are_too_many_buffers() {
 }
 
 #[test]
-fn what_waits_too_long_goes_the_oldest_first() {
+fn the_oldest_datagrams_expire_first() {
     let mut t = Datagrams::new(LIMITS);
     let mut out = Outcome::default();
     add(&mut t, SECOND, 1, fragment(0, 8, true), 0, &mut out);
@@ -242,7 +242,7 @@ fn what_waits_too_long_goes_the_oldest_first() {
 }
 
 #[test]
-fn rfc5722_nothing_more_comes_of_a_datagram_with_an_overlap() {
+fn rfc5722_a_datagram_with_an_overlap_is_never_completed() {
     let mut t = Datagrams::new(LIMITS);
     let mut out = Outcome::default();
     for (n, f) in

@@ -36,7 +36,7 @@ proptest! {
     /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length
     /// in front, become the datagram again.
     #[test]
-    fn fragments_become_the_datagram(
+    fn fragments_are_reassembled(
         len in 1usize..20_000, piece in 1usize..700, options in 0usize..10, seed: u64, lead in 0usize..40,
         padding in 0usize..20,
     ) {
@@ -49,7 +49,7 @@ proptest! {
 }
 
 #[test]
-fn datagrams_do_not_mix() {
+fn fragments_of_different_datagrams_do_not_mix() {
     let (mut h, _bench) = harness();
     let base = datagram(30);
     let others = [
@@ -85,7 +85,7 @@ fn overlapping_fragments_are_dropped_with_their_datagram() {
 }
 
 #[test]
-fn a_datagram_to_a_group_is_not_looked_up() {
+fn a_reassembled_group_datagram_skips_the_lookup() {
     let (mut h, _bench) = harness();
     let packet = PacketBuilder::ipv4(HOST, Ipv4Addr::new(224, 0, 0, 9)).udp(1, 520).payload(&[0; 50]).build();
     let mut set = |i: usize, p: &mut Packet<'_>| {
@@ -97,7 +97,7 @@ fn a_datagram_to_a_group_is_not_looked_up() {
 }
 
 #[test]
-fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
+fn rfc3168_5_3_congestion_marks_are_kept() {
     let whole = |codes: [u8; 3]| {
         let (mut h, _bench) = harness();
         let mut fragments = cut(&datagram(100).build(), 5);
@@ -118,7 +118,7 @@ fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
 }
 
 #[test]
-fn more_than_a_packet_can_be_is_dropped() {
+fn too_long_datagrams_are_dropped() {
     let (mut h, _bench) = harness();
     let ping_of_death = datagram(100).fragment(8185, false).build();
     assert_eq!(ends(&h.send(FULL, &[ping_of_death], |_, _| ())), [(FULL, Some("too-long"))]);
@@ -131,7 +131,7 @@ fn more_than_a_packet_can_be_is_dropped() {
 }
 
 #[test]
-fn what_is_still_to_be_done_cannot_be_done_to_a_fragment() {
+fn fragments_with_pending_offloads_are_dropped() {
     let (mut h, _bench) = harness();
     let fragments = cut(&datagram(100).build(), 7);
     for flag in [Flags::GSO, Flags::CSUM_PARTIAL] {
@@ -141,7 +141,7 @@ fn what_is_still_to_be_done_cannot_be_done_to_a_fragment() {
 }
 
 #[test]
-fn rfc1122_3_3_2_the_source_hears_of_a_datagram_that_did_not_become_whole() {
+fn rfc1122_3_3_2_incomplete_datagrams_are_reported_to_the_source() {
     let (mut h, bench) = harness();
     let fragments = cut(&datagram(100).build(), 4);
     h.send(FULL, &fragments[..2], |_, p| p.set_fwd(5));
@@ -160,7 +160,7 @@ fn rfc1122_3_3_2_the_source_hears_of_a_datagram_that_did_not_become_whole() {
 }
 
 #[test]
-fn limits_hold_and_can_be_changed() {
+fn limits_apply_and_can_be_changed() {
     let (mut h, bench) = harness();
     let firsts: Vec<Vec<u8>> = (0..1000).map(|id| datagram(40).id(id).fragment(0, true).build()).collect();
     let limit = |change: fn(Limits) -> Limits| {

@@ -69,7 +69,7 @@ proptest! {
     /// Fragments of any size in any order, in one buffer each or in several, with link headers of any length
     /// in front and extension headers on both sides, become the datagram again.
     #[test]
-    fn fragments_become_the_datagram(
+    fn fragments_are_reassembled(
         len in 1usize..20_000, piece in 9usize..700, hops: bool, route: bool, options in 0usize..3, seed: u64,
         lead in 0usize..40, padding in 0usize..20,
     ) {
@@ -89,7 +89,7 @@ proptest! {
 
     /// For any bytes behind the header, the nodes do only what they may.
     #[test]
-    fn any_bytes(packets in prop::collection::vec((any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..100)), 1..20)) {
+    fn any_bytes_are_handled(packets in prop::collection::vec((any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..100)), 1..20)) {
         let (mut h, bench) = harness();
         let packets: Vec<Vec<u8>> = packets.into_iter().map(|([next, reserved, place, more], rest)| {
             let fragment = [next, reserved, place & 0x81, more & 9, 0, 0, 0, 0];
@@ -103,7 +103,7 @@ proptest! {
 }
 
 #[test]
-fn rfc8200_4_5_what_makes_fragments_a_datagram() {
+fn rfc8200_4_5_fragments_of_different_datagrams_do_not_mix() {
     let (mut h, _bench) = harness();
     let packet = datagram(30).build();
     let link_local =
@@ -132,7 +132,7 @@ fn rfc8200_4_5_what_makes_fragments_a_datagram() {
 }
 
 #[test]
-fn rfc8200_4_5_the_next_header_is_that_of_the_first_fragment() {
+fn rfc8200_4_5_the_first_fragment_sets_the_next_header() {
     let (mut h, _bench) = harness();
     let packet = datagram(100).build();
     let mut fragments = cut(&packet, 4);
@@ -145,7 +145,7 @@ fn rfc8200_4_5_the_next_header_is_that_of_the_first_fragment() {
 }
 
 #[test]
-fn rfc5722_overlapping_fragments_are_dropped_with_their_datagram_and_not_reported() {
+fn rfc5722_overlaps_drop_the_datagram_without_a_report() {
     let (mut h, _bench) = harness();
     let mut fragments = cut(&datagram(100).build(), 4);
     // The second one begins 8 bytes too early.
@@ -155,7 +155,7 @@ fn rfc5722_overlapping_fragments_are_dropped_with_their_datagram_and_not_reporte
 }
 
 #[test]
-fn rfc8200_4_5_the_source_hears_of_fragments_that_there_cannot_be() {
+fn rfc8200_4_5_invalid_fragments_are_reported_to_the_source() {
     let (mut h, bench) = harness();
     let piece = |offset, more, len| datagram(len).fragment(offset, more).build();
     // The UDP header is part of the fragment.
@@ -182,7 +182,7 @@ fn rfc8200_4_5_the_source_hears_of_fragments_that_there_cannot_be() {
 }
 
 #[test]
-fn the_longest_datagram_comes_through_and_none_that_is_longer() {
+fn the_longest_datagram_passes_and_longer_ones_are_dropped() {
     let (mut h, _bench) = harness();
     let longest = datagram(65_535 - 8).build();
     let out = h.send("ip6-local", &cut(&longest, 180), |_, _| ());
@@ -195,7 +195,7 @@ fn the_longest_datagram_comes_through_and_none_that_is_longer() {
 }
 
 #[test]
-fn rfc8200_4_5_the_source_hears_of_a_datagram_that_did_not_become_whole() {
+fn rfc8200_4_5_incomplete_datagrams_are_reported_to_the_source() {
     let (mut h, bench) = harness();
     let fragments = cut(&datagram(100).build(), 4);
     h.send(FULL, &fragments[..2], |_, p| p.set_fwd(5));
@@ -212,7 +212,7 @@ fn rfc8200_4_5_the_source_hears_of_a_datagram_that_did_not_become_whole() {
 }
 
 #[test]
-fn a_datagram_to_a_group_is_not_looked_up() {
+fn a_reassembled_group_datagram_skips_the_lookup() {
     let (mut h, _bench) = harness();
     let group = Ipv6Addr::from_bits(ipv6::ALL_NODES);
     let packet = PacketBuilder::ipv6(HOST, group).udp(1, 521).payload(&[0; 50]).build();
@@ -225,7 +225,7 @@ fn a_datagram_to_a_group_is_not_looked_up() {
 }
 
 #[test]
-fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
+fn rfc3168_5_3_congestion_marks_are_kept() {
     let whole = |codes: [u8; 3]| {
         let (mut h, _bench) = harness();
         let mut fragments = cut(&datagram(100).build(), 5);
@@ -242,7 +242,7 @@ fn rfc3168_5_3_no_mark_of_congestion_is_lost() {
 }
 
 #[test]
-fn a_datagram_may_have_a_fragment_header_in_it() {
+fn a_datagram_can_contain_a_fragment_header() {
     let (mut h, _bench) = harness();
     // RFC 6946: an atomic fragment is treated like a packet without the header.
     let atomic = datagram(3000).fragment(0, false).build();

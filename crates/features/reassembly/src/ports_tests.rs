@@ -54,7 +54,7 @@ proptest! {
 }
 
 #[test]
-fn what_waits_in_vain_goes_and_what_was_known_is_forgotten() {
+fn waiting_fragments_and_known_ports_expire() {
     let mut t = PortsOf::new(LIMITS);
     let mut out = Outcome::new();
     t.later(0, 1, SPAN, 0, |how, n| out.push((how, n)));
@@ -71,7 +71,7 @@ fn what_waits_in_vain_goes_and_what_was_known_is_forgotten() {
 }
 
 #[test]
-fn the_oldest_go_when_there_is_no_room() {
+fn a_full_table_evicts_the_oldest_datagrams() {
     let mut t = PortsOf::new(Limits { datagrams: 2, buffers: 3, ..LIMITS });
     let mut out = Outcome::new();
     for id in 0u16..3 {

@@ -42,7 +42,7 @@ impl PacketNode for PortReader {
 }
 
 #[test]
-fn a_feature_behind_learns_the_ports_of_every_fragment() {
+fn later_features_get_the_ports_of_every_fragment() {
     let (bench, learned) = (Bench::new(), Arc::<Mutex<Vec<_>>>::default());
     let mut h = bench.harness(|b, _, hooks| {
         b.arc("ip4-unicast", "ip4-lookup", ArcKey::Rx);
@@ -70,7 +70,7 @@ fn a_feature_behind_learns_the_ports_of_every_fragment() {
 }
 
 #[test]
-fn fragments_keep_their_place_among_whole_packets() {
+fn fragments_and_whole_packets_keep_their_order() {
     let (mut h, _bench) = harness();
     let (whole, fragments) = (datagram(9).build(), cut(&datagram(100).build(), 6));
     let mut packets = vec![whole.clone()];
@@ -86,7 +86,7 @@ fn send(h: &mut Harness, packets: &[Vec<u8>]) -> Vec<Out> {
 }
 
 #[test]
-fn no_fragment_goes_before_the_first_and_all_hash_alike() {
+fn fragments_wait_for_the_first_and_have_the_same_hash() {
     let (mut h, bench) = harness();
     let fragments = cut(&datagram(100).build(), 3);
     assert_eq!(ends(&send(&mut h, &fragments[2..])), []);
@@ -105,7 +105,7 @@ fn no_fragment_goes_before_the_first_and_all_hash_alike() {
 }
 
 #[test]
-fn fragments_that_no_feature_can_judge_are_dropped() {
+fn tiny_empty_and_overlapping_fragments_are_dropped() {
     let (mut h, _bench) = harness();
     let tcp = PacketBuilder::ipv4(HOST, OWN).protocol(6).payload(&[0; 16]).fragment(1, true).build();
     let empty = PacketBuilder::ipv4(HOST, OWN).protocol(6).fragment(9, true).build();
@@ -118,7 +118,7 @@ fn fragments_that_no_feature_can_judge_are_dropped() {
 }
 
 #[test]
-fn fragments_whose_first_does_not_come_are_dropped() {
+fn fragments_without_a_first_one_are_dropped() {
     let (mut h, bench) = harness();
     let fragments = cut(&datagram(100).build(), 3);
     send(&mut h, &fragments[1..]);

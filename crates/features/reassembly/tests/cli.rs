@@ -7,7 +7,7 @@ fn cli() -> Cli {
 }
 
 #[test]
-fn bounds_are_set_shown_and_saved() {
+fn limits_are_set_shown_and_saved() {
     let mut cli = cli();
     assert!(cli.ok("show ip4-sv-reassembly").contains("timeout 3 s, first fragments received: 0\n"));
     cli.ok("set ip4-sv-reassembly max-reassemblies 100 max-reassembly-length 9");
@@ -26,7 +26,7 @@ fn bounds_are_set_shown_and_saved() {
 }
 
 #[test]
-fn bounds_out_of_range_are_refused_at_their_place() {
+fn limits_out_of_range_are_refused_with_their_place() {
     let mut cli = cli();
     for (line, place) in [
         ("set ip4-sv-reassembly max-reassembly-length 257 timeout 9", "257"),

@@ -114,7 +114,7 @@ fn fib() -> impl Strategy<Value = u16> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn a_packet_passes_if_the_route_back_is_right(
+    fn a_packet_passes_if_its_reverse_path_is_valid(
         routes in prop::collection::btree_map(
             (fib(), (address(), prop_oneof![Just(0u8), 8u8..=32]).prop_map(|(a, len)| Prefix4::new(a, len))), object(), 0..60),
         from in prop::collection::vec((fib(), 0..INTERFACES, address()), 1..300),
@@ -141,7 +141,7 @@ proptest! {
 }
 
 #[test]
-fn the_default_route_is_a_route() {
+fn the_default_route_counts_as_a_route() {
     let (_bench, mut h) = harness(&[(0, Prefix4::DEFAULT, Object::Adjacency(1))]);
     for (mode, rx, reason) in [
         (Mode::Strict, 1, None),
@@ -154,7 +154,7 @@ fn the_default_route_is_a_route() {
 }
 
 #[test]
-fn who_has_no_address_yet_may_ask_everybody() {
+fn unspecified_sources_may_send_to_broadcast() {
     let routes = [
         (0, "0.0.0.0/8".parse().unwrap(), Object::Drop),
         (0, "255.255.255.255/32".parse().unwrap(), Object::Local),

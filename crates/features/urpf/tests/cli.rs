@@ -3,7 +3,7 @@
 use control::testing::Cli;
 
 #[test]
-fn sources_are_checked_as_an_interface_says() {
+fn sources_are_checked_by_the_interfaces_mode() {
     let mut cli = Cli::with(&[&urpf::Feature]);
     assert_eq!(cli.json("show urpf"), serde_json::json!([]));
     let features = |cli: &mut Cli| cli.ok("show interface features pg0");

@@ -26,7 +26,7 @@ fn spec(id: u32, rx: u32, tx: u32) -> Spec {
 }
 
 #[test]
-fn off_means_straight_on() {
+fn disabled_features_are_skipped() {
     let mut rig = rig(ArcKey::Rx);
     rig.source.push(specs(10, &[0]));
     rig.turn();
@@ -35,7 +35,7 @@ fn off_means_straight_on() {
 }
 
 #[test]
-fn features_run_in_their_order_wherever_the_arc_is_entered() {
+fn features_run_in_order_from_any_entry_of_the_arc() {
     let mut rig = rig(ArcKey::Rx);
     for feature in ["three", "one", "two"] {
         rig.arcs.enable("arc", feature, 5, true).expect("it is there");
@@ -85,7 +85,7 @@ fn each_interface_has_its_own_features() {
 }
 
 #[test]
-fn features_go_off_again() {
+fn features_can_be_disabled() {
     let mut rig = rig(ArcKey::Rx);
     let way = |rig: &mut Rig| {
         rig.log.clear();
@@ -172,7 +172,7 @@ fn dropped_packets_pass_the_features_of_their_arc() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_switched() {
+fn unknown_arcs_and_features_are_refused() {
     let mut rig = rig(ArcKey::Rx);
     let no_arc = rig.arcs.enable("ark", "one", 1, true).expect_err("no such arc");
     let no_feature = rig.arcs.enable("arc", "four", 1, true).expect_err("no such feature");

@@ -30,7 +30,7 @@ fn toy() -> Rig {
 }
 
 #[test]
-fn an_edge_that_is_not_there() {
+fn an_invalid_edge_is_detected() {
     let mut rig = toy();
     rig.source.push(vec![
         Spec { id: 1, bytes: vec![STRAY], ..Spec::default() },
@@ -44,7 +44,7 @@ fn an_edge_that_is_not_there() {
 }
 
 #[test]
-fn an_edge_that_is_not_there_for_a_packet_that_was_held() {
+fn an_invalid_edge_of_a_held_packet_is_detected() {
     let mut rig = toy();
     rig.source.push(vec![Spec { id: 1, bytes: vec![HOLD, 127], ..Spec::default() }]);
     stops(&mut rig, "a", "1 in + 0 made is not 0 out + 0 dropped + 0 freed + 0 kept");
@@ -53,7 +53,7 @@ fn an_edge_that_is_not_there_for_a_packet_that_was_held() {
 }
 
 #[test]
-fn no_verdict() {
+fn missing_verdicts_are_detected() {
     let mut rig = toy();
     // The previous node's verdict was "end" for every packet; a node without verdicts must not repeat it.
     rig.source.push(specs(2, &[0]));
@@ -119,7 +119,7 @@ impl FrameNode for Clumsy {
 }
 
 #[test]
-fn a_node_that_loses_or_doubles_packets() {
+fn a_node_that_loses_or_duplicates_packets_is_detected() {
     // Buffers still in use at the end, and how many of them are in the queue.
     for (wrong, sum, used) in [
         (Wrong::Forget, "5 in + 0 made is not 4 out + 0 dropped + 0 freed + 0 kept", (1, 0)),
@@ -170,7 +170,7 @@ impl InputNode for Forgets {
 }
 
 #[test]
-fn an_input_node_that_loses_packets() {
+fn an_input_node_that_loses_packets_is_detected() {
     let mut rig = Rig::new(|b, log| {
         End::install(b, log, "end");
         b.input("forgets", |_| Ok(Forgets(Arc::new(Mutex::new(true)))));

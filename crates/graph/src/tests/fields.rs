@@ -49,7 +49,7 @@ impl FrameNode for Read {
 const NOT_YET: &str = "the feature \"third\" has no field: install it before the features that read it";
 
 #[test]
-fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
+fn fields_survive_edges_holding_punts_and_injection() {
     let seen = Seen::default();
     let mut back = None;
     let mut fields = None;
@@ -110,7 +110,7 @@ fn fields_survive_edges_and_hold_and_the_way_to_the_main_thread_and_back() {
 }
 
 #[test]
-fn fields_that_do_not_fit_stop_the_start() {
+fn fields_that_exceed_the_room_stop_the_start() {
     let text = refused(|b, _| {
         b.feature_field::<[u32; 12]>("nat44", |_, _| ())?;
         b.feature_field::<[u32; 5]>("acl", |_, _| ()).map(|_| ())

@@ -56,7 +56,7 @@ impl FrameNode for Look {
 }
 
 #[test]
-fn a_frame_that_stays_whole_is_handed_over() {
+fn a_frame_with_one_verdict_is_passed_on_whole() {
     let seen = Seen::default();
     let mut rig = Rig::new(|b: &mut Builder, log| {
         b.edge("source", "look-first").expect("an edge");
@@ -83,7 +83,7 @@ fn a_frame_that_stays_whole_is_handed_over() {
 }
 
 #[test]
-fn every_level_splits_the_same_way() {
+fn every_cpu_level_splits_frames_alike() {
     for level in [Level::V2, Level::V3, Level::V4] {
         let (mut rig, _) = forked();
         rig.worker.set_kernels(kernels::at_most(level));
@@ -145,7 +145,7 @@ fn order_within_a_flow_is_kept() {
 }
 
 #[test]
-fn waiting_frames_run_in_the_order_in_which_they_came() {
+fn waiting_frames_run_in_order_of_arrival() {
     let mut rig = diamond(&Kept::default());
     // Two copies of each of 200 packets fill more than one frame of the next node.
     rig.source.push((0..200).map(|id| spec(id, &[COPY, 0, COPY, 0, DROP])).collect());
@@ -180,7 +180,7 @@ fn drops_are_counted_by_reason_and_freed() {
 }
 
 #[test]
-fn held_packets_go_on_kept_ones_stay() {
+fn held_packets_continue_and_kept_packets_stay() {
     let (mut rig, kept) = forked();
     let way = |id| match id % 4 {
         0 => vec![HOLD, 1],
@@ -231,7 +231,7 @@ impl FrameNode for Double {
 }
 
 #[test]
-fn what_comes_of_held_packets_leaves_in_order_if_the_node_says_so() {
+fn held_packets_leave_in_order_if_the_node_requires_it() {
     let order = |id: u32| match id % 7 {
         0 | 1 => vec![id; 2],
         2..=4 => vec![],
@@ -264,7 +264,7 @@ fn what_comes_of_held_packets_leaves_in_order_if_the_node_says_so() {
 }
 
 #[test]
-fn copies_and_made_packets_go_their_own_ways() {
+fn copies_and_made_packets_have_their_own_paths() {
     let (mut rig, _) = forked();
     rig.source.push(vec![
         spec(1, &[COPY, 0, COPY, 0, 1]),
@@ -308,7 +308,7 @@ fn tunnels_run_in_rank_order() {
 }
 
 #[test]
-fn a_part_of_the_graph_can_be_fed() {
+fn a_frame_can_be_fed_to_a_node() {
     let (mut rig, _) = forked();
     let mut cache = rig.pool.cache();
     let mut frame = Frame::new();
@@ -327,7 +327,7 @@ fn a_part_of_the_graph_can_be_fed() {
 }
 
 #[test]
-fn empty_turns_cost_no_frames() {
+fn empty_turns_run_no_nodes_behind_inputs() {
     let (mut rig, _) = forked();
     for _ in 0..1000 {
         assert_eq!(rig.turn(), 0);
@@ -355,7 +355,7 @@ fn vectors_are_counted_by_size() {
 }
 
 #[test]
-fn times_are_measured_a_packet() {
+fn time_is_measured_per_packet() {
     let (mut rig, _) = forked();
     rig.source.push(specs(256, &[0]));
     rig.turn();

@@ -7,7 +7,7 @@ use super::{Rig, refused};
 use crate::{ArcKey, Builder, Missing};
 
 #[test]
-fn names_that_nobody_bears() {
+fn unknown_names_are_refused() {
     let text = refused(|b, log| Toy::install(b, log, &Kept::default(), "a", &["nowhere"]));
     assert_eq!(text, "the graph cannot be built: node \"a\" leads to \"nowhere\", which is not a node");
     let text = refused(|b, _| {
@@ -32,7 +32,7 @@ fn names_that_nobody_bears() {
 }
 
 #[test]
-fn names_that_two_bear() {
+fn duplicate_names_are_refused() {
     let text = refused(|b, log| {
         End::install(b, log, "end");
         End::install(b, log, "end");
@@ -53,7 +53,7 @@ fn names_that_two_bear() {
 }
 
 #[test]
-fn edges_that_cannot_be() {
+fn invalid_edges_are_refused() {
     let text = refused(|b, log| Toy::install(b, log, &Kept::default(), "a", &["source"]));
     assert!(
         text.ends_with("node \"a\" leads to \"source\", which is an input node: nothing can be sent there"),
@@ -75,7 +75,7 @@ fn edges_that_cannot_be() {
 }
 
 #[test]
-fn orders_that_cannot_be_kept() {
+fn contradictory_feature_orders_are_refused() {
     let text = refused(|b, log| {
         Feature::install(b, log, "drop", "one", &["three"], &[]);
         Feature::install(b, log, "drop", "two", &["one"], &[]);
@@ -114,7 +114,7 @@ fn edges_can_be_added_while_there_is_room() {
 }
 
 #[test]
-fn what_is_missing_is_known_before() {
+fn missing_nodes_are_listed_before_the_build() {
     let (mut b, log) = (Builder::new(), Log::default());
     assert!(b.missing().is_empty(), "the nodes of every graph are complete");
     Batches::default().install(&mut b, "source");
@@ -132,7 +132,7 @@ fn what_is_missing_is_known_before() {
 }
 
 #[test]
-fn a_node_that_cannot_be_made_is_named() {
+fn the_error_names_a_node_that_fails_to_build() {
     struct Never;
     impl crate::PacketNode for Never {
         const NAME: &'static str = "never";

@@ -72,7 +72,7 @@ fn spec(id: u32, what: u8) -> Spec {
 }
 
 #[test]
-fn ignored_packets_are_counted_and_are_no_drops() {
+fn ignored_packets_are_counted_but_not_as_drops() {
     for in_order in [false, true] {
         let mut rig = rig(in_order);
         // A whole frame of each kind, and a mixed frame.
@@ -87,7 +87,7 @@ fn ignored_packets_are_counted_and_are_no_drops() {
 }
 
 #[test]
-fn a_trace_says_that_a_packet_was_ignored() {
+fn a_trace_shows_an_ignored_packet() {
     let mut rig = rig(false);
     let source = rig.blueprint.node("source").expect("a node");
     assert!(rig.blueprint.tracer().add(source, 1, None));
@@ -101,7 +101,7 @@ fn a_trace_says_that_a_packet_was_ignored() {
 }
 
 #[test]
-fn the_books_of_a_node_close() {
+fn counters_account_for_all_packets_of_a_node() {
     let mut rig = rig(false);
     rig.source.push((0..60).map(|id| spec(id, (id % 6) as u8)).collect());
     rig.turn();
@@ -114,7 +114,7 @@ fn the_books_of_a_node_close() {
 }
 
 #[test]
-fn what_the_main_thread_has_no_use_for_is_counted_with_the_rest() {
+fn drops_of_the_main_thread_are_counted_too() {
     let rig = Rig::new(|b, _| {
         b.edge("source", "error-drop").expect("an edge");
         b.main_thread::<Reason>();

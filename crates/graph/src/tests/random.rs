@@ -109,7 +109,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
-    fn what_goes_in_comes_out_and_nothing_is_lost(
+    fn random_graphs_lose_no_packet(
         edges in prop::collection::vec(edges(), TOYS.len()),
         ways in prop::collection::vec(prop::collection::vec(step(), 0..10).prop_map(sound), 1..12),
         batches in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..=256), 1..4),

@@ -47,7 +47,7 @@ fn take(rig: &mut Rig) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn punted_packets_arrive_with_their_reason_and_ring_once() {
+fn punted_packets_have_their_reason_and_ring_the_bell_once() {
     let mut rig = punting(&[1000, 1000]);
     assert!(!rig.bell.clear());
     rig.source.push((0..20).map(|id| Spec { id, bytes: vec![(id % 2) as u8], ..Spec::default() }).collect());
@@ -99,7 +99,7 @@ fn each_reason_has_its_own_policer() {
 }
 
 #[test]
-fn a_reason_that_nobody_declared_passes_nothing() {
+fn an_undeclared_reason_passes_nothing() {
     let mut rig = punting(&[1000]);
     rig.source.push(vec![
         Spec { id: 1, bytes: vec![200], ..Spec::default() },
@@ -130,7 +130,7 @@ fn a_full_ring_drops_and_counts() {
 }
 
 #[test]
-fn injected_packets_enter_where_they_are_sent() {
+fn injected_packets_enter_at_their_edge() {
     let mut edges = Vec::new();
     let mut rig = Rig::new(|b, log| {
         End::install(b, log, "end");

@@ -104,7 +104,7 @@ fn an_idle_worker_sleeps_and_wakes_when_it_is_sent_something() {
 }
 
 #[test]
-fn no_wake_up_is_lost() {
+fn no_wakeup_is_lost() {
     let echo = Echo::new();
     let (runner, mut port) = echo.start(0);
     // After each returned packet the main thread sends the next one, and it sleeps when there is none. So it
@@ -126,7 +126,7 @@ fn no_wake_up_is_lost() {
 }
 
 #[test]
-fn a_worker_can_be_stopped_and_started_again() {
+fn a_worker_can_be_stopped_and_restarted() {
     let echo = Echo::new();
     let (worker, mut port) = echo.blueprint.worker(1, &echo.pool, &echo.bell).expect("a worker");
     let mut worker = Some(worker);
@@ -204,7 +204,7 @@ impl InputNode for Counting {
 }
 
 #[test]
-fn a_worker_sleeps_as_long_as_its_inputs_let_it() {
+fn a_worker_sleeps_as_long_as_its_inputs_allow() {
     // By default it would be polled once in a tenth of a second, after the first 64 times.
     for (nap, at_least, in_a_tenth) in [(None, 5_000, 128), (Some(2_000_000), 200, 4)] {
         let polls = Arc::new(AtomicU64::new(0));
@@ -225,7 +225,7 @@ fn a_worker_sleeps_as_long_as_its_inputs_let_it() {
 }
 
 #[test]
-fn a_sleeping_worker_holds_up_no_writer() {
+fn a_sleeping_worker_does_not_delay_writers() {
     let echo = Echo::new();
     let (runner, port) = echo.start(0);
     let mut waits: Vec<Duration> = (0..21)
@@ -243,7 +243,7 @@ fn a_sleeping_worker_holds_up_no_writer() {
 }
 
 #[test]
-fn a_worker_says_how_it_spends_its_time() {
+fn a_worker_counts_busy_and_idle_time() {
     let echo = Echo::new();
     let (runner, mut port) = echo.start(0);
     let totals = || echo.blueprint.stats().worker_totals(0);

@@ -47,7 +47,7 @@ fn line(node: &'static str, fate: &str, before: Option<u16>, after: Option<u16>)
 }
 
 #[test]
-fn each_node_is_told_with_before_and_after() {
+fn a_trace_shows_each_node_with_the_packet_before_and_after() {
     let mut rig = rig();
     assert!(rig.blueprint.tracer().add(id(&rig, "source"), 3, None));
     assert!(!rig.blueprint.tracer().add(id(&rig, "a"), 3, None), "tracing starts only at input nodes");
@@ -96,7 +96,7 @@ fn sevens() -> Program {
 }
 
 #[test]
-fn a_filter_says_which_packets_are_traced() {
+fn only_matching_packets_are_traced() {
     let mut rig = rig();
     let (tracer, source) = (rig.blueprint.tracer().clone(), id(&rig, "source"));
     let packets = |bytes: &[&[u8]]| {
@@ -162,7 +162,7 @@ fn injected_packets_can_be_traced() {
 }
 
 #[test]
-fn long_packets_are_told_by_their_first_bytes() {
+fn a_trace_keeps_the_first_bytes_of_long_packets() {
     let mut rig = rig();
     let mut cache = rig.pool.cache();
     let mut held = Held::alloc(&mut cache).expect("a buffer");

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_value_lives_as_long_as_its_reader_looks() {
+    fn an_old_value_lives_until_its_reader_ends() {
         let d = Domain::new();
         let mut p = d.register();
         let (mut w, r) = published(&d, String::from("old"));

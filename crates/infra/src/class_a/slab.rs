@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_lie_side_by_side_and_places_are_used_again() {
+    fn values_are_adjacent_and_places_are_reused() {
         let slab = Slab::new();
         let witness = std::sync::Arc::new(());
         let n = if cfg!(miri) { 1_000 } else { 100_000 };

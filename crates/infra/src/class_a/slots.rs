@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_change_and_go() {
+    fn slots_are_inserted_changed_and_removed() {
         let d = Domain::new();
         let mut p = d.register();
         let (mut w, r) = slots::<String>(&d, 3).unwrap();

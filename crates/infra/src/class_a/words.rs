@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_come_change_and_go() {
+    fn words_are_inserted_changed_and_removed() {
         let d = Domain::new();
         let mut p = d.register();
         let (mut w, r) = words(&d, 3).unwrap();

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_those_of_plain_arithmetic() {
+    fn bits_equal_simple_arithmetic() {
         for address in [0, 1, 0x8000_0000, 0xa5c3_0f1e, u32::MAX] {
             check(address);
         }

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn every_prefix_has_a_key_of_its_own() {
+    fn every_prefix_has_its_own_key() {
         has_own_keys(&[0, 0x8000_0000, 0xa5a5_a5a5, u32::MAX]);
         has_own_keys(&[0, 1 << 127, 0x2001_0db8_a5a5_a5a5_5a5a_5a5a_1234_5678, u128::MAX]);
     }
@@ -262,7 +262,7 @@ mod tests {
 
     /// Tables that double are half full at worst, but never all of them at the same time.
     #[test]
-    fn the_tables_do_not_all_grow_at_once() {
+    fn tables_do_not_all_grow_at_once() {
         let mut map = PrefixMap::new();
         for n in 0..400_000u32 {
             map.insert(n << 12, 20, 1);
@@ -276,7 +276,7 @@ mod tests {
 
     /// The budget for routes must not count memory as free that a table still holds.
     #[test]
-    fn memory_that_prefixes_leave_behind_is_counted() {
+    fn memory_of_removed_prefixes_is_counted() {
         const ALL: u32 = 60_000;
         let mut map = PrefixMap::new();
         (0..ALL).for_each(|n| assert!(map.insert(n << 8, 24, 1).is_none()));
@@ -287,7 +287,7 @@ mod tests {
 
     /// A prefix is removed and another one added, again and again: the usual case in routers.
     #[test]
-    fn prefixes_that_take_turns_take_no_more_memory() {
+    fn alternating_prefixes_take_no_more_memory() {
         const ALL: u128 = 60_000;
         let mut map = PrefixMap::<u128>::new();
         let network = |n: u128| 0x2001 << 112 | n << 80;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_takes_no_more_than_its_bits_and_its_number() {
+    fn an_entry_is_only_a_prefix_and_a_number() {
         assert_eq!((size_of::<(Key<u32>, u32)>(), size_of::<(Key<u128>, u32)>()), (8, 20));
     }
 }

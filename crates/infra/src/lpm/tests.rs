@@ -101,7 +101,7 @@ proptest! {
 }
 
 #[test]
-fn refuses_what_does_not_fit_and_changes_nothing() {
+fn refused_prefixes_change_nothing() {
     let d = Domain::new();
     let mut worker = d.register();
     let (mut w, r) = dir24(&d, 1, Pages::Small).unwrap();
@@ -143,7 +143,7 @@ fn the_widest_prefixes() {
 /// address's. The test runs until the reader has found leaves of all kinds: all groups may wait for a reader
 /// without a processor, and nothing is added then.
 #[test]
-fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
+fn a_reader_always_finds_a_leaf_of_its_own_address() {
     let d = Domain::new();
     let (mut w, r) = dir24(&d, 3, Pages::Small).unwrap();
     w.insert(ip(10, 0, 0, 0), 8, 1).unwrap();
@@ -221,7 +221,7 @@ fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
 /// A /24 is added before the /8 around it is removed, and the reverse: the reader always finds one of them,
 /// although they are stored in different places.
 #[test]
-fn a_reader_between_wide_and_narrow_finds_one_of_them() {
+fn a_reader_finds_the_wide_or_the_narrow_route() {
     let d = Domain::new();
     let (mut w, r) = dir24(&d, 1, Pages::Small).unwrap();
     w.insert(ip(10, 0, 0, 0), 8, 1).unwrap();
@@ -262,7 +262,7 @@ fn a_reader_between_wide_and_narrow_finds_one_of_them() {
 
 /// The widest routes write leaves of first bytes, not entries: they need no memory and hardly any time.
 #[test]
-fn a_wide_route_touches_no_entry() {
+fn a_wide_route_writes_no_entry() {
     let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
     for len in 0..=8 {
         w.insert(ip(192, 0, 0, 0), len, u32::from(len) + 1).unwrap();
@@ -276,7 +276,7 @@ fn a_wide_route_touches_no_entry() {
 
 /// Readers see a change of the default route as the old or the new one, also through a group's empty entries.
 #[test]
-fn the_default_route_reaches_everything_that_nothing_else_covers() {
+fn the_default_route_covers_all_other_addresses() {
     let (mut w, r) = dir24(&Domain::new(), 4, Pages::Small).unwrap();
     w.insert(ip(192, 0, 2, 1), 32, 5).unwrap();
     let addrs = [ip(192, 0, 2, 1), ip(192, 0, 2, 2), ip(203, 0, 113, 1)];
@@ -292,7 +292,7 @@ fn the_default_route_reaches_everything_that_nothing_else_covers() {
 }
 
 #[test]
-fn memory_is_what_routes_touch() {
+fn routes_take_memory_only_where_they_write() {
     for (pages, least, most) in [(Pages::Huge, 6 << 20, 7 << 20), (Pages::Small, 0, 160 << 10)] {
         let (mut w, _) = dir24(&Domain::new(), 1 << 16, pages).unwrap();
         assert!(w.memory_bytes() < 64 << 10, "{}", w.memory_bytes());
@@ -311,7 +311,7 @@ fn memory_is_what_routes_touch() {
 
 /// Pages become huge while readers use them: where there are many prefixes, and where there are many groups.
 #[test]
-fn lookups_are_right_while_small_pages_become_huge() {
+fn lookups_are_correct_while_small_pages_become_huge() {
     let (mut w, r) = dir24(&Domain::new(), 1 << 12, Pages::Small).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

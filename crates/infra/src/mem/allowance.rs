@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_given_and_looked_at_only_now_and_then() {
+    fn memory_is_granted_with_few_checks() {
         const SPARE: u64 = 32 << 20;
         let mut allowance = Allowance::of(room);
         FREE.store(SPARE + (10 << 20), Ordering::Relaxed);

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_what_is_free_may_be_promised() {
+    fn half_of_the_free_memory_can_be_promised() {
         let room = |mib: u64| Room { bytes: mib << 20, promised: 0, bound: "memory.max".into(), huge: None };
         fits(100 << 20, &room(232), u64::MAX).unwrap();
         let error = fits(101 << 20, &room(232), u64::MAX).unwrap_err();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_is_free_for_nobody_else_while_the_promise_lasts() {
+    fn promised_memory_is_not_free_while_the_promise_lasts() {
         let before = Promise::total();
         let promise = Promise::of(1 << 20).unwrap();
         assert_eq!((Promise::total(), Room::now().promised), (before + (1 << 20), before + (1 << 20)));

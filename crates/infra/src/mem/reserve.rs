@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_pieces_are_refused() {
+    fn invalid_pieces_are_refused() {
         let r = Reserve::new(3 * HUGE).unwrap();
         r.commit(HUGE, HUGE, Some(0)).unwrap();
         for (at, len) in [
@@ -347,7 +347,7 @@ mod tests {
     /// Without the check of the free memory, the kernel would kill a process.
     #[test]
     #[cfg(not(miri))]
-    fn more_than_there_is_is_refused_and_the_range_stays_usable() {
+    fn too_large_pieces_are_refused_and_the_range_stays_usable() {
         let more = usize::try_from(crate::mem::Room::now().bytes).unwrap().next_multiple_of(HUGE) + HUGE;
         let r = Reserve::new(more).unwrap();
         let error = r.commit(0, more, None).unwrap_err();
@@ -372,7 +372,7 @@ mod tests {
     /// A peer with lent buffers has the file, and must not be able to end this process with it.
     #[test]
     #[cfg(not(miri))]
-    fn the_file_keeps_its_size_whoever_has_it() {
+    fn the_size_of_the_file_is_sealed() {
         let r = Reserve::new(HUGE).unwrap();
         let file = std::fs::File::from(r.commit(0, HUGE, None).unwrap().fd.unwrap());
         for len in [0, HUGE as u64 - 4096, 2 * HUGE as u64] {
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn the_file_is_the_same_memory() {
+    fn the_file_shares_the_memory() {
         use std::os::unix::fs::FileExt;
         let r = Reserve::new(HUGE).unwrap();
         let s = r.commit(0, HUGE, None).unwrap();

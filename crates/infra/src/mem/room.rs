@@ -243,7 +243,7 @@ mod tests {
     const MEMINFO: &str = "MemTotal:  25000000 kB\nMemAvailable:   20971520 kB\nHugePages_Total:       0\n";
 
     #[test]
-    fn the_machine_bounds_it_where_no_group_does() {
+    fn without_a_group_limit_the_machine_limits_memory() {
         let meminfo = "MemAvailable:   2097152 kB\nHugePages_Total:   100\nHugePages_Free:   60\nHugePages_Rsvd:   10\n";
         let tree = Tree::new(
             "machine",
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_group_above_bounds_it_and_its_page_cache_is_free() {
+    fn the_tightest_group_limits_memory_without_its_page_cache() {
         let tree = Tree::new(
             "unified",
             &[
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_kind_of_groups_counts_too() {
+    fn cgroup_v1_limits_count_too() {
         let tree = Tree::new(
             "memory",
             &[
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_above_a_container_is_not_seen() {
+    fn limits_above_a_container_are_unknown() {
         let mounts =
             |from: &str| format!("30 20 0:26 {from} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n");
         for (name, namespace, mounts, all) in [
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_bounds_it_where_nothing_is_told() {
+    fn without_any_information_memory_is_unlimited() {
         let tree = Tree::new("nothing", &[("proc/none", "")]);
         Room::under(&tree.0).must_have(1 << 50).unwrap();
         assert!(Room::now().bytes < u64::MAX, "the kernel reports it here");

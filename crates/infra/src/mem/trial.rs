@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_there_is_can_be_filled_and_what_there_is_not_is_refused() {
+    fn available_memory_is_filled_and_more_is_refused() {
         fill(2 * LEAST, LEAST).unwrap();
         // More than the address space.
         let error = fill(1 << 60, 0).unwrap_err();
@@ -114,7 +114,7 @@ mod tests {
 
     /// Like the kernel for want of memory: another process kills this child.
     #[test]
-    fn a_child_that_is_killed_found_no_memory() {
+    fn a_killed_child_means_no_memory() {
         // SAFETY: the child makes one system call.
         let id = unsafe { libc::fork() };
         if id == 0 {

@@ -245,7 +245,7 @@ mod tests {
     use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     #[test]
-    fn starts_zeroed_and_keeps_what_is_written() {
+    fn starts_zeroed_and_keeps_written_values() {
         let mut a = Zeroed::<u32>::new(1000).unwrap();
         assert!(a.len() == 1000 && a.iter().all(|&x| x == 0));
         a[999] = 7;
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn what_becomes_huge_keeps_what_is_in_it() {
+    fn huge_pages_keep_the_content() {
         use crate::mem::{HUGE, SMALL};
         let a = Zeroed::<AtomicU64>::with_pages(2 * HUGE / 8 + 1, Pages::Small).unwrap();
         for at in (0..HUGE / 8).step_by(1000) {

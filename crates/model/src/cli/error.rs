@@ -203,18 +203,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_message_controls_a_terminal() {
+    fn control_characters_in_messages_are_escaped() {
         let error = CliError::new("no \x1b[2J").at("a \u{202e}b", 2..6).note("x\r").within("f\x07");
         assert_eq!(error.render(), "a  b\n  ^^\nf\\u0007: no \\u001b[2J\nx\\u000d");
     }
 
     #[test]
-    fn a_mark_may_stand_after_the_end() {
+    fn a_mark_can_be_after_the_end() {
         assert_eq!(CliError::new("m").at("ab", 3..3).render(), "ab\n   ^\nm");
     }
 
     #[test]
-    fn long_lines_are_cut_around_the_place() {
+    fn long_lines_are_shortened_around_the_mark() {
         let line = format!("{}X{}", "a".repeat(500), "b".repeat(500));
         let text = CliError::new("m").at(&line, 500..501).render();
         let mut lines = text.lines();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_is_not_repeated_without_end() {
+    fn long_input_is_shortened_in_messages() {
         let error = CliError::new(format!("there is no '{}'\nor é", "é".repeat(200_000)));
         let text = error.to_string();
         assert!(text.chars().count() < LONGEST + 10, "{} characters", text.chars().count());
@@ -232,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_stays() {
+    fn an_error_keeps_its_first_place() {
         let error = CliError::new("m").at("ab", 0..1).at("cd", 1..2);
         assert_eq!(error.render(), "ab\n^\nm");
     }
 
     #[test]
-    fn a_slip_of_the_finger_is_understood() {
+    fn the_nearest_word_is_suggested() {
         assert_eq!(nearest("inetrface", ["ip", "interface"]), Some("interface"));
         assert_eq!(nearest("vai", ["via", "drop"]), Some("via"));
         assert_eq!(nearest("zzz", ["ip", "interface"]), None);

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_side_by_side_become_one() {
+    fn adjacent_groups_are_merged() {
         let seq = parse("a [b] [c {d|e}] f").unwrap();
         let choice = Item::Choice(vec![vec![keyword("d")], vec![keyword("e")]]);
         let optional = Item::Optional(vec![vec![keyword("b")], vec![keyword("c"), choice]]);
@@ -311,14 +311,14 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_may_have_rounds() {
+    fn a_choice_can_be_repeated() {
         let seq = parse("a [{b|c}...] d").unwrap();
         let rounds = Item::Rounds(vec![vec![keyword("b")], vec![keyword("c")]]);
         assert_eq!(seq, [keyword("a"), Item::Optional(vec![vec![rounds]]), keyword("d")]);
     }
 
     #[test]
-    fn a_keyword_may_have_synonyms() {
+    fn a_keyword_can_have_synonyms() {
         let Some(Item::Leaf(Leaf::Keyword(word))) = parse("neighbors/arp").unwrap().pop() else { panic!() };
         assert_eq!(word.name, "neighbors");
         assert!(word.is("Arp") && word.is("neighbors") && !word.is("neighbor"));

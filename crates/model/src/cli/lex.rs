@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_would_begin_a_comment_is_quoted() {
+    fn a_word_that_starts_like_a_comment_is_quoted() {
         for word in ["//", "//x", "comment", "COMMENT", "#x"] {
             assert_eq!(words(&quote(word)), [word]);
         }
@@ -197,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_quoted_is_read_back(list in prop::collection::vec(".*", 0..5)) {
+        fn quoted_words_are_read_back(list in prop::collection::vec(".*", 0..5)) {
             let line = list.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
             prop_assert_eq!(words(&line), list);
         }

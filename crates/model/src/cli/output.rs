@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_given_when_asked_for() {
+    fn json_is_printed_on_request() {
         let show = || Output::<()>::show([1], "one");
         assert_eq!(show().render(false).text, "one\n");
         assert_eq!(show().render(true).text, "[\n  1\n]\n");

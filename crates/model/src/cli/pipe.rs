@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_filtered_whatever_the_slices() {
+    fn lines_are_filtered_across_slices() {
         let whole = "eth0 up\neth1 down\nloop0 up\n";
         for (line, wanted) in [
             ("show int | match UP$", "eth0 up\nloop0 up\n"),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_split_at_a_bar_that_a_filter_follows() {
+    fn a_line_is_split_at_a_bar_before_a_filter() {
         assert_eq!(split("show  int   | match x").unwrap().0, "show  int");
         for line in [
             "show int",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_few_filters() {
+    fn the_number_of_filters_is_limited() {
         let line = |n: usize| format!("show int{}", " | match .{9}".repeat(n));
         assert!(split(&line(4)).is_ok());
         assert!(split(&line(5)).unwrap_err().render().contains("at most 4"));

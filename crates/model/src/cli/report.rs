@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answers_follow_each_other_and_nothing_is_changed() {
+    fn a_report_joins_answers_and_runs_read_only() {
         let text = shown(false);
         let (before, after) = text.split_once("=== clear all\nthis socket is read-only").unwrap();
         assert_eq!(before, "=== show one\none\n\n=== show none\n\n");

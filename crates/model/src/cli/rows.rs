@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn headings_and_what_is_below_are_written_once() {
+    fn heading_and_footer_are_written_once() {
         assert_eq!(shown(0, false), "head\n0 in all\n");
         let numbers: String = (0..1000).map(|n| format!("{n}\n")).collect();
         assert_eq!(shown(1000, false), format!("head\n{numbers}1000 in all\n"));
     }
 
     #[test]
-    fn the_array_is_printed_as_if_at_once() {
+    fn an_array_in_slices_is_printed_as_a_whole() {
         for to in [0, 1, PAGE as u32, 1000] {
             let at_once: Vec<_> = (0..to).map(|n| (n, "a\nb")).collect();
             assert_eq!(shown(to, true), format!("{}\n", serde_json::to_string_pretty(&at_once).unwrap()));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_ends_before_the_list_does() {
+    fn a_long_list_is_printed_in_slices() {
         let mut out = String::new();
         let mut job = Output::rows(Count(0), false).render(false).job.unwrap();
         assert!(matches!(job.step(&mut { u32::MAX }, &mut out), Step::Again));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_no_numbers() {
+    fn addresses_are_not_aligned_as_numbers() {
         let text = table(&["Address", "Rate"], &[&["10.0.0.1", "0.5"], &["10.0.0.10", "-12.25"]]);
         assert_eq!(text, "Address      Rate\n10.0.0.1      0.5\n10.0.0.10  -12.25\n");
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn later_pages_go_on_with_the_columns_of_the_first() {
+    fn later_pages_keep_the_columns_of_the_first() {
         let (mut table, mut text) = (Table::new(&["Name", "N"]), String::new());
         for (name, n) in [("longer", "12"), ("x", "3"), ("the longest", "4"), ("y", "z")] {
             table.row(vec![name.into(), n.into()]);

@@ -121,7 +121,7 @@ fn a_range_is_two_numbers_in_order() {
 }
 
 #[test]
-fn beginnings_of_other_commands_are_refused() {
+fn refused_beginnings_give_their_reason() {
     let mut registry = Rc::into_inner(registry()).unwrap();
     for (beginning, why) in [
         ("show bridge-domain", "not yet"),
@@ -180,7 +180,7 @@ fn alternatives_share_their_beginning() {
 }
 
 #[test]
-fn a_choice_is_made_more_than_once() {
+fn a_repeated_choice_keeps_all_arguments() {
     let words =
         run("ip route add 10.0.0.0/8 via 1.1.1.1 host-eth0 via 2.2.2.2 v host-eth1 drop count 2").unwrap();
     let tail = "via next-hop=Ip(1.1.1.1) interface=Text(\"host-eth0\") via next-hop=Ip(2.2.2.2) via out=Text(\"host-eth1\") \
@@ -211,7 +211,7 @@ fn a_choice_is_made_more_than_once() {
 }
 
 #[test]
-fn keywords_in_full_come_first_and_quoted_words_are_values() {
+fn full_keywords_have_priority_and_quoted_words_are_values() {
     // There is an interface called `count`.
     let head = "ip route add prefix=Prefix(10.0.0.0, 8) via";
     assert!(run("ip route add 10.0.0.0/8 via 1.1.1.1 count").unwrap_err().contains("not complete"));
@@ -255,7 +255,7 @@ fn an_unknown_word_is_marked() {
 }
 
 #[test]
-fn an_unknown_name_is_told_from_what_there_is() {
+fn an_unknown_name_gets_existing_ones_as_suggestion() {
     let error = run("set interface state host-eth9 up").unwrap_err();
     assert!(error.contains("there is no interface 'host-eth9'"), "{error}");
     assert!(error.contains("did you mean 'host-eth0'?"), "{error}");
@@ -263,7 +263,7 @@ fn an_unknown_name_is_told_from_what_there_is() {
 }
 
 #[test]
-fn an_unknown_name_is_told_where_keywords_fit_as_well() {
+fn an_unknown_name_is_reported_beside_possible_keywords() {
     let error = run("show interface host-eth7").unwrap_err();
     let expected = "there is no interface 'host-eth7'\nexpected one of: <interface> the name of an interface, addr\n\
                     there are: host-eth0, host-eth1, count\ndid you mean 'host-eth0'?";
@@ -276,7 +276,7 @@ fn an_unknown_name_is_told_where_keywords_fit_as_well() {
 }
 
 #[test]
-fn those_who_may_only_read_are_offered_what_reads() {
+fn read_only_clients_are_offered_only_reading_commands() {
     let call = || Call { read_only: true, ..Call::default() };
     let help = |line: &str| registry().run(&mut Toy::default(), line, call()).map(|answer| answer.text);
     let all = help("help").unwrap();
@@ -310,7 +310,7 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_arguments_are_named() {
     let error = run("set interface state").unwrap_err();
     let expected = "set interface state\n                    ^\nthe command is not complete\n\
                     expected: <interface> the name of an interface";
@@ -319,7 +319,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn what_can_be_two_commands_is_refused() {
+fn ambiguous_commands_are_refused() {
     assert_eq!(run("sh i"), Ok("show interface".into()), "no other command that is like this is complete");
     let mut registry = Registry::<Toy>::new();
     registry.add("clear counters", "A.", |_, _| Ok(Output::none()));
@@ -337,7 +337,7 @@ fn a_handler_marks_its_argument() {
 }
 
 #[test]
-fn json_is_asked_for_at_the_end() {
+fn json_is_requested_at_the_end() {
     let json = |line: &str| registry().run(&mut Toy::default(), line, Call::default()).unwrap().text;
     assert_eq!(json("show version --json"), "2\n");
     assert_eq!(json("show version -j"), "2\n");
@@ -391,7 +391,7 @@ fn completion_offers_words_names_and_hints() {
 }
 
 #[test]
-fn help_lists_what_begins_like_this() {
+fn help_lists_commands_with_this_beginning() {
     let text = |line: &str| registry().run(&mut Toy::default(), line, Call::default()).unwrap().text;
     let all = text("help");
     assert_eq!(all.lines().filter(|line| !line.starts_with(' ')).count(), COMMANDS.len() + 2);
@@ -494,7 +494,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn every_sentence_is_taken_as_it_was_made(command in 0..COMMANDS.len(), choices in prop::collection::vec(any::<u16>(), 40)) {
+    fn every_generated_sentence_is_parsed_as_generated(command in 0..COMMANDS.len(), choices in prop::collection::vec(any::<u16>(), 40)) {
         let grammars: Vec<_> = COMMANDS.iter().map(|syntax| grammar::parse(syntax, &[]).unwrap()).collect();
         let mut choices = choices.into_iter();
         let mut pick = |ways: usize| usize::from(choices.next().unwrap_or(0)) % ways;

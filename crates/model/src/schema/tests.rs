@@ -100,7 +100,7 @@ fn written(value: &All) -> String {
 }
 
 #[test]
-fn each_example_is_read_as_it_is_written() {
+fn each_example_is_read_back() {
     let examples = ALL.examples();
     assert!(examples.len() > 100, "{}", examples.len());
     for value in &examples {
@@ -116,7 +116,7 @@ fn each_example_is_read_as_it_is_written() {
 }
 
 #[test]
-fn what_is_written_is_short_and_plain() {
+fn written_yaml_is_short_and_plain() {
     let span = Span { least: 1, most: 2 };
     let value = All {
         color: Color::Off,
@@ -151,7 +151,7 @@ fn each_fault_has_its_place() {
 
 /// Others may have fields in the same map. They are not checked here, and an empty map is no fault.
 #[test]
-fn fields_are_read_from_a_map_with_others() {
+fn fields_are_read_from_a_shared_map() {
     for (text, most, faults) in [
         ("{ x: 1 }", 0, 0),
         ("{ x: 1, most: 3 }", 3, 0),
@@ -182,7 +182,7 @@ fn a_record_may_need_a_field() {
 }
 
 #[test]
-fn the_reference_has_what_is_inside() {
+fn the_reference_lists_nested_fields() {
     let rows = ALL.rows("a.");
     let of =
         |name: &str| rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("{name}: {rows:?}"));

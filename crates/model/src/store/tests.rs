@@ -267,7 +267,7 @@ proptest! {
     /// However a tree was reached, the world is as if the tree had been there from the start, and every way
     /// leads there.
     #[test]
-    fn every_way_leads_to_the_same(a in prop::collection::vec(step(), 0..30), b in prop::collection::vec(step(), 0..30)) {
+    fn every_sequence_of_changes_gives_the_same_result(a in prop::collection::vec(step(), 0..30), b in prop::collection::vec(step(), 0..30)) {
         let (mut room, mut store) = walked(&a)?;
         let (other, wanted) = walked(&b)?;
         let (mut fresh, mut at_once) = (Room::default(), Store::default());
@@ -337,7 +337,7 @@ proptest! {
     /// For any sequence of changes, rollbacks and restarts: a rollback of n restores the state before the
     /// last n changes in effect. A restart has the last state, or another one.
     #[test]
-    fn the_way_back_leads_there(deeds in prop::collection::vec(deed(), 0..30)) {
+    fn a_rollback_restores_the_earlier_state(deeds in prop::collection::vec(deed(), 0..30)) {
         let mut journal = Journal::default();
         let mut store = Store::<Room>::default();
         // The plain model: the state before each change in effect.
@@ -418,7 +418,7 @@ fn deed() -> impl Strategy<Value = Happens> {
 
 /// The world of the tests above is large enough to be meaningful.
 #[test]
-fn the_room_has_everything() {
+fn the_test_world_has_all_kinds_of_objects() {
     use proptest::strategy::ValueTree;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut seen = BTreeMap::new();
@@ -434,7 +434,7 @@ fn the_room_has_everything() {
 }
 
 #[test]
-fn what_is_refused_says_why() {
+fn refused_changes_give_the_reason() {
     let (mut room, mut store) = (Room::default(), Store::default());
     let shelf = |n: u8| Change::set(Key::of::<Shelf>(&n), Shelf);
     let stand = |n: u8, shelf: u8| Change::set(Key::of::<Crate>(&n), Crate(shelf, 0));

@@ -105,7 +105,7 @@ const V: u16 = ethertype::VLAN;
 const S: u16 = ethertype::QINQ;
 
 #[test]
-fn protocols_have_their_nodes() {
+fn each_ethertype_has_its_node() {
     let (_bench, mut h) = bench();
     let mut frame = frame(mac(DEVICE), &[]);
     taken(&send(&mut h, DEVICE, &frame), &frame, "ip4-input", DEVICE, HEADER);
@@ -122,7 +122,7 @@ fn protocols_have_their_nodes() {
 }
 
 #[test]
-fn frames_for_others_are_dropped_and_groups_are_marked() {
+fn foreign_unicast_is_dropped_and_groups_are_flagged() {
     let (_bench, mut h) = bench();
     let flags = Flags::L2_BROADCAST | Flags::L2_MULTICAST;
     for (dst, expected) in [
@@ -196,7 +196,7 @@ fn tags_lead_to_their_sub_interface() {
 }
 
 #[test]
-fn interfaces_that_are_down_or_gone_take_nothing() {
+fn down_and_missing_interfaces_drop_all_frames() {
     let (bench, mut h) = bench();
     assert_eq!(dropped(&mut h, DOWN, &frame(mac(DOWN), &[])), "interface-down");
     assert_eq!(dropped(&mut h, DEVICE, &frame(mac(SUB_DOWN), &[(V, 101)])), "interface-down");
@@ -206,7 +206,7 @@ fn interfaces_that_are_down_or_gone_take_nothing() {
 }
 
 #[test]
-fn what_is_cut_off_is_a_runt() {
+fn truncated_frames_are_runts() {
     let (_bench, mut h) = bench();
     let plain = frame(mac(DEVICE), &[]);
     let tagged = frame(mac(DOT1Q), &[(V, 100)]);
@@ -302,7 +302,7 @@ proptest! {
 proptest! {
     /// The path of a frame depends only on the frame and its interface, not on the rest of the vector.
     #[test]
-    fn frames_do_not_go_with_their_neighbors(
+    fn path_of_a_frame_does_not_depend_on_its_vector(
         frames in prop::collection::vec((prop::bool::ANY, 0u8..3, prop::bool::ANY, prop::bool::ANY), 1..20),
     ) {
         let (_bench, mut h) = bench();

@@ -98,7 +98,7 @@ mod tests {
     proptest! {
         /// Counts differ by one at most, and no more items move than must.
         #[test]
-        fn work_is_shared_out_evenly_and_stays_where_it_can(
+        fn work_is_balanced_with_the_fewest_moves(
             owners in prop::collection::vec(0usize..10, 0..200),
             workers in 1usize..10,
         ) {
@@ -124,7 +124,7 @@ mod tests {
     proptest! {
         /// For any other load: an overloaded worker gets relief, no other worker gets overloaded by it, and it ends.
         #[test]
-        fn shards_move_until_nobody_has_too_much_who_need_not(
+        fn shards_move_until_overload_is_relieved(
             besides in prop::collection::vec(0.0..0.8f64, 2..6),
             offered in 0.0..3.0f64,
         ) {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_come_back_to_where_they_were() {
+    fn shards_return_to_their_default_worker() {
         let one = Shards::default();
         let four = one.shared_out(4);
         let each = |s: &Shards, worker| s.workers().filter(|w| *w == worker).count();

@@ -113,7 +113,7 @@ proptest! {
     /// RFC 4443 section 4.2: the reply contains all data, whatever its size, and its source is the pinged
     /// address. Extension headers are not returned.
     #[test]
-    fn rfc4443_4_2_all_data_comes_back(len in 0usize..9000, id: u16, seq: u16, fill: u8, extensions in prop::collection::vec(0usize..40, 0..5)) {
+    fn rfc4443_4_2_the_reply_contains_all_data(len in 0usize..9000, id: u16, seq: u16, fill: u8, extensions in prop::collection::vec(0usize..40, 0..5)) {
         let (_bench, mut h) = harness();
         let data: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(3) ^ fill).collect();
         let request = ping(HOST, OWN).echo_request(id, seq).payload(&data);
@@ -125,7 +125,7 @@ proptest! {
 
     /// A wrong byte anywhere in the message is detected, in any segment.
     #[test]
-    fn a_wrong_checksum_is_not_answered(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8, extension: bool) {
+    fn requests_with_a_wrong_checksum_are_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8, extension: bool) {
         let (_bench, mut h) = harness();
         let mut request = ping(HOST, OWN).payload(&vec![0x5a; len]);
         if extension {
@@ -191,7 +191,7 @@ fn the_link_header_stays_in_front_of_a_reply() {
 }
 
 #[test]
-fn rfc4007_9_a_requester_on_the_link_is_answered_there() {
+fn rfc4007_9_a_link_local_request_is_answered_on_its_link() {
     let (_bench, mut h) = harness();
     let request = ping(HOST_LINK, OWN_LINK).build();
     let out = send(&mut h, &request, Flags::NONE);
@@ -214,7 +214,7 @@ fn pings_to_groups_are_not_answered() {
 }
 
 #[test]
-fn more_pings_than_the_limit_are_dropped_until_time_has_passed() {
+fn pings_above_the_rate_limit_are_dropped() {
     let (_bench, mut h) = harness();
     let storm = vec![ping(HOST, OWN).build(); 2100];
     let answered = |h: &mut Harness| {
@@ -244,7 +244,7 @@ fn a_partial_checksum_stays_partial() {
 }
 
 #[test]
-fn other_messages_are_dropped_for_their_reasons() {
+fn unused_messages_are_dropped_by_type() {
     let cases = [
         (kind::UNREACHABLE, "unreachable-received"),
         (kind::PACKET_TOO_BIG, "packet-too-big-received"),
@@ -285,7 +285,7 @@ fn a_message_shorter_than_its_header_is_dropped() {
 }
 
 #[test]
-fn queries_and_echo_replies_are_for_the_main_thread() {
+fn queries_and_echo_replies_are_punted() {
     let (_bench, mut h) = harness();
     for (kind, reason) in [(kind::ECHO_REPLY, "icmp6-echo-reply"), (kind::MLD_QUERY, "mld-query")] {
         let message =
@@ -296,7 +296,7 @@ fn queries_and_echo_replies_are_for_the_main_thread() {
 }
 
 #[test]
-fn rfc4389_4_1_interfaces_that_answer_for_others_want_to_hear_who_is_asked_for() {
+fn rfc4389_4_1_proxy_interfaces_punt_foreign_solicitations() {
     let (mut bench, mut h) = harness();
     let asks = Message::NeighborSolicitation { target: ip("2001:db8:77::1") };
     let packet = nd::build(ip(HOST), ip("ff02::1:ff00:1"), &asks, &[]);
@@ -328,7 +328,7 @@ fn advertisement(src: &str, target: &str) -> &'static str {
 }
 
 #[test]
-fn rfc4861_7_2_3_solicitations_of_own_addresses_are_for_the_main_thread() {
+fn rfc4861_7_2_3_solicitations_of_own_addresses_are_punted() {
     for (src, dst, target) in [
         (HOST_LINK, "ff02::1:ff00:1", OWN),
         (HOST, OWN, OWN),
@@ -348,7 +348,7 @@ fn rfc4861_7_2_3_solicitations_of_own_addresses_are_for_the_main_thread() {
 }
 
 #[test]
-fn rfc4861_7_2_5_advertisements_of_those_who_may_be_neighbours_are_for_the_main_thread() {
+fn rfc4861_7_2_5_advertisements_of_possible_neighbors_are_punted() {
     for target in [HOST, HOST_LINK, OTHER_LINK, "2001:db8:5::5"] {
         assert_eq!(advertisement(HOST_LINK, target), "nd-advertisement", "{target}");
     }
@@ -358,7 +358,7 @@ fn rfc4861_7_2_5_advertisements_of_those_who_may_be_neighbours_are_for_the_main_
 }
 
 #[test]
-fn rfc4862_5_4_claims_to_own_addresses_are_told_apart() {
+fn rfc4862_5_4_claims_of_own_addresses_are_conflicts() {
     for own in [OWN, OWN_LINK] {
         assert_eq!(advertisement(HOST_LINK, own), "nd-conflict");
         assert_eq!(advertisement(own, HOST), "nd-conflict");
@@ -368,7 +368,7 @@ fn rfc4862_5_4_claims_to_own_addresses_are_told_apart() {
 }
 
 #[test]
-fn what_comes_back_from_a_loop_is_no_claim() {
+fn looped_own_packets_are_no_conflict() {
     let (bench, mut h) = harness();
     let own_mac =
         bench.tables.interfaces.get(bench.domain.register().enter().guard(), 0).map(|i| i.mac).unwrap();
@@ -379,7 +379,7 @@ fn what_comes_back_from_a_loop_is_no_claim() {
 }
 
 #[test]
-fn routers_and_who_asks_for_them_are_for_the_main_thread() {
+fn router_solicitations_and_advertisements_are_punted() {
     assert_eq!(fate(HOST_LINK, "ff02::2", &Message::RouterSolicitation), "nd-router");
     assert_eq!(fate("::", "ff02::2", &Message::RouterSolicitation), "nd-router");
     let advertisement = RouterAdvertisement {
@@ -395,7 +395,7 @@ fn routers_and_who_asks_for_them_are_for_the_main_thread() {
 }
 
 #[test]
-fn rfc4861_7_1_messages_from_beyond_the_link_are_dropped() {
+fn rfc4861_7_1_messages_from_another_link_are_dropped() {
     for kind in kind::ROUTER_SOLICITATION..=kind::NEIGHBOR_ADVERTISEMENT {
         for hops in [0, 1, 64, 254] {
             let packet =
@@ -407,7 +407,7 @@ fn rfc4861_7_1_messages_from_beyond_the_link_are_dropped() {
 }
 
 #[test]
-fn a_message_without_its_whole_target_is_dropped() {
+fn a_message_with_a_truncated_target_is_dropped() {
     let (_bench, mut h) = harness();
     for kind in [kind::NEIGHBOR_SOLICITATION, kind::NEIGHBOR_ADVERTISEMENT] {
         for len in 0..16 {
@@ -421,7 +421,7 @@ fn a_message_without_its_whole_target_is_dropped() {
 }
 
 #[test]
-fn a_flood_of_one_kind_does_not_keep_out_the_others() {
+fn each_punt_reason_has_its_own_limit() {
     let (_bench, mut h) = harness();
     let message =
         |target| Message::NeighborAdvertisement { target, router: false, solicited: false, overrides: true };
@@ -435,7 +435,7 @@ fn a_flood_of_one_kind_does_not_keep_out_the_others() {
 }
 
 #[test]
-fn what_follows_is_as_long_as_the_header_says() {
+fn the_punted_packet_has_the_length_of_its_header() {
     let (_bench, mut h) = harness();
     let asked = nd::build(ip(HOST), ip(OWN), &Message::NeighborSolicitation { target: ip(OWN) }, &[]);
     let (header, _) = Ipv6Header::split(&asked).unwrap();

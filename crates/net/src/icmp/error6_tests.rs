@@ -106,7 +106,7 @@ fn every_cause_has_its_message() {
 }
 
 #[test]
-fn rfc4443_3_4_an_unknown_protocol_is_named_by_its_place() {
+fn rfc4443_3_4_an_unknown_protocol_is_reported_by_its_offset() {
     let (_bench, mut h) = router();
     let to = || from(HOST, NEAR).protocol(89);
     for (packet, at) in [
@@ -121,7 +121,7 @@ fn rfc4443_3_4_an_unknown_protocol_is_named_by_its_place() {
 }
 
 #[test]
-fn rfc4443_2_4_e_no_error_about_what_must_not_be_reported() {
+fn rfc4443_2_4_e_no_error_for_groups_errors_and_bad_sources() {
     let plain = datagram().build();
     let mut cases = vec![
         ("a group", from(HOST, GROUP).build(), Flags::NONE),
@@ -155,7 +155,7 @@ fn rfc4443_2_4_e_no_error_about_what_must_not_be_reported() {
 }
 
 #[test]
-fn rfc4443_2_4_e_what_senders_to_groups_have_to_know_is_reported() {
+fn rfc4443_2_4_e_mtu_and_unknown_options_are_reported_for_groups() {
     let to_group = from(HOST, GROUP).build();
     for (cause, reported) in [
         (Cause::FragmentationNeeded(1300), true),
@@ -171,7 +171,7 @@ fn rfc4443_2_4_e_what_senders_to_groups_have_to_know_is_reported() {
 }
 
 #[test]
-fn what_looks_alike_is_reported() {
+fn fragments_and_echo_requests_are_reported() {
     let (_bench, mut h) = router();
     let echo = PacketBuilder::ipv6(ip(HOST), ip(FAR)).echo_request(1, 1).build();
     let packets = [datagram().fragment(0, true).build(), datagram().fragment(9, false).build(), echo];
@@ -181,7 +181,7 @@ fn what_looks_alike_is_reported() {
 proptest! {
     /// RFC 4443 section 2.4 (c): as much of the packet as fits into 1,280 bytes, unchanged.
     #[test]
-    fn rfc4443_2_4_c_as_much_is_quoted_as_fits(len in 0usize..6000, padding in 0usize..40, options in 0usize..40) {
+    fn rfc4443_2_4_c_the_error_quotes_as_much_as_fits(len in 0usize..6000, padding in 0usize..40, options in 0usize..40) {
         let (_bench, mut h) = router();
         let data: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
         let packet = datagram().extension(DESTINATION_OPTIONS, &vec![0; options]).payload(&data).build();
@@ -194,7 +194,7 @@ proptest! {
 }
 
 #[test]
-fn rfc4443_2_2_the_report_comes_from_the_address_that_the_sender_knows() {
+fn rfc4443_2_2_the_error_has_the_source_that_the_sender_knows() {
     let mut bench = Bench::new();
     let given = ip("fe80::77");
     let both = vec![Address::new(given, 64), Address::new(ip(NEAR), 64)];
@@ -249,7 +249,7 @@ fn rfc4443_2_4_f_reports_are_limited_per_source_and_in_total() {
 }
 
 #[test]
-fn no_other_reports_keep_path_mtu_discovery_from_working() {
+fn other_errors_do_not_use_up_the_limit_of_packet_too_big() {
     let (_bench, mut h) = router();
     let of_one = vec![datagram().build(); 256];
     send(&mut h, Cause::TtlExpired, &of_one, Flags::NONE);
@@ -260,7 +260,7 @@ fn no_other_reports_keep_path_mtu_discovery_from_working() {
 }
 
 #[test]
-fn the_trace_goes_on_with_the_report_and_shows_the_packet() {
+fn the_trace_continues_with_the_error_and_shows_the_packet() {
     let (_bench, mut h) = router();
     let (reports, _) = send(&mut h, Cause::NoRoute, &[datagram().build(), datagram().build()], Flags::NONE);
     assert_eq!(reports.iter().map(|r| r.from).collect::<Vec<_>>(), [Some(0), Some(1)]);

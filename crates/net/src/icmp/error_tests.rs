@@ -91,7 +91,7 @@ fn every_cause_has_its_message() {
 }
 
 #[test]
-fn rfc1812_4_3_2_7_no_error_about_what_must_not_be_reported() {
+fn rfc1812_4_3_2_7_no_error_for_groups_errors_and_bad_sources() {
     let plain = datagram().build();
     let from = |src: [u8; 4]| PacketBuilder::ipv4(src.into(), FAR).udp(1, 2).build();
     let to = |dst: [u8; 4]| PacketBuilder::ipv4(HOST, dst.into()).udp(1, 2).build();
@@ -124,7 +124,7 @@ fn rfc1812_4_3_2_7_no_error_about_what_must_not_be_reported() {
 }
 
 #[test]
-fn what_looks_alike_is_reported() {
+fn first_fragments_and_echo_requests_are_reported() {
     let (_bench, interface, mut h) = router();
     let first_fragment = datagram().fragment(0, true).build();
     let echo = PacketBuilder::ipv4(HOST, FAR).echo_request(1, 1).build();
@@ -145,7 +145,7 @@ fn rfc1812_4_3_2_5_errors_have_precedence_internetwork_control() {
 proptest! {
     /// RFC 1812 section 4.3.2.3: as much of the packet as fits into 576 bytes, unchanged.
     #[test]
-    fn rfc1812_4_3_2_3_as_much_is_quoted_as_fits(len in 0usize..6000, padding in 0usize..40, options in 0usize..40) {
+    fn rfc1812_4_3_2_3_the_error_quotes_as_much_as_fits(len in 0usize..6000, padding in 0usize..40, options in 0usize..40) {
         let (_bench, interface, mut h) = router();
         let data: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
         let packet = PacketBuilder::ipv4(HOST, FAR).options(&vec![1; options]).udp(5, 6).payload(&data).build();
@@ -157,7 +157,7 @@ proptest! {
 }
 
 #[test]
-fn the_report_comes_from_the_address_that_the_sender_knows() {
+fn the_error_has_the_source_that_the_sender_knows() {
     let mut bench = Bench::new();
     let with = bench.interface(0, Some(NEAR));
     let without = bench.interface(0, None);
@@ -212,7 +212,7 @@ fn reports_are_limited_in_total() {
 }
 
 #[test]
-fn no_other_reports_keep_path_mtu_discovery_from_working() {
+fn other_errors_do_not_use_up_the_limit_of_mtu_errors() {
     let (_bench, interface, mut h) = router();
     let mtu = Cause::FragmentationNeeded(1400);
     let of_many: Vec<Vec<u8>> =
@@ -228,7 +228,7 @@ fn no_other_reports_keep_path_mtu_discovery_from_working() {
 }
 
 #[test]
-fn a_traceroute_gets_all_its_answers() {
+fn the_rate_limit_allows_traceroutes() {
     let (_bench, interface, mut h) = router();
     // Three probes a hop, for a few traceroutes and a few path MTU discoveries of one host each second.
     for _ in 0..60 {
@@ -240,7 +240,7 @@ fn a_traceroute_gets_all_its_answers() {
 }
 
 #[test]
-fn the_trace_goes_on_with_the_report() {
+fn the_trace_continues_with_the_error() {
     let (_bench, interface, mut h) = router();
     let (reports, _) =
         send(&mut h, interface, Cause::NoRoute, &[datagram().build(), datagram().build()], Flags::NONE);
@@ -248,7 +248,7 @@ fn the_trace_goes_on_with_the_report() {
 }
 
 #[test]
-fn rfc6864_4_2_reports_to_one_host_have_different_identifications() {
+fn rfc6864_4_2_errors_to_one_host_have_distinct_identifications() {
     let (_bench, interface, mut h) = router();
     let (reports, _) = send(&mut h, interface, Cause::NoRoute, &vec![datagram().build(); 8], Flags::NONE);
     let ids: HashSet<u16> = reports.iter().map(|r| parse(r).0.id()).collect();
@@ -256,7 +256,7 @@ fn rfc6864_4_2_reports_to_one_host_have_different_identifications() {
 }
 
 #[test]
-fn without_a_buffer_the_packet_is_dropped_all_the_same() {
+fn without_a_free_buffer_the_packet_is_only_dropped() {
     let (_bench, interface, mut h) = router();
     let packet = h.held(&datagram().build());
     let mut cache = h.pool().cache();

@@ -46,7 +46,7 @@ proptest! {
 }
 
 #[test]
-fn one_source_does_not_use_up_what_others_may_have() {
+fn one_source_does_not_use_up_the_total_limit() {
     let mut limiter = Limiter::new(Rate::new(1, 5), Rate::new(1000, 50));
     let mut now = 1;
     let passed = (0..1000).filter(|_| limiter.pass(0, 1, now).is_ok()).count();
@@ -62,7 +62,7 @@ fn one_source_does_not_use_up_what_others_may_have() {
 }
 
 #[test]
-fn many_sources_meet_the_total() {
+fn many_sources_share_the_total_limit() {
     let mut limiter = Limiter::new(Rate::new(100, 10), Rate::new(1000, 50));
     let results: Vec<_> = (0..500).map(|source| limiter.pass(0, source, 1)).collect();
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 50);

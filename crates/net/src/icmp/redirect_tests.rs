@@ -76,7 +76,7 @@ fn check(out: Vec<Out>, packet: &[u8]) -> Vec<Out> {
 }
 
 #[test]
-fn rfc1812_5_2_7_2_a_host_is_told_of_a_better_first_hop() {
+fn rfc1812_5_2_7_2_a_host_is_redirected_to_a_better_first_hop() {
     let mut lab = lab();
     let packet = packet(HOST).build();
     let out = lab.send(&packet, lab.link, lab.via[0], Flags::NONE);
@@ -92,7 +92,7 @@ fn rfc1812_5_2_7_2_a_host_is_told_of_a_better_first_hop() {
 }
 
 #[test]
-fn nobody_is_told_who_could_not_do_better() {
+fn hosts_without_a_better_first_hop_get_no_redirect() {
     let mut lab = lab();
     let cases = [
         ("from another link", packet(HOST), lab.other, lab.via[0], Flags::NONE),
@@ -118,7 +118,7 @@ fn nobody_is_told_who_could_not_do_better() {
 }
 
 #[test]
-fn rfc1812_4_3_2_8_redirects_have_a_limit() {
+fn rfc1812_4_3_2_8_redirects_are_rate_limited() {
     let mut lab = lab();
     let packet = packet(HOST).build();
     let told = |lab: &mut Lab, n: usize| {

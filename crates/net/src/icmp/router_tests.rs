@@ -76,7 +76,7 @@ impl Lab {
 }
 
 #[test]
-fn a_host_gets_the_answers_that_rfc1812_asks_for() {
+fn a_host_gets_the_icmp_errors_of_rfc1812() {
     let mut lab = Lab::new();
     let to = |dst| PacketBuilder::ipv4(HOST, dst).udp(1000, 33434).payload(b"probe");
     let (nowhere, prohibited) = (Ipv4Addr::new(172, 16, 0, 1), Ipv4Addr::new(192, 0, 2, 1));

@@ -61,7 +61,7 @@ proptest! {
     /// RFC 1812 section 4.3.3.6: the reply contains all data, whatever its size, and its source is the pinged
     /// address.
     #[test]
-    fn rfc1812_4_3_3_6_all_data_comes_back(len in 0usize..9000, id: u16, seq: u16, fill: u8, options in 0usize..10) {
+    fn rfc1812_4_3_3_6_the_reply_contains_all_data(len in 0usize..9000, id: u16, seq: u16, fill: u8, options in 0usize..10) {
         let mut h = harness();
         let data: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(3) ^ fill).collect();
         // No-operation options, in whole words.
@@ -72,7 +72,7 @@ proptest! {
 
     /// A wrong byte anywhere in the message is detected, in any segment.
     #[test]
-    fn a_wrong_checksum_is_not_answered(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
+    fn requests_with_a_wrong_checksum_are_dropped(len in 0usize..6000, at: prop::sample::Index, bit in 0u8..8) {
         let mut h = harness();
         let mut request = ping().payload(&vec![0x5a; len]).build();
         let at = 20 + at.index(request.len() - 20);
@@ -83,7 +83,7 @@ proptest! {
 }
 
 #[test]
-fn the_reply_keeps_the_request_s_type_of_service_and_identification() {
+fn the_reply_keeps_the_requests_tos_and_identification() {
     let mut h = harness();
     let request = ping().build();
     let out = send(&mut h, request.clone(), Flags::NONE);
@@ -93,7 +93,7 @@ fn the_reply_keeps_the_request_s_type_of_service_and_identification() {
 }
 
 #[test]
-fn ethernet_padding_does_not_come_back() {
+fn the_reply_contains_no_ethernet_padding() {
     let mut h = harness();
     let request = ping().payload(b"x").build();
     let padded = [request.clone(), vec![0xff; 46 - request.len()]].concat();
@@ -104,7 +104,7 @@ fn ethernet_padding_does_not_come_back() {
 }
 
 #[test]
-fn rfc1812_4_3_3_6_a_recorded_route_comes_back_whole() {
+fn rfc1812_4_3_3_6_the_reply_contains_the_recorded_route() {
     let mut h = harness();
     let record_route = [7, 11, 8, 10, 0, 0, 1, 0, 0, 0, 0, 0];
     let request = PacketBuilder::ipv4(HOST, OWN).options(&record_route).echo_request(1, 2).build();
@@ -129,7 +129,7 @@ fn rfc1122_3_2_2_6_pings_to_groups_are_silently_dropped() {
 }
 
 #[test]
-fn echo_replies_are_for_the_main_thread() {
+fn echo_replies_are_punted() {
     let mut h = harness();
     let reply = PacketBuilder::ipv4(HOST, OWN).icmp(kind::ECHO_REPLY, 0, 9).build();
     let out = send(&mut h, reply.clone(), Flags::NONE);
@@ -138,7 +138,7 @@ fn echo_replies_are_for_the_main_thread() {
 }
 
 #[test]
-fn rfc1812_4_3_2_1_other_messages_are_dropped_for_their_reasons() {
+fn rfc1812_4_3_2_1_unused_messages_are_dropped_by_type() {
     let cases = [
         (kind::UNREACHABLE, "unreachable-received"),
         (kind::TIME_EXCEEDED, "time-exceeded-received"),
@@ -180,7 +180,7 @@ fn a_partial_checksum_stays_partial() {
 }
 
 #[test]
-fn more_pings_than_the_limit_are_dropped_until_time_has_passed() {
+fn pings_above_the_rate_limit_are_dropped() {
     let mut h = harness();
     let storm = vec![ping().build(); 2100];
     let answered = |out: Vec<Out>| out.iter().filter(|o| o.reason.is_none()).count();

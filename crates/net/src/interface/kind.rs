@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_kinds() {
+    fn two_kinds_cannot_have_one_name() {
         assert!(with(&["pipe", "tube"]).is_ok());
         let why = with(&["pipe", "pipe"]).err().map(|e| e.0).unwrap_or_default();
         assert!(why.contains("there is an interface kind pipe already"), "{why}");

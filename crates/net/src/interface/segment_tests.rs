@@ -147,7 +147,7 @@ fn segments(out: Vec<Out>) -> Vec<Vec<u8>> {
 
 proptest! {
     #[test]
-    fn segments_are_those_of_the_plain_segmentation(large in large()) {
+    fn segments_equal_those_of_a_simple_implementation(large in large()) {
         let expected = large.cut();
         prop_assume!(expected.len() <= 256);
         let out = harness().1.send("interface-output", &[&large.frame], |_, p| large.set(p));
@@ -156,7 +156,7 @@ proptest! {
 
     /// Bytes after the end of the IP packet are not payload.
     #[test]
-    fn padding_is_not_cut_into_segments(large in large(), padding in 1usize..100) {
+    fn padding_is_not_segmented(large in large(), padding in 1usize..100) {
         let expected = large.cut();
         prop_assume!(expected.len() <= 256);
         let padded = [large.frame.clone(), vec![0xee; padding]].concat();
@@ -210,7 +210,7 @@ fn send(h: &mut Harness, sent: &[(u32, Flags)], large: &Large) -> Vec<Out> {
 }
 
 #[test]
-fn a_device_is_given_what_it_can_take() {
+fn packets_are_prepared_for_the_devices_offloads() {
     let large = tcp_packet(3000, 1000);
     let sorts = [Flags::NONE, Flags::CSUM_PARTIAL, Flags::GSO | Flags::CSUM_PARTIAL];
     for (gso, csum) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -239,7 +239,7 @@ fn a_device_is_given_what_it_can_take() {
 proptest! {
     /// Packets for one interface leave in their order of arrival, even if some are segmented.
     #[test]
-    fn nothing_overtakes_what_is_cut(
+    fn segmentation_keeps_the_order_of_packets(
         sent in prop::collection::vec((0u32..4, 0usize..3), 1..300),
     ) {
         let mut bench = Bench::new();
@@ -269,7 +269,7 @@ fn refused(h: &mut Harness, frame: &[u8], set: impl FnMut(usize, &mut Packet<'_>
 }
 
 #[test]
-fn what_cannot_be_cut_is_dropped_whole() {
+fn packets_that_cannot_be_segmented_are_dropped_whole() {
     let (_bench, h) = &mut harness();
     let many = tcp_packet(257 * 10, 10);
     assert_eq!(refused(h, &many.frame, |_, p| many.set(p)), "too-many-segments");
@@ -307,7 +307,7 @@ fn rfc768_a_checksum_of_zero_is_sent_as_all_ones() {
 }
 
 #[test]
-fn a_checksum_that_lies_outside_is_dropped() {
+fn a_checksum_place_outside_of_the_packet_is_dropped() {
     let frame = tcp_packet(100, 0).frame;
     for (start, offset) in [(34, 200), (u16::MAX, u16::MAX), (153, 0)] {
         let reason = refused(&mut harness().1, &frame, |_, p| {

@@ -135,7 +135,7 @@ pub(super) fn way(out: &Out) -> &str {
 }
 
 #[test]
-fn output_drops_what_cannot_leave() {
+fn output_drops_packets_for_unusable_interfaces() {
     let mut bench = Bench::new();
     let (up, _) = device(&mut bench, true, 9, PLAIN);
     let (down, _) = device(&mut bench, false, 9, PLAIN);
@@ -176,7 +176,7 @@ proptest! {
     /// For any order of interfaces, in vectors of any length: packets to one interface reach its device in order, and
     /// counters agree with a plain count. With more devices than one split takes, sub-interfaces, and full queues.
     #[test]
-    fn every_packet_finds_its_queue(
+    fn every_packet_reaches_its_queue_in_order(
         to in prop::collection::vec(0usize..60, 1..600),
         rooms in prop::collection::vec(prop_oneof![4 => Just(usize::MAX), 1 => 0usize..5], 40),
     ) {
@@ -218,7 +218,7 @@ proptest! {
     /// Packets to interfaces of features reach the nodes of their kinds, in order; packets to devices among them reach
     /// the devices.
     #[test]
-    fn interfaces_of_features_give_packets_to_their_nodes(to in prop::collection::vec(0usize..40, 1..300)) {
+    fn packets_to_feature_interfaces_reach_their_nodes(to in prop::collection::vec(0usize..40, 1..300)) {
         let mut bench = Bench::new();
         let kinds = [0, 1].map(|number| InterfaceKind { number, point_to_point: number == 1, name: "kind" });
         let devices: Vec<(u32, Queue)> = (0..20).map(|_| device(&mut bench, true, usize::MAX, PLAIN)).collect();
@@ -247,7 +247,7 @@ proptest! {
 }
 
 #[test]
-fn a_full_queue_drops_the_rest() {
+fn a_full_queue_drops_the_remaining_packets() {
     for room in [0, 1, 299, 300] {
         let mut bench = Bench::new();
         let (index, queue) = device(&mut bench, true, room, PLAIN);
@@ -268,7 +268,7 @@ fn send_bytes(h: &mut Harness, to: &[u32], bytes: &[u8]) -> Vec<(usize, &'static
 }
 
 #[test]
-fn what_a_device_refuses_is_dropped_for_that_and_the_rest_goes() {
+fn a_refused_packet_is_dropped_and_the_others_are_sent() {
     let mut bench = Bench::new();
     let (index, queue) = device(&mut bench, true, 99, PLAIN);
     let (other, quiet) = device(&mut bench, true, 99, PLAIN);
@@ -290,7 +290,7 @@ fn what_a_device_refuses_is_dropped_for_that_and_the_rest_goes() {
 }
 
 #[test]
-fn a_link_that_is_down_is_no_full_queue() {
+fn packets_for_a_down_link_have_their_own_reason() {
     let mut bench = Bench::new();
     let (index, queue) = device(&mut bench, true, 1, PLAIN);
     let mut h = harness(&bench);
@@ -300,7 +300,7 @@ fn a_link_that_is_down_is_no_full_queue() {
 }
 
 #[test]
-fn what_a_queue_lost_is_counted_before_its_worker_sleeps() {
+fn a_queues_losses_are_counted_before_its_worker_sleeps() {
     let bench = Bench::new();
     let mut h = harness(&bench);
     let queues = [Queue::default(), Queue::default()];
@@ -321,7 +321,7 @@ fn what_a_queue_lost_is_counted_before_its_worker_sleeps() {
 }
 
 #[test]
-fn a_vanished_port_takes_nothing_for_a_reason_of_its_own() {
+fn packets_for_a_vanished_port_have_their_own_reason() {
     let mut bench = Bench::new();
     let (index, queue) = device(&mut bench, true, 9, PLAIN);
     let mut h = harness(&bench);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_have_addresses_of_hosts() {
+    fn only_host_addresses_are_valid_for_interfaces() {
         for good in
             ["10.0.0.1/24", "10.0.0.0/31", "10.0.0.9/32", "2001:db8::1/64", "2001:db8::/127", "fe80::1/64"]
         {

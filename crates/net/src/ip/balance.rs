@@ -160,12 +160,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn buckets_are_shared_out_by_weight(ways in any()) {
+        fn buckets_are_distributed_by_weight(ways in any()) {
             is_fair(&Layout::new(&ways))?;
         }
 
         #[test]
-        fn only_the_flows_of_ways_that_go_go_elsewhere(ways in any(), gone in 0..u64::MAX) {
+        fn only_flows_of_removed_paths_move(ways in any(), gone in 0..u64::MAX) {
             let before = Layout::new(&ways);
             let stay: Vec<Way> =
                 ways.iter().enumerate().filter(|(n, _)| gone >> n & 1 == 0).map(|(_, way)| *way).collect();
@@ -179,7 +179,7 @@ mod tests {
         }
 
         #[test]
-        fn flows_that_move_when_ways_come_go_those_ways(ways in any(), n in 0usize..MAX_WAYS) {
+        fn flows_move_only_to_added_paths(ways in any(), n in 0usize..MAX_WAYS) {
             let n = n % ways.len();
             prop_assume!(n > 0);
             let before = Layout::new(&ways[..n]);

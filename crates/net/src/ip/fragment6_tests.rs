@@ -108,7 +108,7 @@ proptest! {
 
     /// For any bytes the node returns fragments or a drop reason.
     #[test]
-    fn any_bytes_are_taken(next in prop::sample::select(vec![0u8, 17, 43, 44, 51, 60]), rest in prop::collection::vec(any::<u8>(), 0..400), mtu in 0u16..300) {
+    fn any_bytes_are_handled(next in prop::sample::select(vec![0u8, 17, 43, 44, 51, 60]), rest in prop::collection::vec(any::<u8>(), 0..400), mtu in 0u16..300) {
         let packet = udp(0).protocol(next).payload(&rest).build();
         let out = send(&mut harness(mtu).1, &packet, Flags::LOCAL_ORIGIN);
         let ends = ["ip6-output", "ip6-icmp-error"];
@@ -117,14 +117,14 @@ proptest! {
 }
 
 #[test]
-fn rfc8200_5_a_router_does_not_cut_the_packets_of_others() {
+fn rfc8200_5_forwarded_packets_are_not_fragmented() {
     let out = send(&mut harness(1400).1, &udp(1500).build(), Flags::NONE);
     let cause = Cause::from_raw(out[0].record.fwd);
     assert_eq!((out[0].node.as_str(), cause), ("ip6-icmp-error", Cause::FragmentationNeeded(1400)));
 }
 
 #[test]
-fn rfc7739_identifications_do_not_follow_each_other() {
+fn rfc7739_identifications_are_not_sequential() {
     let (_bench, mut h) = harness(1280);
     let ids: Vec<u32> = (0..20)
         .map(|_| {
@@ -137,7 +137,7 @@ fn rfc7739_identifications_do_not_follow_each_other() {
 }
 
 #[test]
-fn what_cannot_be_cut_is_dropped_whole() {
+fn packets_that_cannot_be_fragmented_are_dropped_whole() {
     let refused = |mtu: u16, packet: &PacketBuilder| {
         let out = send(&mut harness(mtu).1, &packet.build(), Flags::LOCAL_ORIGIN);
         assert_eq!((out.len(), out[0].node.as_str()), (1, "ip6-rewrite"));

@@ -189,7 +189,7 @@ proptest! {
 
     /// For any bytes the node returns fragments or a drop reason.
     #[test]
-    fn any_bytes_are_taken(
+    fn any_bytes_are_handled(
         bytes in prop::collection::vec(any::<u8>(), 0..200), plain: bool, partial: bool, words: (u16, u16), mtu in 0u16..300,
     ) {
         let mut bytes = bytes;
@@ -223,7 +223,7 @@ fn rfc791_3_1_later_fragments_have_the_options_with_the_copied_bit() {
 }
 
 #[test]
-fn options_end_where_a_length_is_impossible() {
+fn copied_options_end_at_an_invalid_length() {
     for bad in [&[0x94, 0, 0, 0][..], &[0x94, 1, 0, 0], &[0x94, 5, 0, 0], &[1, 1, 1, 0x94]] {
         let options = [&[0x94, 4, 1, 2], bad].concat();
         let packet = PacketBuilder::ipv4(SRC, DST).options(&options).payload(&bytes(100)).build();
@@ -234,7 +234,7 @@ fn options_end_where_a_length_is_impossible() {
 }
 
 #[test]
-fn fragments_inherit_what_is_known_of_the_packet() {
+fn fragments_inherit_the_metadata_of_the_packet() {
     let out = send(&mut harness(1000).1, 0, &udp(1500).build(), |p| {
         p.set_fib(7);
         p.set_rx_if(8);
@@ -257,7 +257,7 @@ fn refused(h: &mut Harness, packet: &[u8], set: impl FnMut(&mut Packet<'_>)) -> 
 }
 
 #[test]
-fn what_cannot_be_cut_is_dropped_whole() {
+fn packets_that_cannot_be_fragmented_are_dropped_whole() {
     let (_bench, h) = &mut harness(1000);
     let good = udp(1500).build();
     assert_eq!(refused(h, &good, |p| p.set_fwd(ADJACENCY + 1)), "stale-adjacency");
@@ -298,7 +298,7 @@ fn large(p: &mut Packet<'_>, kind: GsoKind, size: u16) {
 }
 
 #[test]
-fn large_packets_are_cut_into_segments_first() {
+fn gso_packets_are_segmented_before_fragmentation() {
     let whole = udp(3000).id(7);
     let out = send(&mut harness(1000).1, 18, &whole.clone().partial_checksum().build(), |p| {
         large(p, GsoKind::UdpL4, 1400);
@@ -322,7 +322,7 @@ fn an_mtu_has_room_for_the_header_and_eight_bytes() {
 }
 
 #[test]
-fn more_fragments_than_a_frame_are_not_made() {
+fn a_packet_has_at_most_256_fragments() {
     let (_bench, h) = &mut harness(68);
     let payload = |len| PacketBuilder::ipv4(SRC, DST).payload(&bytes(len)).build();
     assert_eq!(fragments(send(h, 0, &payload(256 * 48), |_| ())).len(), 256);
@@ -349,7 +349,7 @@ fn without_buffers_for_all_fragments_none_is_sent() {
 
 /// A whole router between two links: the packets sent on the link with an MTU of 1,000 bytes.
 #[test]
-fn rfc1812_4_2_2_7_a_router_fragments_what_is_too_large_for_the_next_link() {
+fn rfc1812_4_2_2_7_a_router_fragments_packets_above_the_mtu() {
     let (mut router, mut worker) = testing::router();
     let macs = [Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])];
     let (host, far) = (Ipv4Addr::new(10, 0, 1, 2), Ipv4Addr::new(10, 0, 2, 2));

@@ -120,7 +120,7 @@ fn rfc4291_2_which_sources_are_martians() {
 }
 
 #[test]
-fn rfc4291_2_5_2_hosts_without_an_address_speak_to_their_link_only() {
+fn rfc4291_2_5_2_the_unspecified_source_reaches_only_its_link() {
     for group in ["ff02::1:ff00:1", "ff02::2", "ff02::16"] {
         assert_eq!(between("::", group), "ip6-local", "{group}");
     }
@@ -142,7 +142,7 @@ fn which_destinations_are_martians() {
 }
 
 #[test]
-fn own_addresses_are_no_sources_in_their_vrf_and_on_their_link() {
+fn own_addresses_are_martian_sources_in_their_vrf_and_link() {
     let (_bench, mut h) = bench();
     let global = packet(OWN, FAR).build();
     assert_eq!(send(&mut h, &global).reason, Some("own-source"));
@@ -156,7 +156,7 @@ fn own_addresses_are_no_sources_in_their_vrf_and_on_their_link() {
 }
 
 #[test]
-fn rfc4861_whoever_claims_an_own_address_is_heard() {
+fn rfc4861_claims_of_own_addresses_are_delivered() {
     let claim = |src: &str, dst: &str, kind: u8, hops: u8| {
         let b = PacketBuilder::ipv6(ip(src), ip(dst)).ttl(hops).icmp(kind, 0, 0).payload(&[0; 16]);
         once(&b.build())
@@ -186,7 +186,7 @@ fn rfc4861_whoever_claims_an_own_address_is_heard() {
 }
 
 #[test]
-fn groups_go_their_own_way() {
+fn group_packets_are_delivered_or_dropped_by_scope() {
     for (dst, expected) in [
         ("ff02::1", "ip6-local"),
         ("ff02::2", "ip6-local"),
@@ -206,7 +206,7 @@ fn groups_go_their_own_way() {
 }
 
 #[test]
-fn options_for_routers_come_first() {
+fn hop_by_hop_options_are_handled_first() {
     for dst in [FAR, "ff02::16", "ff0e::1", "fe80::5"] {
         let p = packet(HOST, dst).extension(protocol::HOP_BY_HOP, &[]).build();
         assert_eq!(once(&p), "ip6-hop-by-hop", "{dst}");
@@ -301,7 +301,7 @@ fn address() -> impl Strategy<Value = Ipv6Addr> {
 proptest! {
     /// The plain checks agree for every header.
     #[test]
-    fn the_plain_checks_agree(
+    fn a_simple_implementation_agrees(
         src in address(),
         dst in address(),
         for_routers in any::<bool>(),

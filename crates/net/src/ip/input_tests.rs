@@ -63,7 +63,7 @@ fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn good_packets_pass_and_those_with_options_go_where_these_are_looked_at() {
+fn valid_packets_go_to_lookup_or_to_options() {
     let (_bench, mut h) = bench();
     for options in 0..=10 {
         let p = packet().options(&vec![1; 4 * options]).build();
@@ -122,7 +122,7 @@ fn rfc1812_4_2_2_11_which_sources_are_martians() {
 
 /// A host without an address may send to this router or to its link, and no further.
 #[test]
-fn rfc1812_5_3_7_what_comes_from_network_0_is_not_forwarded() {
+fn rfc1812_5_3_7_packets_from_network_0_are_not_forwarded() {
     for from in [[0, 0, 0, 0], [0, 1, 2, 3], [0, 255, 255, 255]] {
         for (to, expected) in [
             (FAR.octets(), "martian-source"),
@@ -142,7 +142,7 @@ fn rfc1812_5_3_7_what_comes_from_network_0_is_not_forwarded() {
 
 /// There is no route to the source here.
 #[test]
-fn rfc3927_7_what_comes_from_a_link_local_address_is_not_forwarded() {
+fn rfc3927_7_packets_from_link_local_sources_are_not_forwarded() {
     for from in [[169, 254, 0, 0], [169, 254, 1, 1], [169, 254, 255, 255]] {
         for (to, expected) in [
             (FAR.octets(), "link-local-source"),
@@ -159,7 +159,7 @@ fn rfc3927_7_what_comes_from_a_link_local_address_is_not_forwarded() {
 }
 
 #[test]
-fn own_addresses_are_no_sources_in_their_vrf() {
+fn own_addresses_are_invalid_sources_in_their_vrf() {
     let (_bench, mut h) = bench();
     let p = with(12, &OWN.octets());
     assert_eq!(send(&mut h, 2, &p).reason, Some("own-source"));
@@ -169,7 +169,7 @@ fn own_addresses_are_no_sources_in_their_vrf() {
 }
 
 #[test]
-fn groups_go_their_own_way() {
+fn group_packets_are_delivered_or_dropped_by_scope() {
     let to = |a: [u8; 4]| with(16, &a);
     for (dst, expected) in [
         ([224, 0, 0, 5], "ip4-local"),
@@ -185,7 +185,7 @@ fn groups_go_their_own_way() {
 }
 
 #[test]
-fn a_feature_gets_packets_of_its_interface_only() {
+fn a_feature_gets_only_packets_of_its_interface() {
     let (_bench, mut h) = bench();
     let sent = vec![packet().build(); 600];
     let mut ends = |on| {
@@ -240,7 +240,7 @@ fn plain(p: &[u8]) -> &'static str {
 proptest! {
     /// Any single wrong bit is detected, and the plain checks agree for every header.
     #[test]
-    fn the_plain_checks_agree(
+    fn a_simple_implementation_agrees(
         options in 0usize..11,
         changes in prop::collection::vec((0usize..60, any::<u8>()), 0..4),
         fixed in any::<bool>(),

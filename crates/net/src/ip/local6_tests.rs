@@ -88,7 +88,7 @@ fn reported(packet: &PacketBuilder) -> Cause {
 const AH_BODY: [u8; 22] = [0; 22];
 
 #[test]
-fn protocols_have_their_nodes() {
+fn each_protocol_has_its_node() {
     assert_eq!(found(&packet(OWN)), (UDP, 40));
     assert_eq!(found(&packet(OWN).echo_request(1, 2)), (ICMPV6, 40));
     for unknown in [1, 4, 6, 41, 50, 89, 132, 253, 255] {
@@ -115,7 +115,7 @@ fn lengths_must_agree() {
 }
 
 #[test]
-fn rfc8200_4_1_extension_headers_are_gone_through() {
+fn rfc8200_4_1_extension_headers_are_processed_in_order() {
     assert_eq!(found(&with(&[(HOP_BY_HOP, &[])])), (UDP, 48));
     assert_eq!(
         found(&with(&[(
@@ -144,7 +144,7 @@ fn the_upper_layer_begins_within_255_bytes() {
 }
 
 #[test]
-fn rfc8200_4_headers_that_are_not_understood_are_reported_by_their_place() {
+fn rfc8200_4_unknown_headers_are_reported_by_their_offset() {
     // Treated like an unknown protocol, named by the header before.
     for (headers, at) in [
         (&[(AH, &AH_BODY[..])][..], 6),
@@ -165,7 +165,7 @@ fn rfc8200_4_headers_that_are_not_understood_are_reported_by_their_place() {
 }
 
 #[test]
-fn rfc5095_3_no_routing_header_is_followed() {
+fn rfc5095_3_routing_headers_are_not_followed() {
     for kind in [0, 2, 3, 4, 253] {
         let left = with(&[(DESTINATION_OPTIONS, &[]), (ROUTING, &[kind, 1])]);
         assert_eq!(reported(&left), Cause::ParameterProblem(50), "{kind}");
@@ -176,7 +176,7 @@ fn rfc5095_3_no_routing_header_is_followed() {
 }
 
 #[test]
-fn rfc8200_4_6_options_for_the_destination_are_looked_at() {
+fn rfc8200_4_6_destination_options_are_checked() {
     let options = |dst, options: &[u8]| packet(dst).extension(DESTINATION_OPTIONS, options);
     assert_eq!(found(&options(OWN, &[0x1e, 2, 0, 0])), (UDP, 48));
     assert_eq!(reported(&options(OWN, &[0x9e, 0])), Cause::UnknownOption(42));
@@ -205,7 +205,7 @@ fn is_piece(packet: &PacketBuilder) -> bool {
 }
 
 #[test]
-fn fragments_are_put_together() {
+fn fragments_go_to_reassembly() {
     for (offset, more) in [(0, true), (1, true), (1, false), (0x1fff, false)] {
         assert!(is_piece(&packet(OWN).payload(&[1; 64]).fragment(offset, more)), "{offset} {more}");
     }
@@ -255,7 +255,7 @@ fn rfc6980_5_neighbor_discovery_is_not_fragmented() {
 }
 
 #[test]
-fn headers_that_are_cut_off_are_dropped() {
+fn truncated_headers_are_dropped() {
     for kind in [HOP_BY_HOP, DESTINATION_OPTIONS, ROUTING, FRAGMENT] {
         let whole = with(&[(DESTINATION_OPTIONS, &[]), (ROUTING, &[0, 0])]).build();
         let mut headers = whole.clone();
@@ -322,7 +322,7 @@ fn header() -> impl Strategy<Value = (u8, [u8; 6])> {
 proptest! {
     /// A plain walk through the headers finds the same.
     #[test]
-    fn the_plain_walk_agrees(headers in prop::collection::vec(header(), 0..11)) {
+    fn a_simple_implementation_agrees(headers in prop::collection::vec(header(), 0..11)) {
         let chain: Vec<(u8, &[u8])> = headers.iter().map(|(kind, body)| (*kind, &body[..])).collect();
         let out = send(&with(&chain).build());
         let found = match (out.node.as_str(), out.reason) {
@@ -335,7 +335,7 @@ proptest! {
 
     /// For any bytes after the header, in any number of buffers, the node returns a valid result.
     #[test]
-    fn any_bytes(next in prop::sample::select(vec![0u8, 17, 43, 44, 51, 58, 59, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..3000), chained: bool) {
+    fn any_bytes_are_handled(next in prop::sample::select(vec![0u8, 17, 43, 44, 51, 58, 59, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..3000), chained: bool) {
         let mut bytes = packet(OWN).protocol(next).payload(&rest).build();
         if chained {
             bytes.resize(bytes.len() + 3000, 0xee);

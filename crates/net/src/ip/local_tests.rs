@@ -36,7 +36,7 @@ fn send(h: &mut Harness, packet: &[u8]) -> Out {
 proptest! {
     /// The next node receives the packet with the length in its header, whatever its padding.
     #[test]
-    fn padding_ends_here(len in 0usize..6000, padding in 0usize..3000, options in 0usize..10) {
+    fn padding_is_removed_before_the_next_node(len in 0usize..6000, padding in 0usize..3000, options in 0usize..10) {
         let mut h = harness();
         let packet = packet().options(&vec![1; options * 4]).payload(&vec![3; len]).build();
         let out = send(&mut h, &[packet.clone(), vec![0xff; padding]].concat());
@@ -46,7 +46,7 @@ proptest! {
 
     /// For any bytes the node returns an edge or a drop reason.
     #[test]
-    fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn any_bytes_are_handled(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let out = send(&mut harness(), &bytes);
         prop_assert!(out.reason.is_some() || ["known", "ip4-icmp-error", "fragments"].contains(&out.node.as_str()));
     }
@@ -60,7 +60,7 @@ fn rfc1812_5_2_7_1_an_unknown_protocol_is_reported() {
 }
 
 #[test]
-fn fragments_are_dropped_if_nobody_makes_them_whole() {
+fn fragments_are_dropped_without_reassembly() {
     let mut h = Bench::new().harness(|b, t, _| {
         let tables = t.clone();
         b.frame(move |_| Ok(Ip4Local::new(&tables)));
@@ -70,7 +70,7 @@ fn fragments_are_dropped_if_nobody_makes_them_whole() {
 }
 
 #[test]
-fn fragments_are_to_be_made_whole_the_first_one_too() {
+fn all_fragments_go_to_reassembly() {
     let mut h = harness();
     for (offset, more) in [(0, true), (5, true), (5, false)] {
         let fragment = packet().fragment(offset, more).build();
@@ -82,7 +82,7 @@ fn fragments_are_to_be_made_whole_the_first_one_too() {
 }
 
 #[test]
-fn lengths_that_do_not_agree_are_dropped() {
+fn packets_with_inconsistent_lengths_are_dropped() {
     let good = packet().build();
     let mut longer = good.clone();
     longer[3] += 1;
@@ -99,7 +99,7 @@ fn lengths_that_do_not_agree_are_dropped() {
 }
 
 #[test]
-fn a_header_that_goes_on_in_the_next_segment_is_dropped() {
+fn a_header_across_two_segments_is_dropped() {
     let long = packet().options(&[1; 40]).payload(&[0; 4000]).build();
     let mut h = harness();
     for len in [20, 59, 60] {
@@ -114,7 +114,7 @@ fn a_header_that_goes_on_in_the_next_segment_is_dropped() {
 }
 
 #[test]
-fn a_number_has_one_taker() {
+fn two_nodes_cannot_register_one_protocol() {
     let bench = Bench::new();
     bench.harness(|b, t, _| {
         let early = t.ip4.protocols.register(b, 1, "known").unwrap_err().to_string();

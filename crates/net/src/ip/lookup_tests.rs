@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn as_many_tables_as_allowed_are_followed_and_no_more() {
+fn lookups_follow_a_limited_number_of_tables() {
     let chain = |n: u16| -> Tables {
         (0..=n)
             .map(|f| (f, vec![(Prefix4::DEFAULT, if f == n { Object::Local } else { Object::Table(f + 1) })]))

@@ -66,7 +66,7 @@ fn reported(dst: &str, options: &[u8]) -> Cause {
 const ALERT: [u8; 4] = [option::ROUTER_ALERT, 2, 0, alert::MLD as u8];
 
 #[test]
-fn packets_with_nothing_of_interest_go_on() {
+fn packets_with_ignored_options_are_forwarded() {
     for options in [
         &[][..],
         &[option::PADN, 4, 0, 0, 0, 0],
@@ -80,7 +80,7 @@ fn packets_with_nothing_of_interest_go_on() {
 }
 
 #[test]
-fn rfc2711_alerts_go_to_who_asked_for_them() {
+fn rfc2711_router_alerts_go_to_the_registered_node() {
     let taken = packet(FAR, &ALERT).protocol(TAKEN);
     assert_eq!(fate(&taken).0, "rsvp");
     assert_eq!(fate(&taken.clone().protocol(TAKEN + 1)).0, "ip6-unicast");
@@ -93,7 +93,7 @@ fn rfc2711_alerts_go_to_who_asked_for_them() {
 }
 
 #[test]
-fn rfc8200_4_2_unknown_options_say_what_becomes_of_the_packet() {
+fn rfc8200_4_2_unknown_options_are_handled_by_their_type() {
     for (kind, to_host, to_group) in [
         (0x1e, "ip6-unicast", "ip6-multicast"),
         (0x5e, "bad-options", "bad-options"),
@@ -114,7 +114,7 @@ fn rfc8200_4_2_unknown_options_say_what_becomes_of_the_packet() {
 }
 
 #[test]
-fn malformed_options_are_reported_by_their_place() {
+fn malformed_options_are_reported_by_their_offset() {
     for (options, at) in [
         (&[0x1e, 5, 0, 0, 0, 0][..], 42),
         (&[option::PADN, 3, 0, 0, 0, 0x1e], 47),
@@ -127,7 +127,7 @@ fn malformed_options_are_reported_by_their_place() {
 }
 
 #[test]
-fn what_is_too_much_is_not_looked_at() {
+fn too_many_or_too_long_options_are_dropped() {
     let many = |n: usize| [0x1e, 0].repeat(n);
     assert_eq!(way(FAR, &many(MAX_OPTIONS - 1)), "ip6-unicast");
     assert_eq!(way(FAR, &many(MAX_OPTIONS + 1)), "bad-options");
@@ -146,7 +146,7 @@ fn what_is_too_much_is_not_looked_at() {
 }
 
 #[test]
-fn headers_that_are_cut_off_are_dropped() {
+fn truncated_headers_are_dropped() {
     let whole = packet(FAR, &[&[option::PADN, 12][..], &[0; 12]].concat()).build();
     for len in 41..56 {
         let mut cut = whole[..len].to_vec();

@@ -109,7 +109,7 @@ fn rfc1812_5_3_13_5_the_route_is_recorded_as_the_packet_leaves() {
 }
 
 #[test]
-fn rfc1812_5_3_13_6_the_time_is_stamped() {
+fn rfc1812_5_3_13_6_timestamps_are_filled_in() {
     // Virtual time began at midnight, one hour ago.
     let hour = 3_600_000u32.to_be_bytes();
     let (node, options) = through(FAR, &[68, 12, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -129,7 +129,7 @@ fn rfc1812_5_3_13_6_the_time_is_stamped() {
 }
 
 #[test]
-fn both_are_written_and_what_is_between_stays() {
+fn route_and_timestamp_are_filled_in_beside_other_options() {
     let list = [1, 7, 7, 4, 0, 0, 0, 0, 130, 3, 9, 68, 8, 5, 0, 0, 0, 0, 0, 0];
     let (_, options) = through(FAR, &list);
     assert_eq!(options[..11], [1, 7, 7, 8, 10, 0, 9, 1, 130, 3, 9]);
@@ -152,7 +152,7 @@ fn rfc7126_4_3_source_routes_are_not_followed() {
 }
 
 #[test]
-fn rfc1812_4_3_3_5_malformed_options_are_reported_by_their_place() {
+fn rfc1812_4_3_3_5_malformed_options_are_reported_by_offset() {
     for (options, at) in [
         (&[7, 0, 4, 0][..], 21),
         (&[1, 1, 1, 130], 23),
@@ -168,7 +168,7 @@ fn rfc1812_4_3_3_5_malformed_options_are_reported_by_their_place() {
 }
 
 #[test]
-fn rfc2113_alerts_go_to_who_asked_for_them() {
+fn rfc2113_router_alerts_go_to_the_registered_node() {
     let alert = [kind::ROUTER_ALERT, 4, 0, 0];
     let taken = PacketBuilder::ipv4(SRC, FAR).options(&alert).protocol(TAKEN);
     assert_eq!(send(&taken).node, "rsvp");
@@ -181,7 +181,7 @@ proptest! {
     /// With any options a packet is forwarded with its length unchanged, or reported. Only records and
     /// timestamps change.
     #[test]
-    fn any_options_are_taken(options in prop::collection::vec(any::<u8>(), 4..41), kind in 0usize..5) {
+    fn any_options_are_handled(options in prop::collection::vec(any::<u8>(), 4..41), kind in 0usize..5) {
         let mut options = options;
         options[0] = [7, 68, 148, 131, options[0]][kind];
         let packet = packet(FAR, &options);

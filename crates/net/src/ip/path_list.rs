@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_the_same_in_whatever_order() {
+    fn lists_are_equal_in_any_order_of_paths() {
         let list = PathList::new(vec![via(2, None), via(1, None)]).unwrap();
         assert_eq!(list, PathList::new(vec![via(1, None), via(2, None)]).unwrap());
         assert_eq!(PathList::new(vec![via(1, None)]), Ok(via(1, None).path.into()));
     }
 
     #[test]
-    fn what_makes_no_list_is_refused() {
+    fn invalid_path_lists_are_refused() {
         let drop = Weighted { path: Path::Drop, weight: 1 };
         let none = Weighted { weight: 0, ..via(1, None) };
         let heavy = Weighted { weight: 7, ..via(1, None) };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_go_with_their_interface() {
+    fn paths_are_removed_with_their_interface() {
         let list = PathList::new(vec![via(1, Some(7)), via(2, Some(8)), via(3, Some(7))]).unwrap();
         assert_eq!(list.without(7), Some(via(2, Some(8)).path.into()));
         assert_eq!(list.without(9), Some(list.clone()));

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_cover_what_they_should() {
+    fn prefixes_contain_and_cover_their_range() {
         let p: Prefix4 = "10.1.0.0/16".parse().unwrap();
         assert!(p.contains(Ipv4Addr::new(10, 1, 255, 255)) && !p.contains(Ipv4Addr::new(10, 2, 0, 0)));
         assert_eq!(p.last(), Ipv4Addr::new(10, 1, 255, 255));

@@ -94,7 +94,7 @@ fn link_headers_are_written_and_adjacencies_count() {
 }
 
 #[test]
-fn rfc1812_5_3_1_the_time_to_live_is_counted_down() {
+fn rfc1812_5_3_1_the_ttl_is_decremented() {
     let (bench, mut h) = bench();
     for ttl in 0..=255u8 {
         let sent = packet(60).ttl(ttl).build();
@@ -116,7 +116,7 @@ fn rfc1812_5_3_1_the_time_to_live_is_counted_down() {
 proptest! {
     /// The adjusted checksum equals the computed one, with options too.
     #[test]
-    fn checksums_stay_right(ttl in 2u8.., tos: u8, id: u16, words in 0usize..11, src: u32, dst: u32) {
+    fn the_adjusted_checksum_equals_the_computed_one(ttl in 2u8.., tos: u8, id: u16, words in 0usize..11, src: u32, dst: u32) {
         let packet = PacketBuilder::ipv4(src.into(), dst.into()).ttl(ttl).tos(tos).id(id).options(&vec![1; words * 4]);
         let sent = packet.udp(1, 2).build();
         let out = send(&mut bench().1, PLAIN, &sent, Flags::NONE);
@@ -126,7 +126,7 @@ proptest! {
 }
 
 #[test]
-fn rfc1191_4_what_is_larger_than_the_mtu_is_reported_or_cut() {
+fn rfc1191_4_packets_above_the_mtu_are_reported_or_fragmented() {
     let (bench, mut h) = bench();
     let mtu = usize::from(MTU);
     for index in [PLAIN, TAG, TWO_TAGS] {
@@ -158,7 +158,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Packets over one adjacency leave in the order of arrival, whole or in pieces, for any vector.
     #[test]
-    fn nothing_overtakes_what_is_cut(
+    fn fragmentation_keeps_the_order_of_packets(
         sent in prop::collection::vec((PLAIN..INCOMPLETE, prop_oneof![3 => 60usize..1500, 1 => 1501usize..5000], 1u8..5, any::<bool>()), 1..300),
     ) {
         let (bench, mut h) = bench();
@@ -209,7 +209,7 @@ fn send_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bool) -
 }
 
 #[test]
-fn of_a_packet_to_be_cut_the_segments_must_fit() {
+fn segments_of_gso_packets_must_fit_the_mtu() {
     let (_bench, mut h) = bench();
     for (size, fits) in [(1, true), (1460, true), (1461, false), (u16::MAX, false)] {
         let out = send_large(&mut h, PLAIN, size, true);
@@ -223,7 +223,7 @@ fn of_a_packet_to_be_cut_the_segments_must_fit() {
 }
 
 #[test]
-fn datagrams_are_not_made_smaller() {
+fn udp_gso_datagrams_keep_their_size() {
     let (_bench, mut h) = bench();
     for (size, fits) in [(1472, true), (1473, false)] {
         let whole = [vec![0; 14], packet(5000).build()].concat();
@@ -244,7 +244,7 @@ fn datagrams_are_not_made_smaller() {
 }
 
 #[test]
-fn an_mtu_without_room_for_the_headers_leaves_the_segments_to_be_fragmented() {
+fn segments_are_fragmented_if_the_mtu_is_below_their_headers() {
     let mut bench = Bench::new();
     let rewrite = LinkHeader::new(&ethernet(Mac([2; 6]), Mac([4; 6]), None, ethertype::IPV4));
     let narrow = |mtu| Adjacency { rewrite, interface: 20, mtu, next_hop: NEXT_HOP.into() };
@@ -273,7 +273,7 @@ fn offload_words_follow_the_link_header() {
 }
 
 #[test]
-fn rfc1812_5_3_4_what_came_to_all_is_not_forwarded() {
+fn rfc1812_5_3_4_link_layer_broadcasts_are_not_forwarded() {
     let (_bench, mut h) = bench();
     let sent = packet(60).build();
     for flag in [Flags::L2_BROADCAST, Flags::L2_MULTICAST] {
@@ -285,7 +285,7 @@ fn rfc1812_5_3_4_what_came_to_all_is_not_forwarded() {
 }
 
 #[test]
-fn without_a_link_address_it_is_asked_for() {
+fn packets_for_incomplete_adjacencies_go_to_arp() {
     let (bench, mut h) = bench();
     for ttl in [1, 64] {
         let sent = packet(60).ttl(ttl).build();
@@ -302,7 +302,7 @@ fn without_a_link_address_it_is_asked_for() {
 }
 
 #[test]
-fn without_headroom_there_is_no_link_header() {
+fn packets_without_headroom_are_dropped() {
     let (bench, mut h) = bench();
     let sent = packet(60).build();
     let out = h.send("ip4-rewrite", &[&sent], |_, p| {

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_is_one_values_at_a_time() {
+    fn an_index_has_one_value_at_a_time() {
         let mut s = Slab::new();
         let all: Vec<u32> = (0..3 * CHUNK).filter_map(|n| s.insert(n)).collect();
         assert_eq!(all, (0..3 * CHUNK as u32).collect::<Vec<_>>());

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_source_comes_first() {
+    fn sources_are_sorted_by_distance() {
         let mut names = SourceNames::default();
         let ospf = names.register("ospf", 110).unwrap();
         let bgp = names.register("bgp", 20).unwrap();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_cannot_be_is_refused() {
+    fn invalid_sources_are_refused() {
         let mut names = SourceNames::default();
         names.register("ospf", 110).unwrap();
         let why = |(name, distance)| names.register(name, distance).unwrap_err().0;

@@ -370,7 +370,7 @@ fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
 /// A network appears and disappears before any list is resolved again. Meanwhile a route is added that leads
 /// through another one, which would not count while that network exists.
 #[test]
-fn what_was_so_for_a_moment_only_is_looked_at_again() {
+fn routes_added_during_a_short_change_are_resolved_again() {
     let via =
         |hop: [u8; 4]| PathList::from(Path::Via { next_hop: Ipv4Addr::from(hop).into(), interface: None });
     let prefix = |a: [u8; 4], len| Prefix::new(Ipv4Addr::from(a), len);
@@ -388,19 +388,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn settled_routes_are_what_a_plain_computation_gives(ops in prop::collection::vec(op::<Ipv4Addr>(), 1..60)) {
+    fn settled_routes_equal_a_simple_computation(ops in prop::collection::vec(op::<Ipv4Addr>(), 1..60)) {
         compare(&ops)?;
     }
 
     #[test]
-    fn settled_routes_of_ipv6_are_what_a_plain_computation_gives(ops in prop::collection::vec(op::<Ipv6Addr>(), 1..60)) {
+    fn settled_ipv6_routes_equal_a_simple_computation(ops in prop::collection::vec(op::<Ipv6Addr>(), 1..60)) {
         compare(&ops)?;
     }
 }
 
 /// The immediate cost of an interface change grows neither with the routes nor with unrelated paths.
 #[test]
-fn an_interface_change_asks_the_paths_that_depend_on_it() {
+fn an_interface_change_resolves_only_its_own_paths() {
     let mut lab = Lab::<Ipv4Addr>::new();
     for i in 0..INTERFACES {
         let network = Prefix::new(Ipv4Addr::new(10, i as u8, 0, 0), 16);
@@ -445,7 +445,7 @@ fn an_interface_change_asks_the_paths_that_depend_on_it() {
 /// However many next hops an interface has, a change resolves some of them at a time. Waiting lists keep
 /// their old resolution, and a list that was resolved again needs no visit for earlier changes.
 #[test]
-fn the_paths_of_an_interface_are_asked_some_at_a_time() {
+fn paths_of_an_interface_are_resolved_in_slices() {
     const HOPS: u32 = 1000;
     let mut lab = Lab::<Ipv4Addr>::new();
     lab.interface(0, |links| {
@@ -490,7 +490,7 @@ fn the_paths_of_an_interface_are_asked_some_at_a_time() {
 
 /// Otherwise an operator would add memory where a table's own limit is reached.
 #[test]
-fn a_full_table_is_no_lack_of_memory() {
+fn a_full_table_is_not_reported_as_out_of_memory() {
     for full in [LpmFull::Groups(7), LpmFull::Blocks, LpmFull::Leaf(0)] {
         assert!(matches!(RouteError::from(full), RouteError::Full(_)), "{full}");
     }

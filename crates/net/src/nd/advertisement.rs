@@ -221,7 +221,7 @@ mod tests {
     proptest! {
         /// Every option is sent exactly once, in packets within the minimum MTU, for any number of options.
         #[test]
-        fn rfc4861_6_2_3_options_are_shared_out_between_packets(prefixes in 0u128..200, dns in 0u128..300, last: bool) {
+        fn rfc4861_6_2_3_options_are_split_over_several_packets(prefixes in 0u128..200, dns in 0u128..300, last: bool) {
             let address = |n: u128| Ipv6Addr::from_bits(0x2001_0db8 << 96 | n << 64);
             let networks: Vec<Prefix6> = (0..prefixes).map(|n| Prefix6::new(address(n), 64)).collect();
             let says = Advertisement { dns: (0..dns).map(address).collect(), managed: true, ..Advertisement::default() };

@@ -53,7 +53,7 @@ fn gaps(sent: &[(u64, Action)]) -> Vec<u64> {
 }
 
 #[test]
-fn rfc4861_6_2_1_intervals_have_bounds() {
+fn rfc4861_6_2_1_intervals_outside_the_bounds_are_invalid() {
     for (min, max, fits) in [
         (3, 4, true),
         (198, 600, true),
@@ -70,7 +70,7 @@ fn rfc4861_6_2_1_intervals_have_bounds() {
 }
 
 #[test]
-fn rfc4861_6_2_4_the_first_three_follow_each_other_quickly() {
+fn rfc4861_6_2_4_the_first_three_advertisements_are_fast() {
     for seed in 0..20 {
         let mut t = Clocked::new(seed);
         t.event(Event::Start(LINK, Interval::default()));
@@ -85,7 +85,7 @@ fn rfc4861_6_2_4_the_first_three_follow_each_other_quickly() {
 }
 
 #[test]
-fn rfc4861_6_2_6_who_asks_is_answered_within_half_a_second_and_all_at_once() {
+fn rfc4861_6_2_6_solicitations_share_one_answer_in_half_a_second() {
     for seed in 0..20 {
         let mut t = settled(seed);
         let asked = t.now;
@@ -106,7 +106,7 @@ fn rfc4861_6_2_6_who_asks_is_answered_within_half_a_second_and_all_at_once() {
 }
 
 #[test]
-fn rfc4861_6_2_5_who_ceases_says_so_three_times() {
+fn rfc4861_6_2_5_a_stopping_router_withdraws_three_times() {
     let mut t = settled(1);
     t.event(Event::Stop(LINK));
     assert!(t.advertiser.has_more_to_say(LINK));
@@ -132,7 +132,7 @@ fn rfc4861_6_2_5_who_ceases_says_so_three_times() {
 }
 
 #[test]
-fn what_has_changed_is_told_soon_and_three_times() {
+fn changes_are_advertised_soon_and_three_times() {
     let mut t = settled(1);
     let changed = t.now;
     t.event(Event::Changed(LINK));
@@ -150,7 +150,7 @@ proptest! {
     /// For any events, advertisements are three seconds apart, and an advertising interface sends its next
     /// one in time.
     #[test]
-    fn whatever_happens_there_are_neither_too_many_nor_too_few(
+    fn advertisements_keep_their_intervals_under_any_events(
         events in prop::collection::vec((0u64..20, 0u32..2, 0u8..8), 1..80),
         seed: u64,
     ) {

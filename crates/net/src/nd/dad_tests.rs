@@ -30,7 +30,7 @@ fn start(key: Key<Ipv6Addr>) -> Event {
 }
 
 #[test]
-fn rfc4862_5_4_an_address_is_asked_for_and_used_a_second_later() {
+fn rfc4862_5_4_an_address_is_probed_and_unique_a_second_later() {
     let mut dad = Dad::default();
     assert_eq!(event(&mut dad, 0, start(KEY)), [Action::Probe(KEY)]);
     assert!(dad.is_tentative(KEY) && !dad.is_tentative(OTHER));
@@ -46,7 +46,7 @@ fn rfc4862_5_4_an_address_is_asked_for_and_used_a_second_later() {
 }
 
 #[test]
-fn rfc4862_5_4_2_the_first_question_is_asked_within_a_second() {
+fn rfc4862_5_4_2_the_first_probe_is_sent_within_a_second() {
     let mut at = Vec::new();
     for seed in 0..20 {
         let mut dad = Dad { jitter: Jitter::seeded(seed), ..Dad::default() };
@@ -61,7 +61,7 @@ fn rfc4862_5_4_2_the_first_question_is_asked_within_a_second() {
 }
 
 #[test]
-fn rfc4862_5_4_3_and_4_who_else_has_or_wants_it_makes_it_a_duplicate() {
+fn rfc4862_5_4_3_and_4_other_claims_make_an_address_a_duplicate() {
     for claim in [Event::Solicited(KEY), Event::Advertised(KEY)] {
         let mut dad = Dad::default();
         event(&mut dad, 0, start(KEY));
@@ -74,7 +74,7 @@ fn rfc4862_5_4_3_and_4_who_else_has_or_wants_it_makes_it_a_duplicate() {
 }
 
 #[test]
-fn what_was_taken_away_is_not_asked_for() {
+fn removed_addresses_are_not_probed() {
     for end in [Event::Stop(KEY), Event::Down(7)] {
         let mut dad = Dad::default();
         event(&mut dad, 0, start(KEY));
@@ -88,7 +88,7 @@ proptest! {
     /// Each address that was started, and neither stopped nor claimed, comes into use exactly once. No other
     /// address does.
     #[test]
-    fn whatever_happens_every_address_is_decided(
+    fn every_address_is_decided_under_any_events(
         events in prop::collection::vec((0u64..1500, 0u32..2, 0u8..3, 0u8..6), 1..60),
         transmits in 0u8..4,
         seed: u64,

@@ -29,7 +29,7 @@ fn query(group: Option<Ipv6Addr>) -> Event {
 }
 
 #[test]
-fn rfc3810_6_1_a_change_is_reported_at_once_and_once_again() {
+fn rfc3810_6_1_a_change_is_reported_at_once_and_repeated() {
     let mut l = Listener { jitter: Jitter::seeded(1), ..Listener::default() };
     let first = handle(&mut l, 5, Event::Groups(3, groups(&[1, 2])));
     assert_eq!(first, [Report(3, vec![(Record::Join, group(1)), (Record::Join, group(2))])]);

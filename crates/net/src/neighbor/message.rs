@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_say_what_they_were_told() {
+    fn messages_are_parsed_as_they_were_built() {
         let hops: [IpAddr; 2] = ["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
         for hop in hops {
             for message in

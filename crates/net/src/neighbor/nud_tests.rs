@@ -110,7 +110,7 @@ fn solicitation(sender: Ipv6Addr, source_mac: Option<Mac>, target: Ipv6Addr) -> 
 }
 
 #[test]
-fn rfc4861_7_2_2_three_solicitations_a_second_apart_then_failed() {
+fn rfc4861_7_2_2_three_solicitations_then_failed() {
     let mut t = Clocked::new();
     let request = Action::Request(PEER, None);
     assert_eq!(t.event(Event::Resolve(PEER)), [request]);
@@ -119,7 +119,7 @@ fn rfc4861_7_2_2_three_solicitations_a_second_apart_then_failed() {
 
 /// Every row of the table for advertisements in RFC 4861 appendix C, with the rules of section 7.2.5.
 #[test]
-fn rfc4861_7_2_5_what_an_advertisement_means() {
+fn rfc4861_7_2_5_every_case_of_an_advertisement() {
     use Action::{Changed, Resolved};
     use State::{Delay, Failed, Incomplete, Probing, Reachable, Stale, Static};
     let (incomplete, probing) = (Incomplete(1), Probing(A, 1));
@@ -162,7 +162,7 @@ fn rfc4861_7_2_5_what_an_advertisement_means() {
 
 /// RFC 4861 sections 6.2.6, 6.3.4 and 7.2.3.
 #[test]
-fn what_is_said_by_the_way_makes_stale_entries() {
+fn source_link_layer_options_make_stale_entries() {
     use State::{Delay, Incomplete, Probing, Reachable, Stale, Static};
     for state in [Reachable(A), Stale(A), Delay(A), Probing(A, 1)] {
         let mut t = in_state(state);
@@ -188,7 +188,7 @@ fn what_is_said_by_the_way_makes_stale_entries() {
 }
 
 #[test]
-fn rfc4861_7_2_3_and_4_a_solicitation_is_answered_and_its_sender_known() {
+fn rfc4861_7_2_3_and_4_a_solicitation_is_answered_and_learned() {
     let mut t = Clocked::new();
     let answer = Action::Reply((7, OWN), (A, PEER.1));
     assert_eq!(t.event(solicitation(PEER.1, Some(A), OWN)), [answer, Action::Resolved(PEER, A)]);
@@ -220,7 +220,7 @@ fn rfc4861_7_2_3_and_4_a_solicitation_is_answered_and_its_sender_known() {
 }
 
 #[test]
-fn rfc4861_7_2_7_anycast_answers_are_delayed_and_bounded() {
+fn rfc4861_7_2_7_anycast_answers_are_delayed_and_limited() {
     let mut t = Clocked::new();
     let ask = |n: u16| {
         let sender = (Mac([2, 0, 0, 0, (n >> 8) as u8, n as u8]), PEER.1);
@@ -252,7 +252,7 @@ fn rfc4861_7_2_7_anycast_answers_are_delayed_and_bounded() {
 }
 
 #[test]
-fn rfc4861_7_3_3_who_is_used_is_asked_and_who_is_not_is_left_alone() {
+fn rfc4861_7_3_3_only_used_neighbors_are_probed() {
     let mut t = in_state(State::Reachable(A));
     assert_eq!(t.event(Event::Used(PEER)), []);
     assert_eq!(t.state(PEER), Some(State::Reachable(A)));
@@ -281,7 +281,7 @@ fn rfc4861_7_3_3_who_is_used_is_asked_and_who_is_not_is_left_alone() {
 }
 
 #[test]
-fn rfc4861_6_3_2_neighbours_do_not_grow_old_at_once() {
+fn rfc4861_6_3_2_reachable_times_are_randomized() {
     let mut t = Clocked::new();
     let key = |n: u128| (7, Ipv6Addr::from(0xfe80 << 112 | n));
     for n in 0..100 {
@@ -304,7 +304,7 @@ fn rfc4861_6_3_2_neighbours_do_not_grow_old_at_once() {
 }
 
 #[test]
-fn rfc4861_7_2_6_an_address_is_announced_three_times_a_second_apart() {
+fn rfc4861_7_2_6_an_address_is_announced_three_times() {
     let mut t = Clocked::new();
     let announce = Action::Announce((7, OWN));
     t.event(Event::Announce((7, OWN)));
@@ -316,7 +316,7 @@ fn rfc4861_7_2_6_an_address_is_announced_three_times_a_second_apart() {
 }
 
 #[test]
-fn stale_entries_give_way_before_those_that_are_in_use() {
+fn stale_entries_are_evicted_before_used_ones() {
     let mut t = Clocked::new();
     t.table.config.max_entries = 2;
     let key = |n: u128| (7, Ipv6Addr::from(0xfe80 << 112 | n));
@@ -332,7 +332,7 @@ fn stale_entries_give_way_before_those_that_are_in_use() {
 }
 
 #[test]
-fn a_lost_network_takes_its_neighbours_along() {
+fn a_removed_network_removes_its_neighbors() {
     let mut t = in_state(State::Reachable(A));
     let far = (7, Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 2));
     let event = |key| Event::Mentioned { key, mac: B, router: false };
@@ -431,7 +431,7 @@ impl Follower {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_table_keeps_its_bounds_and_answers_everyone(
+    fn the_table_keeps_its_limits_and_answers_under_any_events(
         events in prop::collection::vec((0u64..4000, any_event()), 1..120),
         max_entries in 1usize..8,
         max_unresolved in 1usize..4,

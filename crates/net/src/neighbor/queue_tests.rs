@@ -213,7 +213,7 @@ fn check_nothing_is_lost(cache: &mut Cache, limits: Limits, ops: &[Op]) {
 }
 
 #[test]
-fn the_queue_does_what_the_model_does() {
+fn the_queue_agrees_with_the_model() {
     let pool = Pool::new(POOL).unwrap();
     let cache = RefCell::new(pool.cache());
     let limits = (1u32..5, 1u32..12).prop_map(|(per_hop, packets)| Limits { per_hop, hops: 6, packets });
@@ -243,7 +243,7 @@ fn no_packet_is_lost_when_next_hops_are_recycled() {
 
 /// The queues of two workers use one share, and return all of it.
 #[test]
-fn queues_of_all_workers_share_their_part_of_the_pool() {
+fn queues_of_all_workers_share_their_limit_of_the_pool() {
     let pool = Pool::new(POOL).unwrap();
     let cache = &mut pool.cache();
     let share = Share::of(&pool);

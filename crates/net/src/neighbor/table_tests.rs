@@ -73,7 +73,7 @@ fn reply(key: Key, mac: Mac) -> Event {
 }
 
 #[test]
-fn rfc1812_3_3_2_one_request_a_second_then_failed() {
+fn rfc1812_3_3_2_one_arp_request_a_second_then_failed() {
     let mut t = clocked();
     assert_eq!(t.event(Event::Resolve(PEER)), [Action::Request(PEER, None)]);
     assert_eq!(t.event(Event::Resolve(PEER)), [], "already requested");
@@ -86,7 +86,7 @@ fn rfc1812_3_3_2_one_request_a_second_then_failed() {
 }
 
 #[test]
-fn an_answer_resolves() {
+fn a_reply_resolves_an_entry() {
     let mut t = clocked();
     t.event(Event::Resolve(PEER));
     t.pass(1);
@@ -96,7 +96,7 @@ fn an_answer_resolves() {
 }
 
 #[test]
-fn one_that_failed_is_known_as_soon_as_it_speaks() {
+fn a_failed_neighbor_is_learned_from_its_next_packet() {
     let mut t = clocked();
     t.event(Event::Resolve(PEER));
     t.pass(4);
@@ -113,7 +113,7 @@ fn rfc826_a_request_for_us_is_answered_and_learned() {
 }
 
 #[test]
-fn rfc5227_1_1_a_probe_is_answered_and_teaches_nothing() {
+fn rfc5227_1_1_a_probe_is_answered_but_not_learned() {
     let mut t = clocked();
     let sender = (A, Ipv4Addr::UNSPECIFIED);
     let probe = Event::Arp {
@@ -129,7 +129,7 @@ fn rfc5227_1_1_a_probe_is_answered_and_teaches_nothing() {
 }
 
 #[test]
-fn rfc826_what_is_not_for_us_updates_but_creates_nothing() {
+fn rfc826_foreign_requests_update_but_create_no_entry() {
     let mut t = clocked();
     let announcement = |mac| arp(Operation::Request, PEER, mac, PEER.1);
     assert_eq!(t.event(announcement(A)), []);
@@ -140,7 +140,7 @@ fn rfc826_what_is_not_for_us_updates_but_creates_nothing() {
 }
 
 #[test]
-fn rfc1122_2_3_2_1_an_old_entry_is_asked_by_unicast_before_it_goes() {
+fn rfc1122_2_3_2_1_an_old_entry_is_probed_by_unicast_first() {
     let mut t = clocked();
     t.event(reply(PEER, A));
     assert_eq!(t.pass(59), []);
@@ -154,7 +154,7 @@ fn rfc1122_2_3_2_1_an_old_entry_is_asked_by_unicast_before_it_goes() {
 }
 
 #[test]
-fn a_static_entry_hears_nobody_and_stays_until_its_interface_is_gone() {
+fn a_static_entry_stays_until_its_interface_is_removed() {
     let mut t = clocked();
     t.event(reply(PEER, A));
     let set = |mac, fixed| Event::Set { key: PEER, mac, fixed };
@@ -173,7 +173,7 @@ fn a_static_entry_hears_nobody_and_stays_until_its_interface_is_gone() {
 }
 
 #[test]
-fn down_flush_and_a_lost_network_forget_what_was_learned_there() {
+fn down_flush_and_a_removed_network_remove_learned_entries() {
     for event in [Event::Down(7), Event::Flush(7), Event::LeftNetwork(7, Prefix4::new(PEER.1, 24))] {
         let mut t = clocked();
         let (elsewhere, outside) = ((8, PEER.1), (7, Ipv4Addr::new(10, 0, 1, 2)));
@@ -190,7 +190,7 @@ fn down_flush_and_a_lost_network_forget_what_was_learned_there() {
 }
 
 #[test]
-fn unresolved_entries_give_way_before_resolved_ones_and_the_oldest_first() {
+fn the_oldest_unresolved_entries_are_evicted_first() {
     let mut t = Clocked::new(Config { max_entries: 4, max_unresolved: 2, ..Config::default() });
     let key = |n| (7, Ipv4Addr::new(10, 0, 0, n));
     for n in 10..12 {
@@ -211,7 +211,7 @@ fn unresolved_entries_give_way_before_resolved_ones_and_the_oldest_first() {
 }
 
 #[test]
-fn a_table_full_of_static_entries_refuses() {
+fn a_table_full_of_static_entries_refuses_new_ones() {
     let mut t = Clocked::new(Config { max_entries: 1, ..Config::default() });
     t.event(Event::Set { key: PEER, mac: A, fixed: true });
     assert_eq!(t.event(Event::Resolve(OTHER)), [Action::Failed(OTHER)]);
@@ -220,7 +220,7 @@ fn a_table_full_of_static_entries_refuses() {
 }
 
 #[test]
-fn without_memory_the_oldest_gives_way_but_a_few_there_always_are() {
+fn without_memory_the_oldest_entry_above_1024_is_evicted() {
     let mut t = clocked();
     let key = |n: u16| (7, Ipv4Addr::from_bits(0x0a00_0000 + u32::from(n)));
     t.table.memory = Allowance::of(|| Room { bytes: 0, promised: 0, bound: String::new(), huge: None });
@@ -235,7 +235,7 @@ fn without_memory_the_oldest_gives_way_but_a_few_there_always_are() {
 }
 
 #[test]
-fn rfc5227_2_3_an_address_is_announced_twice_two_seconds_apart() {
+fn rfc5227_2_3_an_address_is_announced_twice_in_two_seconds() {
     let mut t = clocked();
     let (key, announce) = ((7, OWN), Action::Announce((7, OWN)));
     t.event(Event::Announce(key));
@@ -262,7 +262,7 @@ fn rfc5227_2_4_c_an_address_is_defended_once_in_ten_seconds() {
 }
 
 #[test]
-fn many_that_are_due_at_once_are_done_in_slices() {
+fn many_due_entries_are_handled_in_slices() {
     let mut t = clocked();
     let keys: Vec<Key> = (0..1000).map(|n| (7, Ipv4Addr::from_bits(0x0a00_0100 + n))).collect();
     keys.iter().for_each(|k| drop(t.event(Event::Resolve(*k))));
@@ -359,7 +359,7 @@ impl Follower {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_table_keeps_its_bounds_and_answers_everyone(
+    fn the_table_keeps_its_limits_and_answers_under_any_events(
         events in prop::collection::vec((0u64..2500, any_event()), 1..120),
         max_entries in 1usize..8,
         max_unresolved in 1usize..4,

@@ -71,7 +71,7 @@ fn hop(outcome: Outcome) -> Release {
 }
 
 #[test]
-fn what_concerns_the_router_goes_to_the_main_thread() {
+fn arp_packets_for_the_router_are_punted() {
     let (_bench, mut h) = harness();
     let sender = (PEER_MAC, PEER);
     let cases = [
@@ -90,7 +90,7 @@ fn what_concerns_the_router_goes_to_the_main_thread() {
 }
 
 #[test]
-fn the_rest_is_dropped_for_a_reason_each() {
+fn other_arp_packets_are_dropped_with_their_reason() {
     let (_bench, mut h) = harness();
     let request = |mac, ip, target| ArpPacket::request(mac, ip, target).0.to_vec();
     let good = request(PEER_MAC, PEER, OWN);
@@ -127,7 +127,7 @@ fn the_rest_is_dropped_for_a_reason_each() {
 }
 
 #[test]
-fn packets_wait_for_their_next_hop_and_go_on_in_order() {
+fn packets_wait_for_their_next_hop_and_keep_their_order() {
     let (_bench, mut h) = harness();
     let packets: Vec<Vec<u8>> = (0..10).map(packet).collect();
     let out = unresolved(&mut h, &packets[..7]);
@@ -150,7 +150,7 @@ fn packets_wait_for_their_next_hop_and_go_on_in_order() {
 }
 
 #[test]
-fn the_main_thread_is_asked_once_a_second() {
+fn the_main_thread_is_asked_to_resolve_once_a_second() {
     let (_bench, mut h) = harness();
     let mut asked = Vec::new();
     for tenth in 0..25 {
@@ -164,7 +164,7 @@ fn the_main_thread_is_asked_once_a_second() {
 
 /// The answer is followed by `clear ip neighbors`.
 #[test]
-fn a_next_hop_that_was_resolved_and_is_lost_is_asked_for_at_once() {
+fn a_lost_next_hop_is_requested_again_at_once() {
     let (_bench, mut h) = harness();
     for n in 0..5 {
         let out = unresolved(&mut h, &[packet(n)]);
@@ -174,7 +174,7 @@ fn a_next_hop_that_was_resolved_and_is_lost_is_asked_for_at_once() {
 }
 
 #[test]
-fn a_packet_that_comes_back_is_dropped_and_nobody_is_asked() {
+fn a_packet_released_twice_is_dropped_without_a_request() {
     let (_bench, mut h) = harness();
     unresolved(&mut h, &[packet(1)]);
     let out = release(&mut h, 5, hop(Outcome::Resolved));
@@ -192,7 +192,7 @@ fn a_packet_that_comes_back_is_dropped_and_nobody_is_asked() {
 }
 
 #[test]
-fn a_next_hop_that_does_not_answer_is_reported_at_once_for_a_second() {
+fn packets_to_a_failed_next_hop_are_reported_for_a_second() {
     let (_bench, mut h) = harness();
     unresolved(&mut h, &[packet(1), packet(2)]);
     let failed = |out: &[Out]| {
@@ -217,7 +217,7 @@ fn a_next_hop_that_does_not_answer_is_reported_at_once_for_a_second() {
 }
 
 #[test]
-fn the_oldest_packet_of_a_next_hop_gives_way() {
+fn a_full_next_hop_queue_drops_its_oldest_packet() {
     let (_bench, mut h) = harness();
     let packets: Vec<Vec<u8>> = (0..70).map(packet).collect();
     let out = unresolved(&mut h, &packets);
@@ -231,7 +231,7 @@ fn the_oldest_packet_of_a_next_hop_gives_way() {
 }
 
 #[test]
-fn a_packet_that_nobody_releases_is_dropped_in_the_end() {
+fn a_waiting_packet_expires() {
     let (_bench, mut h) = harness();
     unresolved(&mut h, &[packet(1)]);
     h.advance(Duration::from_millis(4999));
@@ -246,7 +246,7 @@ fn a_packet_that_nobody_releases_is_dropped_in_the_end() {
 }
 
 #[test]
-fn a_message_that_makes_no_sense_releases_nothing() {
+fn an_invalid_message_releases_no_packet() {
     let (_bench, mut h) = harness();
     unresolved(&mut h, &[packet(1)]);
     for bytes in [&[][..], &[1, 10, 0, 0], &[9, 10, 0, 0, 2], &[1, 10, 0, 0, 2, 0]] {
@@ -257,7 +257,7 @@ fn a_message_that_makes_no_sense_releases_nothing() {
 }
 
 #[test]
-fn without_a_buffer_to_ask_with_nothing_waits() {
+fn without_a_buffer_for_the_request_the_packet_is_dropped() {
     let (_bench, mut h) = harness();
     let all: Vec<_> = (1..h.pool().stats().total).map(|_| h.held(b"")).collect();
     let out = unresolved(&mut h, &[packet(1)]);

@@ -77,7 +77,7 @@ fn by_reason_in_nodes(lab: &Lab) -> u64 {
 }
 
 #[test]
-fn what_is_policed_counts_as_dropped_where_it_came_in() {
+fn policed_packets_count_as_drops_of_their_rx_interface() {
     let mut lab = lab();
     // An ARP packet that claims an address of the router.
     let solicits = Message::NeighborSolicitation { target: at(1) };
@@ -90,7 +90,7 @@ fn what_is_policed_counts_as_dropped_where_it_came_in() {
 }
 
 #[test]
-fn drops_of_the_routers_own_packets_are_of_no_interface() {
+fn drops_of_own_packets_count_for_no_interface() {
     let mut lab = lab();
     // Workers police their requests to the main thread, and no neighbour answers.
     let resolve = lab.router.graph().punt_reasons().iter().find(|r| r.name == "ip4-resolve").unwrap();
@@ -112,7 +112,7 @@ fn drops_of_the_routers_own_packets_are_of_no_interface() {
 }
 
 #[test]
-fn what_a_worker_does_not_take_from_the_main_thread_is_counted() {
+fn packets_for_a_busy_worker_are_counted() {
     let mut lab = lab();
     let mut sent = 0;
     loop {
@@ -130,7 +130,7 @@ fn what_a_worker_does_not_take_from_the_main_thread_is_counted() {
 }
 
 #[test]
-fn the_books_of_all_that_passes_close() {
+fn counters_account_for_every_packet() {
     let mut lab = lab();
     lab.router.add_neighbor(1, Ipv4Addr::new(10, 0, 2, 9), HOST, true).unwrap();
     let there = PacketBuilder::ipv4(at4(2), Ipv4Addr::new(10, 0, 2, 9)).ethernet(HOST, own_mac(0));
@@ -161,7 +161,7 @@ fn the_books_of_all_that_passes_close() {
 }
 
 #[test]
-fn what_the_main_thread_has_no_use_for_is_counted() {
+fn punted_packets_without_use_are_counted() {
     let mut lab = lab();
     let other: Ipv6Addr = "2001:db8:99::2".parse().unwrap();
     let link: Ipv6Addr = "fe80::2".parse().unwrap();
@@ -247,7 +247,7 @@ fn router() -> Message {
 }
 
 #[test]
-fn a_solicitation_of_routers_is_of_use_where_the_router_advertises_itself() {
+fn router_solicitations_are_used_on_advertising_interfaces() {
     let mut lab = lab();
     lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
     lab.pass(1000);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_kept_and_is_looked_at_only_now_and_then() {
+    fn the_limit_is_kept_with_few_checks() {
         let (mut budget, mut used, mut counted) = (Budget { limit: 100 << 20, ..Budget::default() }, 0, 0);
         let mut routes = 0;
         while budget.admit(
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_routes_that_went_is_there_for_others() {
+    fn memory_of_removed_routes_is_available_to_others() {
         let mut budget = Budget { limit: 8 << 20, ..Budget::default() };
         // Tables that never free memory, and reuse it for as many routes.
         let (mut held, mut routes) = (0u64, 0u64);
@@ -244,7 +244,7 @@ mod tests {
 
     /// Independent of the limit: otherwise the kernel kills the router.
     #[test]
-    fn without_memory_no_route_comes_in_until_there_is_some_again() {
+    fn routes_are_refused_while_memory_is_short() {
         const SPARE: u64 = 32 << 20;
         let mut budget = Budget { limit: u64::MAX, ..Budget::default() };
         let (mut used, mut looked, mut routes) = (0, 0, 0);
@@ -271,7 +271,7 @@ mod tests {
 
     /// Otherwise the operator looks for memory although the limit is too low.
     #[test]
-    fn a_refusal_at_the_limit_is_none_for_want_of_memory() {
+    fn refusals_for_the_limit_and_for_memory_count_apart() {
         let mut budget = Budget { limit: u64::MAX, ..Budget::default() };
         assert!(!budget.admit(1, || (0, 0), || room(0)));
         assert_eq!((budget.refused, budget.no_memory), (0, 1));

@@ -16,7 +16,7 @@ use crate::neighbor::Release;
 use crate::testing::{router as build, turn};
 
 #[test]
-fn the_last_buffers_are_for_what_makes_buffers_free() {
+fn the_last_buffers_are_reserved_for_messages_that_free_some() {
     let (mut r, worker) = build();
     let mut workers = r.pool.cache();
     let taken: Vec<_> = std::iter::from_fn(|| buf::Held::alloc(&mut workers)).collect();
@@ -61,7 +61,7 @@ fn the_main_thread_gets_its_reserve_back_and_keeps_it() {
 
 /// A dropped router also frees the packets in its rings to the workers: tests create thousands of routers.
 #[test]
-fn the_memory_of_a_routers_buffers_is_used_again() {
+fn buffer_memory_of_a_dropped_router_is_reused() {
     // A size that no other test uses, so that no other test takes the memory.
     const BUFFERS: usize = 333;
     let addresses = || {
@@ -142,7 +142,7 @@ impl DeviceControl for Eager {
 }
 
 #[test]
-fn packets_that_come_as_soon_as_a_device_is_up_are_taken() {
+fn packets_are_received_as_soon_as_a_device_is_up() {
     for wakes in [true, false] {
         let mut r = router(0);
         let up = Arc::new(AtomicBool::new(false));
@@ -160,7 +160,7 @@ fn packets_that_come_as_soon_as_a_device_is_up_are_taken() {
 }
 
 #[test]
-fn a_carrier_that_is_lost_takes_the_routes_along_until_it_is_back() {
+fn a_lost_carrier_withdraws_routes_until_it_returns() {
     let mut r = router(1);
     let plugged = Arc::new(AtomicBool::new(false));
     let mut d = device(1).0;
@@ -215,7 +215,7 @@ impl RxQueue for Deep {
 }
 
 #[test]
-fn workers_hear_of_a_link_that_changed_and_how_deep_its_queues_are_then() {
+fn workers_learn_link_changes_and_new_queue_depths() {
     let mut r = router(1);
     let (plugged, depth) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(1024)));
     let mut d = device(1).0;
@@ -240,7 +240,7 @@ fn workers_hear_of_a_link_that_changed_and_how_deep_its_queues_are_then() {
 }
 
 #[test]
-fn what_an_interface_counted_is_neither_cleared_nor_inherited() {
+fn totals_of_an_interface_are_neither_cleared_nor_inherited() {
     let mut r = router(1);
     let mut rx = r.tables.counters.rx.lane(0).unwrap();
     rx.add(0, [3, 180]);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn features_hear_of_each_interface_that_is_made() {
+    fn features_are_notified_of_each_new_interface() {
         let mut r = router();
         let mac = wire::Mac([2, 0, 0, 0, 0, 1]);
         let loopback = r.add_loopback("loop0", mac).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_could_not_be_made_leaves_nothing_on() {
+    fn a_failed_interface_leaves_no_feature_enabled() {
         let mut r = router();
         let (device, ..) = crate::router::tests::device(0);
         let mute = Device { tx: Vec::new(), ..device };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_impatient_feature_says_when_the_next_turn_is() {
+    fn the_earliest_feature_timeout_sets_the_next_turn() {
         let mut r = router();
         r.poll(50);
         assert_eq!(r.features_timeout(), Some(55));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_taken_once_and_links_are_suspected_once() {
+    fn watched_files_and_suspected_links_are_taken_once() {
         let mut r = router();
         let watched = r.take_watched();
         assert_eq!((watched.len(), r.take_watched().len()), (1, 0));

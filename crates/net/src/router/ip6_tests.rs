@@ -85,7 +85,7 @@ fn datagram(dst: Ipv6Addr, hops: u8) -> Vec<u8> {
 }
 
 #[test]
-fn packets_wait_for_the_answer_and_then_flow() {
+fn packets_wait_for_neighbor_discovery() {
     let mut lab = lab();
     lab.receive(0, 0, datagram(B, 64));
     let sent = lab.sent(1);
@@ -106,7 +106,7 @@ fn packets_wait_for_the_answer_and_then_flow() {
 }
 
 #[test]
-fn what_cannot_be_delivered_is_reported() {
+fn undeliverable_packets_are_reported() {
     let mut lab = lab();
     lab.router.add_neighbor(0, A, A_MAC, true).unwrap();
     lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
@@ -141,7 +141,7 @@ fn what_cannot_be_delivered_is_reported() {
 }
 
 #[test]
-fn rfc4291_2_5_6_what_is_on_one_link_only_is_not_forwarded() {
+fn rfc4291_2_5_6_link_local_packets_are_not_forwarded() {
     let mut lab = lab();
     lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
     let neighbor = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
@@ -200,7 +200,7 @@ fn rfc4861_7_2_solicitations_are_answered() {
 }
 
 #[test]
-fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
+fn rfc4862_5_4_a_duplicate_address_is_not_used() {
     let mut lab = lab();
     let new = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
     lab.router.add_address(0, Address::new(new, 64)).unwrap();
@@ -255,7 +255,7 @@ fn rfc4862_5_4_an_address_is_asked_for_and_given_up_if_another_has_it() {
 }
 
 #[test]
-fn hosts_hear_of_the_router_if_they_are_to() {
+fn the_router_advertises_itself_only_if_enabled() {
     let mut lab = lab();
     let ask = |lab: &mut Lab| {
         let to = Ipv6Addr::from_bits(ipv6::ALL_ROUTERS);
@@ -311,7 +311,7 @@ fn advertised(frames: &[Vec<u8>]) -> Vec<(u16, Vec<PrefixInformation>)> {
 }
 
 #[test]
-fn rfc4861_6_2_1_prefixes_are_told_of_as_the_operator_says() {
+fn rfc4861_6_2_1_prefixes_are_advertised_as_configured() {
     let mut lab = lab();
     let network = Prefix6::new(own(0), 64);
     let other = |n: u128| Prefix6::new(Ipv6Addr::from_bits(0xfd << 120 | n << 64), 64);
@@ -339,7 +339,7 @@ fn rfc4861_6_2_1_prefixes_are_told_of_as_the_operator_says() {
 }
 
 #[test]
-fn rfc4861_6_2_5_hosts_hear_of_a_link_that_is_about_to_go_down() {
+fn rfc4861_6_2_5_a_stopping_link_sends_a_final_advertisement() {
     let mut lab = lab();
     lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
     lab.pass(4000);
@@ -382,7 +382,7 @@ fn rfc4861_6_2_5_hosts_hear_of_a_link_that_is_about_to_go_down() {
 
 /// After a failed change, the router advertises itself again, although its final advertisement was already sent.
 #[test]
-fn what_is_refused_leaves_the_router_advertising_itself() {
+fn a_failed_change_keeps_the_router_advertising() {
     let mut lab = lab();
     lab.router.set_advertisement(0, Some(Advertisement::default())).unwrap();
     lab.pass(60_000);
@@ -418,7 +418,7 @@ fn what_is_refused_leaves_the_router_advertising_itself() {
 }
 
 #[test]
-fn queries_for_listeners_are_answered() {
+fn mld_queries_are_answered() {
     let mut lab = lab();
     let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
     // A general version 2 query gets an answer within a second.
@@ -442,7 +442,7 @@ fn queries_for_listeners_are_answered() {
 }
 
 #[test]
-fn rfc4861_7_3_3_a_neighbour_that_is_used_is_asked_and_one_that_does_not_answer_is_forgotten() {
+fn rfc4861_7_3_3_a_used_neighbor_is_probed_and_removed_if_silent() {
     let mut lab = lab();
     lab.receive(0, 0, datagram(B, 64));
     lab.advertises(1, (B_MAC, B), own(1));
@@ -470,7 +470,7 @@ fn rfc4861_7_3_3_a_neighbour_that_is_used_is_asked_and_one_that_does_not_answer_
 
 /// A single packet, sent right after the neighbour became stale, long before the next check.
 #[test]
-fn rfc4861_7_3_3_one_packet_is_use_enough() {
+fn rfc4861_7_3_3_one_packet_counts_as_use() {
     let mut lab = lab();
     lab.receive(0, 0, datagram(B, 64));
     lab.advertises(1, (B_MAC, B), own(1));
@@ -504,7 +504,7 @@ fn rfc4861_7_3_3_one_packet_is_use_enough() {
 
 /// RFC 4291 section 2.6.1, RFC 4861 section 7.2.7.
 #[test]
-fn the_anycast_address_of_a_networks_routers_is_answered_and_never_sent_from() {
+fn the_subnet_router_anycast_is_answered_but_never_a_source() {
     let mut lab = lab();
     let anycast = Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, 0);
     let group = Ipv6Addr::from_bits(ipv6::solicited_node(anycast.to_bits()));
@@ -561,7 +561,7 @@ fn the_anycast_address_of_a_networks_routers_is_answered_and_never_sent_from() {
 }
 
 #[test]
-fn networks_of_two_and_of_one_have_no_anycast_address() {
+fn networks_of_127_and_128_bits_have_no_anycast_address() {
     let mut lab = lab();
     for (address, len) in [("2001:db8:5::1", 127), ("2001:db8:6::1", 128)] {
         let address: Ipv6Addr = address.parse().unwrap();

@@ -73,7 +73,7 @@ fn assert_forwarded(frame: &[u8], id: u16, src: Mac, dst: Mac) {
 }
 
 #[test]
-fn packets_wait_for_the_answer_and_then_flow() {
+fn packets_wait_for_arp() {
     let mut lab = lab();
     // Each worker holds one packet.
     lab.receive(0, 0, packet(B, 1));
@@ -101,7 +101,7 @@ fn packets_wait_for_the_answer_and_then_flow() {
 }
 
 #[test]
-fn the_sender_hears_that_a_next_hop_does_not_answer() {
+fn an_unanswered_next_hop_is_reported_to_the_sender() {
     let mut lab = lab();
     lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, A, own(0)));
     let (header, reply) = arp(&lab.sent(0)[0]);
@@ -126,7 +126,7 @@ fn the_sender_hears_that_a_next_hop_does_not_answer() {
 }
 
 #[test]
-fn a_route_over_an_unknown_next_hop_completes_when_it_answers() {
+fn a_route_completes_when_its_next_hop_answers() {
     let mut lab = lab();
     let far = Ipv4Addr::new(198, 51, 100, 7);
     let path = Path::Via { next_hop: B.into(), interface: None };
@@ -150,7 +150,7 @@ fn a_route_over_an_unknown_next_hop_completes_when_it_answers() {
 }
 
 #[test]
-fn a_static_neighbour_survives_that_its_interface_goes_down() {
+fn a_static_neighbor_survives_a_down_interface() {
     let mut lab = lab();
     lab.router.add_neighbor(1, B, B_MAC, true).unwrap();
     let learned = Ipv4Addr::new(10, 0, 2, 9);
@@ -181,7 +181,7 @@ fn a_static_neighbour_survives_that_its_interface_goes_down() {
 }
 
 #[test]
-fn impossible_neighbours_are_refused() {
+fn invalid_neighbors_are_refused() {
     let mut lab = lab();
     let loopback = lab.router.add_loopback("loop0", own_mac(9)).unwrap();
     for (interface, address, mac) in [
@@ -245,7 +245,7 @@ fn an_address_is_announced_when_it_can_be_used() {
 }
 
 #[test]
-fn the_router_asks_from_the_address_on_the_neighbours_network() {
+fn arp_requests_have_a_source_in_the_neighbors_network() {
     let mut lab = lab();
     let second = Ipv4Addr::new(10, 0, 3, 1);
     lab.router.add_address(1, Address::new(second, 24)).unwrap();
@@ -265,7 +265,7 @@ fn the_router_asks_from_the_address_on_the_neighbours_network() {
 }
 
 #[test]
-fn rfc826_an_entry_follows_its_sender_whomever_it_asks_for() {
+fn rfc826_any_arp_request_updates_its_senders_entry() {
     let mut lab = lab();
     lab.receive(0, 0, packet(B, 1));
     lab.answer(1, B_MAC);
@@ -284,7 +284,7 @@ fn rfc826_an_entry_follows_its_sender_whomever_it_asks_for() {
 }
 
 #[test]
-fn an_address_that_another_claims_is_defended() {
+fn own_addresses_are_defended() {
     let mut lab = lab();
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::gratuitous(C_MAC, own(1)));
     let sent = lab.sent(1);
@@ -297,7 +297,7 @@ fn an_address_that_another_claims_is_defended() {
 }
 
 #[test]
-fn only_who_can_be_on_the_link_is_learned() {
+fn only_senders_in_the_interfaces_network_are_learned() {
     let mut lab = lab();
     for (address, learned) in [
         (Ipv4Addr::new(10, 0, 2, 77), true),
@@ -316,7 +316,7 @@ fn only_who_can_be_on_the_link_is_learned() {
 }
 
 #[test]
-fn neighbours_go_with_the_network_that_they_are_on() {
+fn neighbors_are_removed_with_their_network() {
     let mut lab = lab();
     lab.receive_arp(1, Mac::BROADCAST, ArpPacket::request(B_MAC, B, own(1)));
     lab.router.add_neighbor(1, Ipv4Addr::new(10, 0, 2, 9), C_MAC, true).unwrap();
@@ -330,7 +330,7 @@ fn neighbours_go_with_the_network_that_they_are_on() {
 }
 
 #[test]
-fn sub_interfaces_have_neighbours_of_their_own() {
+fn sub_interfaces_have_their_own_neighbors() {
     let mut lab = lab();
     let tags = Tags { outer_service: false, outer: 100, inner: None };
     let sub = lab.router.add_subinterface("right.100", 1, tags).unwrap();
@@ -364,7 +364,7 @@ fn sub_interfaces_have_neighbours_of_their_own() {
 }
 
 #[test]
-fn packets_to_an_interface_that_cannot_ask_are_reported_at_once() {
+fn packets_to_interfaces_without_arp_are_reported_at_once() {
     let mut lab = lab();
     lab.receive_arp(0, Mac::BROADCAST, ArpPacket::request(A_MAC, A, own(0)));
     lab.sent(0);
@@ -378,7 +378,7 @@ fn packets_to_an_interface_that_cannot_ask_are_reported_at_once() {
 }
 
 #[test]
-fn workers_sweep_after_the_last_question() {
+fn waiting_packets_expire_after_the_last_request() {
     let mut lab = lab();
     lab.receive(0, 0, packet(B, 1));
     // The main thread drops its entry, as if the request had been lost.
@@ -392,7 +392,7 @@ fn workers_sweep_after_the_last_question() {
 }
 
 #[test]
-fn rfc1027_an_interface_answers_for_hosts_behind_others_when_it_is_told_to() {
+fn rfc1027_proxy_arp_answers_for_hosts_behind_other_interfaces() {
     let mut lab = lab();
     // A takes B, on the other link, for a host on its own link.
     let asks = |target| ArpPacket::request(A_MAC, A, target);
@@ -413,7 +413,7 @@ fn rfc1027_an_interface_answers_for_hosts_behind_others_when_it_is_told_to() {
 }
 
 #[test]
-fn an_unnumbered_interface_speaks_from_the_addresses_that_it_uses() {
+fn an_unnumbered_interface_uses_the_lent_address_as_source() {
     let mut lab = lab();
     lab.router.remove_address(1, Address::new(own(1), 24)).unwrap();
     let loop0 = lab.router.add_loopback("loop0", Mac([2, 0, 0, 0, 9, 9])).unwrap();

@@ -89,7 +89,7 @@ fn goes_with_its_interface<A: OnLink>() {
 }
 
 #[test]
-fn an_address_of_an_interface_that_is_removed_is_no_longer_the_routers() {
+fn addresses_of_a_removed_interface_are_not_own() {
     goes_with_its_interface::<Ipv4Addr>();
     goes_with_its_interface::<Ipv6Addr>();
 }
@@ -108,14 +108,14 @@ fn goes_to_another_vrf<A: OnLink>() {
 }
 
 #[test]
-fn an_address_that_goes_to_another_vrf_is_the_routers_there_only() {
+fn an_address_moved_to_another_vrf_is_own_only_there() {
     goes_to_another_vrf::<Ipv4Addr>();
     goes_to_another_vrf::<Ipv6Addr>();
 }
 
 /// A link-local address cannot be removed before its interface moves to another VRF.
 #[test]
-fn a_link_local_address_goes_to_another_vrf_with_its_interface() {
+fn a_link_local_address_moves_to_another_vrf_with_its_interface() {
     let mut lab = lab::<Ipv4Addr>();
     lab.router.remove_address(1, Address::new(Ipv4Addr::at(1, 1), 24)).unwrap();
     lab.router.set_ip6(1, true).unwrap();
@@ -140,7 +140,7 @@ fn forwarded(lab: &mut Lab, from: Ipv4Addr, to: Ipv4Addr) -> Result<(), Vec<&'st
 
 /// RFC 3927 section 7: whatever the default route says. A network that the operator connects or routes is the exception.
 #[test]
-fn link_local_addresses_of_ip4_are_forwarded_only_where_the_operator_has_them() {
+fn ipv4_link_local_is_forwarded_only_by_configured_routes() {
     let mut lab = lab::<Ipv4Addr>();
     let (host, there) = (Ipv4Addr::at(0, 2), Ipv4Addr::at(1, 2));
     let (here, far) = (Ipv4Addr::new(169, 254, 5, 2), Ipv4Addr::new(169, 254, 6, 2));

@@ -67,7 +67,7 @@ fn the_router_answers_its_own_pings() {
 }
 
 #[test]
-fn requests_of_any_size_go_out_whole_or_in_fragments() {
+fn requests_of_any_size_are_sent_whole_or_in_fragments() {
     let (mut router, mut worker) = router();
     let loop0 = loopback(&mut router, "loop0");
     address(&mut router, loop0, "10.0.0.1", 32);
@@ -104,7 +104,7 @@ fn lab(own: IpAddr, to: IpAddr) -> Lab {
 }
 
 #[test]
-fn larger_requests_than_the_mtu_are_cut() {
+fn requests_above_the_mtu_are_fragmented() {
     for (own, to) in
         [("10.0.1.1", "10.0.1.2"), ("2001:db8:1::1", "2001:db8:1::2")].map(|(a, b)| (ip(a), ip(b)))
     {
@@ -150,7 +150,7 @@ fn a_ping_stays_in_its_table() {
 }
 
 #[test]
-fn requests_come_from_an_address_that_fits_the_way() {
+fn requests_have_a_source_of_the_outgoing_path() {
     let (mut router, _worker) = router();
     let loop0 = loopback(&mut router, "loop0");
     let pg0 = device(&mut router, "pg0");
@@ -193,7 +193,7 @@ fn requests_come_from_an_address_that_fits_the_way() {
 }
 
 #[test]
-fn what_cannot_be_pinged_is_refused_with_the_reason() {
+fn unreachable_targets_are_refused_with_the_reason() {
     let (mut router, _worker) = router();
     let pg0 = device(&mut router, "pg0");
     address(&mut router, pg0, "10.0.0.1", 24);
@@ -267,7 +267,7 @@ fn only_the_reply_to_a_request_counts_and_only_once() {
 }
 
 #[test]
-fn what_waits_is_bounded() {
+fn sessions_and_waiting_replies_are_limited() {
     let (mut router, mut worker) = router();
     let loop0 = loopback(&mut router, "loop0");
     address(&mut router, loop0, "10.0.0.1", 32);

@@ -95,7 +95,7 @@ fn with_protocols() -> (Router, [Source; 3]) {
 }
 
 #[test]
-fn routes_of_a_feature_are_named_and_bounded_as_others() {
+fn routes_of_a_feature_have_a_name_and_the_memory_limit() {
     let (mut router, [_, bgp, _]) = with_protocols();
     assert_eq!((router.source_name(bgp), bgp.distance()), ("bgp", 20));
     let prefix: Prefix4 = "10.9.0.0/16".parse().unwrap();
@@ -114,7 +114,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// In any order of additions, the source with the lowest distance and a path that resolves wins.
     #[test]
-    fn the_nearest_source_with_a_way_is_taken(
+    fn the_resolved_source_with_the_lowest_distance_wins(
         changes in prop::collection::vec((0..3usize, 0..2u8, prop::option::of(0..3u8)), 1..60),
     ) {
         let (mut router, sources) = with_protocols();
@@ -177,7 +177,7 @@ fn tunnels(b: &mut graph::Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), 
 }
 
 #[test]
-fn routes_lead_to_a_node_of_a_feature_beside_others() {
+fn routes_can_mix_feature_nodes_and_next_hops() {
     let (mut router, mut workers, sinks) = router_of(tunnels);
     let Tunnels(kind) = *router.state().unwrap();
     let [first, second] = ["10.9.0.1/32", "10.9.0.2/32"].map(|prefix| prefix.parse::<Prefix4>().unwrap());
@@ -226,7 +226,7 @@ fn special_destinations_are_forwarded_by_no_default_route() {
 }
 
 #[test]
-fn a_host_behind_an_attached_route_gets_a_route_of_its_own() {
+fn a_neighbor_behind_an_attached_route_gets_a_host_route() {
     let (mut router, _workers, _) = router();
     let host = Ipv4Addr::new(77, 0, 0, 1);
     let attached = Path::Attached(1);
@@ -241,7 +241,7 @@ fn a_host_behind_an_attached_route_gets_a_route_of_its_own() {
 /// Many routes follow their interface in slices. Meanwhile every packet takes a valid path, or is dropped with a
 /// reason.
 #[test]
-fn many_routes_follow_an_interface_turn_by_turn() {
+fn many_routes_follow_an_interface_in_slices() {
     const ROUTES: u32 = 5000;
     let (mut router, _workers, _) = router();
     let all = || (0..ROUTES).map(|n| 0x1400_0000 + (n << 8));
@@ -297,7 +297,7 @@ fn lost(router: &Router, text: &str) -> Option<Lost> {
 }
 
 #[test]
-fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
+fn an_unconnected_next_hop_is_resolved_by_a_route() {
     let (mut router, _workers, _) = router();
     let hop = |n: u8| Some((Ipv4Addr::new(10, n, 0, 2), u32::from(n)));
     let far: Ipv4Addr = "203.0.113.1".parse().unwrap();
@@ -357,7 +357,7 @@ fn a_next_hop_that_is_not_connected_is_looked_for_among_the_routes() {
 }
 
 #[test]
-fn recursive_routes_in_a_circle_or_too_long_a_row_are_unresolved() {
+fn circular_and_too_deep_recursive_routes_are_unresolved() {
     let (mut router, _workers, _) = router();
     for (route, next_hop) in
         [("50.0.0.0/8", "60.0.0.1"), ("60.0.0.0/8", "50.0.0.1"), ("70.0.0.0/8", "70.0.0.1")]
@@ -388,7 +388,7 @@ fn recursive_routes_in_a_circle_or_too_long_a_row_are_unresolved() {
 
 /// Few next hops, but eight times as many paths with each step: visiting all of them would take minutes.
 #[test]
-fn routes_that_fork_again_and_again_are_followed_in_bounded_time() {
+fn branching_recursive_routes_resolve_in_bounded_time() {
     let (mut router, _workers, _) = router();
     for step in (1..8u8).rev() {
         let branch = |n| Weighted { path: by(&format!("100.{}.0.{n}", step + 1)), weight: 1 };
@@ -403,7 +403,7 @@ fn routes_that_fork_again_and_again_are_followed_in_bounded_time() {
 }
 
 #[test]
-fn recursive_routes_that_follow_lose_no_packet() {
+fn changes_of_recursive_routes_lose_no_packet() {
     let (mut router, workers, sinks) = router();
     router.add_route(0, prefix("10.9.0.0/16"), via(1)).unwrap();
     router.add_route(0, prefix("10.9.0.1/32"), by("203.0.113.1")).unwrap();
@@ -427,7 +427,7 @@ fn recursive_routes_that_follow_lose_no_packet() {
 }
 
 #[test]
-fn at_the_limit_of_memory_a_route_is_refused_and_the_others_stay() {
+fn the_memory_limit_refuses_only_new_routes() {
     let (mut router, _worker) = crate::testing::router();
     let to = |n: u32| Prefix4::new(Ipv4Addr::from_bits(0x0b00_0000 | n << 8 | 1), 32);
     let before = router.route_memory();
@@ -457,7 +457,7 @@ fn at_the_limit_of_memory_a_route_is_refused_and_the_others_stay() {
 /// An interface with very many next hops is removed. While paths lead to it, its index is not reused, or the interface
 /// that must reuse it is not used. Paths are still resolved in slices.
 #[test]
-fn an_index_is_free_when_no_path_leads_there() {
+fn an_index_is_reused_only_after_its_last_path() {
     const HOPS: u32 = 2000;
     let (mut router, ..) = router();
     for round in 0..2 {
@@ -536,7 +536,7 @@ fn adjacencies_follow_their_interface_in_slices() {
 
 /// Very many next hops go: their adjacencies are freed some at a time, and finally all of them.
 #[test]
-fn what_routes_leave_behind_is_given_back_in_slices() {
+fn adjacencies_of_removed_routes_are_freed_in_slices() {
     const HOPS: u32 = 8000;
     let (mut router, ..) = router();
     while router.poll(0) {}

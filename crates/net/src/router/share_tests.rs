@@ -95,7 +95,7 @@ fn prefix() -> Prefix4 {
 }
 
 #[test]
-fn flows_are_spread_evenly_or_by_weight() {
+fn flows_are_distributed_evenly_or_by_weight() {
     let mut lab = Lab::new();
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
     let [_, shares @ ..] = count(&lab.ways());
@@ -107,7 +107,7 @@ fn flows_are_spread_evenly_or_by_weight() {
 }
 
 #[test]
-fn a_way_that_goes_moves_its_own_flows_only() {
+fn a_removed_path_moves_only_its_own_flows() {
     let mut lab = Lab::new();
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
     let before = lab.ways();
@@ -147,7 +147,7 @@ fn a_way_that_goes_moves_its_own_flows_only() {
 /// Two routes with the same paths share one object. A route that joins them with active flows keeps those flows on
 /// their paths.
 #[test]
-fn a_route_keeps_its_flows_whatever_others_there_are() {
+fn a_route_that_shares_an_object_keeps_its_flows() {
     let mut lab = Lab::new();
     let other = |lab: &mut Lab, ways: &[u8]| {
         let way = |n: &u8| Weighted {
@@ -172,7 +172,7 @@ fn a_route_keeps_its_flows_whatever_others_there_are() {
 }
 
 #[test]
-fn a_next_hop_behind_several_ways_is_reached_by_all_of_them() {
+fn a_next_hop_behind_several_paths_uses_all_of_them() {
     let mut lab = Lab::new();
     lab.route(&[(1, 1), (2, 1), (3, 1)]);
     let path = Path::Via { next_hop: Ipv4Addr::new(20, 0, 9, 9).into(), interface: None };
@@ -187,7 +187,7 @@ fn a_next_hop_behind_several_ways_is_reached_by_all_of_them() {
 }
 
 #[test]
-fn ways_that_change_lose_no_packet() {
+fn changes_of_paths_lose_no_packet() {
     let mut lab = Lab::new();
     lab.route(&[(1, 1)]);
     let Lab { mut router, worker, sinks } = lab;

@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_finds_its_state_again() {
+    fn a_feature_gets_its_own_state() {
         let Parts { mut router, .. } = Router::build(install, &Sizes { buffers: 256, workers: 1 }).unwrap();
         router.state_mut::<Books>().unwrap().0.push(4);
         assert_eq!(router.state(), Ok(&Books(vec![1, 2, 3, 4])));
     }
 
     #[test]
-    fn a_state_that_nobody_keeps_is_not_there() {
+    fn an_undeclared_state_is_an_error() {
         let (mut router, _) = testing::router();
         let why = router.state::<Books>().unwrap_err().0;
         assert!(
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_cannot_be_made_stops_the_start() {
+    fn a_failed_state_stops_the_start() {
         let mut hooks = Hooks::new(&Domain::new(), 0);
         let why = hooks.state::<Books>(|_| Err(io::Error::other("no room"))).unwrap_err();
         assert!(why.0.contains("no room"), "{why:?}");

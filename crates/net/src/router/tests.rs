@@ -76,7 +76,7 @@ fn object(r: &Router, path: Path) -> Object {
 }
 
 #[test]
-fn the_preferred_source_counts() {
+fn the_route_of_the_preferred_source_wins() {
     let mut r = router(2);
     let net = prefix("10.0.0.0/24");
     r.add_route(0, net, via("10.0.1.2", None)).unwrap();
@@ -101,7 +101,7 @@ fn the_preferred_source_counts() {
 }
 
 #[test]
-fn routes_give_way_to_shorter_ones_while_their_interface_is_away() {
+fn routes_of_a_down_interface_yield_to_shorter_ones() {
     let mut r = router(2);
     let tags = Tags { outer_service: false, outer: 100, inner: None };
     let sub = r.add_subinterface("d0.100", 0, tags).unwrap();
@@ -183,7 +183,7 @@ fn next_hops_resolve_when_their_network_appears() {
 }
 
 #[test]
-fn routes_by_one_next_hop_share_an_object() {
+fn routes_with_one_next_hop_share_an_object() {
     let mut r = router(1);
     let path = via("10.0.0.2", None);
     for n in 0..1000u32 {
@@ -271,7 +271,7 @@ fn a_network_of_two_has_two_hosts() {
 }
 
 #[test]
-fn routes_to_neighbours_leave_a_vrf_with_their_interface() {
+fn host_routes_of_neighbors_leave_a_vrf_with_their_interface() {
     let mut r = router(1);
     r.add_table(1).unwrap();
     r.remove_address(0, address("10.0.0.1/24")).unwrap();
@@ -288,7 +288,7 @@ fn routes_to_neighbours_leave_a_vrf_with_their_interface() {
 }
 
 #[test]
-fn routes_that_name_an_interface_go_with_it() {
+fn routes_that_name_an_interface_are_removed_with_it() {
     let mut r = router(2);
     r.add_table(1).unwrap();
     let (kept, by) = (via("10.0.0.9", None), via("10.9.9.9", Some(0)));
@@ -317,7 +317,7 @@ fn routes_that_name_an_interface_go_with_it() {
 }
 
 #[test]
-fn a_vrf_goes_when_nothing_uses_it() {
+fn a_vrf_can_be_removed_only_when_unused() {
     let mut r = router(1);
     let why = |r: &mut Router, fib| r.remove_table(fib).unwrap_err().to_string();
     assert_eq!(why(&mut r, 0), "table 0 cannot be removed: it is always there");
@@ -359,7 +359,7 @@ fn a_vrf_goes_when_nothing_uses_it() {
 /// In any order of events: a neighbour outside its interface's networks has a host route while the best route to it is
 /// attached there.
 #[test]
-fn neighbours_behind_attached_routes_have_one_in_any_order() {
+fn neighbors_behind_attached_routes_get_a_host_route_in_any_order() {
     let changes: [fn(&mut Router); 4] = [
         |r| r.add_neighbor(0, ip("20.1.1.5"), HOST, true).unwrap(),
         |r| r.add_route(0, prefix("20.1.0.0/16"), Path::Attached(0)).unwrap(),
@@ -433,7 +433,7 @@ fn state(r: &Router) -> String {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn a_refused_change_changes_nothing() {
     type Change = fn(&mut Router) -> Result<(), RouterError>;
     let mut r = router(2);
     let loopback = r.add_loopback("loop0", HOST).unwrap();
@@ -511,7 +511,7 @@ fn what_is_refused_changes_nothing() {
 
 /// While a worker forwards, devices and their indexes come and go. Each device must send only packets meant for it.
 #[test]
-fn indexes_are_used_again_under_traffic() {
+fn indexes_are_reused_safely_under_traffic() {
     let (mut r, worker) = build();
     let (source, generator, _) = device(0);
     let rx = r.add_device("source", source).unwrap();

@@ -192,7 +192,7 @@ fn a_table_stays_while_a_feature_follows_a_route_of_it() {
 }
 
 #[test]
-fn a_port_in_a_mode_gives_all_frames_to_its_node() {
+fn a_port_in_a_mode_passes_all_frames_to_its_node() {
     let mut lab = lab();
     let (wire, bridge) = {
         let modes = &lab.router.state::<Toys>().unwrap().modes;

@@ -161,7 +161,7 @@ fn stop(mut r: Router) {
 }
 
 #[test]
-fn flows_of_one_queue_are_shared_out_and_keep_their_order() {
+fn workers_share_flows_of_one_queue_in_order() {
     for workers in [1, 2, 4] {
         let (mut r, counting) = router(workers);
         let spread = r.set_receive(0, Receive { handoff: Handoff::On, ..Default::default() });
@@ -175,7 +175,7 @@ fn flows_of_one_queue_are_shared_out_and_keep_their_order() {
 }
 
 #[test]
-fn a_queue_that_its_worker_keeps_up_with_stays_with_it() {
+fn a_queue_without_overload_stays_with_its_worker() {
     let (mut r, counting) = router(3);
     pass(&mut r, &counting, 2000, |_| {});
     check(&counting);
@@ -185,7 +185,7 @@ fn a_queue_that_its_worker_keeps_up_with_stays_with_it() {
 
 /// Another worker that hands over no packets does not change how a queue's worker rests.
 #[test]
-fn a_queue_by_interrupts_is_never_napped_for() {
+fn workers_do_not_nap_for_interrupt_queues() {
     let naps = |r: &Router| (0..2).map(|w| r.graph().stats().worker_totals(w).naps).collect::<Vec<_>>();
     for (mode, napped) in [(RxMode::Adaptive, true), (RxMode::Interrupt, false)] {
         let (mut r, counting) = router(2);
@@ -208,7 +208,7 @@ fn a_queue_by_interrupts_is_never_napped_for() {
 
 /// Workers added later are scheduled like those from the start.
 #[test]
-fn every_worker_is_scheduled_as_the_operator_says() {
+fn every_worker_has_the_configured_scheduling() {
     let (mut r, _counting) = router(1);
     r.schedule_workers(Schedule::new(Policy::Batch, 1));
     r.set_workers(&[None; 2]).unwrap();
@@ -221,7 +221,7 @@ fn every_worker_is_scheduled_as_the_operator_says() {
 
 /// Checks the reaction to given loads, whatever caused them.
 #[test]
-fn who_has_too_much_to_do_is_relieved() {
+fn an_overloaded_worker_is_relieved() {
     let (mut r, counting) = router(2);
     let spread = |r: &Router| r.tables().placement.slots()[0].attention().spread;
     let has = |r: &Router| r.shards().workers().filter(|w| *w == 0).count();
@@ -251,7 +251,7 @@ fn who_has_too_much_to_do_is_relieved() {
 
 /// Queues follow the load: to one worker if there is little, to several if there is much.
 #[test]
-fn few_packets_keep_few_workers_awake() {
+fn queues_follow_the_load_to_fewer_or_more_workers() {
     let (mut r, counting) = router(3);
     for name in ["d2", "d3"] {
         let (device, ..) = pktgen::open(&pktgen::Config::default());
@@ -345,7 +345,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
     /// Whatever changes meanwhile: every packet comes out, in the order of its flow.
     #[test]
-    fn no_change_loses_or_overtakes_a_packet(changes in prop::collection::vec(any_change(), 10..60)) {
+    fn changes_lose_and_reorder_no_packet(changes in prop::collection::vec(any_change(), 10..60)) {
         let (mut r, counting) = router(2);
         let mut changes = changes.into_iter();
         pass(&mut r, &counting, 20_000, |r| changes.next().into_iter().for_each(|change| make(r, change)));
@@ -360,7 +360,7 @@ proptest! {
 
 /// Packets that wait for their next hop on a removed worker go on waiting on another one.
 #[test]
-fn what_waits_on_a_worker_that_goes_is_sent_all_the_same() {
+fn waiting_packets_of_a_removed_worker_are_still_sent() {
     let (mut r, counting) = router(3);
     let mut receive = Receive::default();
     receive.queues.entry(0).or_default().worker = Some(2);
@@ -419,7 +419,7 @@ impl Drop for LetGo {
 }
 
 #[test]
-fn a_worker_that_hangs_is_named_and_nothing_is_changed() {
+fn a_hanging_worker_is_reported_and_refuses_changes() {
     let (mut r, _) = router(2);
     r.set_receive(0, Receive { handoff: Handoff::On, ..Default::default() }).unwrap();
     let hangs = LetGo(Arc::new(AtomicBool::new(true)));
@@ -472,7 +472,7 @@ impl Drop for Closing {
 
 /// The kernel may take long to close a queue. A worker that closed it would neglect its other queues meanwhile.
 #[test]
-fn no_worker_closes_the_queues_of_a_device_that_goes() {
+fn workers_do_not_close_queues_of_a_removed_device() {
     let (mut r, _) = router(2);
     let by = Arc::new(Mutex::new(Vec::new()));
     // One queue that its worker polls all the time, and one that it sleeps on.
@@ -511,7 +511,7 @@ impl drivers::DeviceControl for At {
 }
 
 #[test]
-fn a_worker_far_from_its_device_is_noticed() {
+fn a_worker_on_a_remote_numa_node_is_reported() {
     let Some(node) = infra::cpu::numa_node_of(0) else {
         skipped("needs a kernel that reports the NUMA node of core 0");
         return;
@@ -531,7 +531,7 @@ fn a_worker_far_from_its_device_is_noticed() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_workers_and_cores_are_refused() {
     let (mut r, _) = router(1);
     assert!(r.set_workers(&[]).unwrap_err().to_string().contains("1 to 256"));
     assert!(r.pin_worker(1, None).unwrap_err().to_string().contains("no worker 1"));

@@ -85,7 +85,7 @@ fn the_pseudo_header_counts() {
 }
 
 #[test]
-fn rfc768_a_checksum_of_zero_is_none() {
+fn rfc768_a_checksum_of_zero_means_none() {
     let mut packet = datagram(b"data").build();
     packet[26..28].fill(0);
     assert_eq!(way(&send(&mut harness(), &packet, Flags::NONE)), ("listener", None));
@@ -128,7 +128,7 @@ fn a_checksum_covers_the_length_of_the_datagram_only() {
 }
 
 #[test]
-fn rfc1812_5_2_7_1_nobody_listens_is_reported() {
+fn rfc1812_5_2_7_1_a_closed_port_is_reported() {
     let mut h = harness();
     let packet = PacketBuilder::ipv4(HOST, OWN).udp(1000, PORT + 1).payload(b"data").build();
     let out = send(&mut h, &packet, Flags::NONE);
@@ -197,7 +197,7 @@ fn lengths_over_ipv6_are_checked() {
 }
 
 #[test]
-fn rfc4443_3_1_nobody_listens_is_reported() {
+fn rfc4443_3_1_a_closed_port_is_reported() {
     // There is a listener on IPv4.
     let packet = PacketBuilder::ipv6(HOST6, OWN6).udp(1000, u16::MAX).payload(b"data").build();
     let out = send6(&packet, Flags::NONE);

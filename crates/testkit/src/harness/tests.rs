@@ -72,7 +72,7 @@ fn install(b: &mut Builder, gives_up: bool) {
 }
 
 #[test]
-fn every_way_out_is_seen() {
+fn every_exit_of_a_packet_is_recorded() {
     let mut h = Harness::new(|b| install(b, true));
     let long = [b"r".to_vec(), vec![7; 5000]].concat();
     let sent =
@@ -98,7 +98,7 @@ fn every_way_out_is_seen() {
 }
 
 #[test]
-fn features_are_switched_on_and_may_keep_packets() {
+fn features_can_be_enabled_and_keep_packets() {
     let mut h = Harness::new(|b| install(b, true));
     assert!(h.arcs().enable("some-arc", "keeper", 3, true).is_ok());
     let out = h.send("sorter", &[b"a1", b"a2", b"a3"], |i, p| p.set_rx_if(2 + i as u32));
@@ -107,7 +107,7 @@ fn features_are_switched_on_and_may_keep_packets() {
 }
 
 #[test]
-fn more_than_a_frame_is_sent_in_order() {
+fn more_packets_than_a_frame_are_sent_in_order() {
     let mut h = Harness::new(|b| install(b, true));
     let sent: Vec<[u8; 2]> = (0..600).map(|i| [b'r', i as u8]).collect();
     let out = h.send("sorter", &sent, |_, _| ());

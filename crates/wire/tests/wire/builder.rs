@@ -8,7 +8,7 @@ use crate::{plain_checksum, plain_transport_checksum};
 
 proptest! {
     #[test]
-    fn another_parser_reads_what_was_asked_for(
+    fn built_ipv4_packets_are_read_by_etherparse(
         (src, dst, ttl, tos, id) in any::<(u32, u32, u8, u8, u16)>(),
         (sport, dport, seq, ack) in any::<(u16, u16, u32, u32)>(),
         tags in prop::collection::vec(0u16..4096, 0..3),
@@ -63,7 +63,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn another_parser_reads_the_ipv6_that_was_asked_for(
+    fn built_ipv6_packets_are_read_by_etherparse(
         (src, dst, hops, class, label) in any::<(u128, u128, u8, u8, u32)>(),
         (sport, dport, seq, ack) in any::<(u16, u16, u32, u32)>(),
         tags in prop::collection::vec(0u16..4096, 0..3),

@@ -30,7 +30,7 @@ fn header() -> impl Strategy<Value = Ipv4Header> {
 proptest! {
     /// The header in three words matches its fields, with a valid checksum and with any.
     #[test]
-    fn words_are_the_header(mut h in header(), noise in word()) {
+    fn header_words_equal_the_fields(mut h in header(), noise in word()) {
         for _ in 0..2 {
             let w = h.words();
             prop_assert_eq!((w.version_ihl(), w.total_len()), (h.version_ihl(), h.total_len()));
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_add_up(bytes in prop::collection::vec(any::<u8>(), 0..200), cuts in prop::array::uniform3(0usize..200)) {
+    fn sums_of_parts_add_up(bytes in prop::collection::vec(any::<u8>(), 0..200), cuts in prop::array::uniform3(0usize..200)) {
         let mut cuts = cuts.map(|c| c.min(bytes.len()));
         cuts.sort();
         let mut sum = Sum::ZERO;

@@ -59,7 +59,7 @@ fn a_packet_without_extension_headers() {
 }
 
 #[test]
-fn headers_are_passed_over() {
+fn extension_headers_are_skipped() {
     let routing = vec![4, 1, 0, 0, 0, 0];
     let ah = vec![0; 10];
     let bytes = chain(&[(0, vec![0; 6]), (43, routing), (51, ah), padding(24)], 6, &[0; 20]);
@@ -77,7 +77,7 @@ fn headers_are_passed_over() {
 }
 
 #[test]
-fn rfc5095_3_a_source_route_is_refused_while_there_is_somewhere_left_to_go() {
+fn rfc5095_3_a_source_route_with_segments_left_is_refused() {
     let header = |left| chain(&[(43, vec![Routing::SOURCE_ROUTE, left, 0, 0, 0, 0])], 59, &[]);
     assert_eq!(Chain::of(&header(1)).unwrap().routing.unwrap().refused_at(), Some(42));
     assert_eq!(Chain::of(&header(0)).unwrap().routing.unwrap().refused_at(), None);
@@ -87,7 +87,7 @@ fn rfc5095_3_a_source_route_is_refused_while_there_is_somewhere_left_to_go() {
 }
 
 #[test]
-fn rfc8200_4_5_fragments_are_told_apart() {
+fn rfc8200_4_5_first_and_later_fragments_are_distinguished() {
     let c = |offset, more, payload: &[u8]| Chain::of(&chain(&[fragment(offset, more)], 17, payload)).unwrap();
     let first = c(0, true, &[0; 8]);
     let expected = Fragment { at: 40, protocol: 17, offset: 0, more: true, id: 0x0102_0304 };
@@ -125,7 +125,7 @@ fn rfc7112_5_a_first_fragment_holds_the_whole_chain() {
 }
 
 #[test]
-fn there_are_limits() {
+fn headers_and_lengths_are_limited() {
     let headers = |n| chain(&vec![padding(8); n], 17, &[0; 8]);
     assert!(Chain::of(&headers(MAX_HEADERS)).is_ok());
     assert_eq!(Chain::of(&headers(MAX_HEADERS + 1)), Err(ExtensionError::Headers));
@@ -147,7 +147,7 @@ fn the_numbers_for_experiments_and_esp_end_the_chain() {
 }
 
 #[test]
-fn rfc8200_4_2_unknown_options_say_what_becomes_of_the_packet() {
+fn rfc8200_4_2_unknown_options_are_handled_by_their_type() {
     let header = |kind: u8| [59, 1, 1, 2, 0, 0, kind, 1, 7, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(check_options(&header(0x1e), |_| false), Ok(None));
     assert_eq!(check_options(&header(0x5e), |_| false), Err(OptionFault::Discard(6)));
@@ -167,7 +167,7 @@ fn rfc2711_a_router_alert_is_found() {
 }
 
 #[test]
-fn options_that_are_wrong() {
+fn malformed_and_too_many_options_are_refused() {
     assert_eq!(check_options(&[58, 0, 1, 5, 0, 0, 0, 0], |_| true), Err(OptionFault::Malformed(2)));
     assert_eq!(check_options(&[58, 0, 0, 0, 0, 0, 0, 9], |_| true), Err(OptionFault::Malformed(7)));
     let many = vec![0; 2 + MAX_OPTIONS];
@@ -290,7 +290,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200), first in any::<u8>()) {
+    fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200), first in any::<u8>()) {
         check(&bytes)?;
         check(&packet(first, &bytes))?;
     }
@@ -314,7 +314,7 @@ proptest! {
 
     /// For any bytes, options are adjacent, and a header with only options is returned completely.
     #[test]
-    fn options_are_gone_through(
+    fn options_are_parsed_in_order(
         options in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..6)), 0..MAX_OPTIONS),
         noise in prop::collection::vec(any::<u8>(), 0..64),
     ) {
@@ -351,7 +351,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fragment_header_comes_back(protocol in any::<u8>(), offset in 0u16..8192, more in any::<bool>(), id in any::<u32>()) {
+    fn a_fragment_header_is_parsed_as_it_was_built(protocol in any::<u8>(), offset in 0u16..8192, more in any::<bool>(), id in any::<u32>()) {
         let fragment = Fragment { at: 40, protocol, offset: offset * 8, more, id };
         let bytes = fragment.to_bytes();
         prop_assert_eq!(Fragment::of(&Extension { kind: 44, at: 40, bytes: &bytes }), Some(fragment));

@@ -37,7 +37,7 @@ fn only_some_protocols_have_ports() {
 }
 
 #[test]
-fn what_has_no_five_tuple() {
+fn invalid_headers_have_no_five_tuple() {
     let l3 = PacketBuilder::ipv4([1; 4].into(), [2; 4].into()).udp(1, 2).build();
     assert!(five_tuple(&l3).is_some());
     for first in [0x44, 0x65, 0x35, 0x05, 0x4f] {
@@ -64,7 +64,7 @@ fn murmur3(seed: u32, bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn the_oracle_gives_published_values() {
+fn the_hash_oracle_gives_published_values() {
     assert_eq!(murmur3(0, b""), 0);
     assert_eq!(murmur3(1, b""), 0x514e28b7);
     assert_eq!(murmur3(0, b"test"), 0xba6bd213);
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_taken_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         prop_assert!(five_tuple(&bytes).is_none() || bytes.len() >= 20);
         prop_assert!(five_tuple6(&bytes).is_none() || bytes.len() >= 40);
     }

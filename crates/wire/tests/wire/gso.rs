@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_cut_or_refused(
+    fn any_bytes_are_segmented_or_refused(
         noise in prop::collection::vec(any::<u8>(), 0..120),
         valid in any::<bool>(),
         (at, value) in (any::<prop::sample::Index>(), any::<u8>()),
@@ -164,7 +164,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_cut() {
+fn invalid_segmentations_are_refused() {
     let tcp = builder(0, &[]).tcp(1, 2, 3, 4, Flags::ACK);
     let frame = tcp.build();
     let new = |kind, frame: &[u8], size| Segmentation::new(kind, frame, 14, 5000, size).map(|_| ());

@@ -51,7 +51,7 @@ fn arp() {
 }
 
 #[test]
-fn sources_that_cannot_be() {
+fn martian_sources_are_recognized() {
     for addr in
         ["127.0.0.1", "127.255.255.255", "224.0.0.1", "239.1.1.1", "239.255.255.255", "255.255.255.255"]
     {
@@ -107,7 +107,7 @@ fn udp_and_tcp_lengths() {
 proptest! {
     /// Each view exists exactly if the bytes suffice, and the rest is returned.
     #[test]
-    fn views_split_where_they_end(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
+    fn views_split_at_their_end(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
         macro_rules! check {
             ($($header:ty),*) => {$(
                 match <$header>::split(&bytes) {

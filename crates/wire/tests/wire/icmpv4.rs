@@ -9,13 +9,13 @@ fn packet() -> PacketBuilder {
 }
 
 #[test]
-fn errors_are_told_from_queries() {
+fn errors_are_distinguished_from_queries() {
     let errors: Vec<u8> = (0..=255).filter(|&k| icmpv4::is_error(k)).collect();
     assert_eq!(errors, [3, 4, 5, 11, 12]);
 }
 
 #[test]
-fn what_may_be_reported() {
+fn which_packets_may_be_reported() {
     let about = |p: PacketBuilder| icmpv4::may_report(&p.build());
     assert!(about(packet()));
     assert!(about(packet().echo_request(1, 1)));
@@ -58,7 +58,7 @@ fn fragmentation_needed_carries_the_mtu() {
 
 /// A ping with identifier 0, sequence number 0, and no data or zeros.
 #[test]
-fn a_reply_of_zeros_has_the_right_checksum() {
+fn a_reply_of_zeros_has_a_valid_checksum() {
     let mut h = IcmpHeader::echo_request(0, 0, &[0; 20]);
     h.make_echo_reply();
     assert_eq!(h.0, [0, 0, 0xff, 0xff, 0, 0, 0, 0]);
@@ -67,7 +67,7 @@ fn a_reply_of_zeros_has_the_right_checksum() {
 
 proptest! {
     #[test]
-    fn headers_have_the_right_checksum(fields in any::<(u8, u8, u32)>(), body in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn headers_have_a_valid_checksum(fields in any::<(u8, u8, u32)>(), body in prop::collection::vec(any::<u8>(), 0..100)) {
         let h = IcmpHeader::new(fields.0, fields.1, fields.2, &body);
         prop_assert_eq!((h.kind(), h.code(), h.rest()), fields);
         prop_assert_eq!(plain_checksum(&[&h.0[..], &body].concat()), 0);
@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn any_bytes_are_checked_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         let ok = icmpv4::may_report(&bytes);
         prop_assert!(!ok || bytes.len() >= 20);
     }

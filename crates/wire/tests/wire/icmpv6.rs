@@ -24,7 +24,7 @@ fn plain(ip: &Ipv6Header, message: &[u8]) -> u16 {
 }
 
 #[test]
-fn messages_of_another_implementation() {
+fn messages_equal_those_of_another_implementation() {
     let too_big = bytes(
         "6000000000303a40 20010db8000000000000000000000001 20010db8000000000000000000000009 0200a5df00000578
          6000000000003b40 20010db8000000000000000000000009 20010db8000500000000000000000001",
@@ -45,7 +45,7 @@ fn messages_of_another_implementation() {
 }
 
 #[test]
-fn rfc4443_2_4_e_what_may_be_reported() {
+fn rfc4443_2_4_e_which_packets_may_be_reported() {
     let may = |packet: &[u8]| icmpv6::may_report(packet, false, kind::TIME_EXCEEDED, exceeded::HOP_LIMIT);
     let icmp = |kind: u8| packet(HOST, FAR, protocol::ICMPV6, &[kind, 0, 0, 0, 0, 0, 0, 0]);
     assert!(may(&packet(HOST, FAR, protocol::UDP, &[0; 8])));
@@ -89,7 +89,7 @@ fn quotes_fit() {
 
 proptest! {
     #[test]
-    fn headers_have_the_right_checksum(
+    fn headers_have_a_valid_checksum(
         (src, dst) in any::<(u128, u128)>(),
         fields in any::<(u8, u8, u32)>(),
         body in prop::collection::vec(any::<u8>(), 0..100),
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..100), kind in 1u8..5) {
+    fn any_bytes_are_checked_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), kind in 1u8..5) {
         let ok = icmpv6::may_report(&bytes, false, kind, 0);
         prop_assert!(!ok || bytes.len() >= 40);
     }

@@ -34,7 +34,7 @@ fn classes(text: &str) -> String {
 }
 
 #[test]
-fn addresses_are_told_apart() {
+fn address_types_are_distinguished() {
     for (address, expected) in [
         ("::", "uod"),
         ("::1", "losd"),
@@ -84,7 +84,7 @@ fn addresses_are_told_apart() {
 }
 
 #[test]
-fn addresses_are_made() {
+fn group_and_link_local_addresses_are_derived() {
     assert_eq!(
         [ipv6::ALL_NODES, ipv6::ALL_ROUTERS, ipv6::ALL_MLDV2_ROUTERS].map(Ipv6Addr::from),
         ["ff02::1".parse::<Ipv6Addr>().unwrap(), "ff02::2".parse().unwrap(), "ff02::16".parse().unwrap(),]

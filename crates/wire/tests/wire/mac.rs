@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_taken_or_refused(text in "[0-9a-fA-F:.\\-é]{0,24}") {
+    fn any_text_is_parsed_or_refused(text in "[0-9a-fA-F:.\\-é]{0,24}") {
         if let Ok(mac) = text.parse::<Mac>() {
             prop_assert_eq!(mac.to_string().parse(), Ok(mac));
         }

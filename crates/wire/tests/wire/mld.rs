@@ -40,7 +40,7 @@ fn changed(packet: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn a_report_as_another_implementation_makes_it() {
+fn a_report_equals_that_of_another_implementation() {
     let expected = bytes(
         "6000000000380001 fe8000000000000000fe00fffe000001 ff020000000000000000000000000016
          3a00050200000100 8f006eef00000002 04000000 ff0200000000000000000001ff000001 03000000
@@ -52,7 +52,7 @@ fn a_report_as_another_implementation_makes_it() {
 }
 
 #[test]
-fn many_records_make_several_reports() {
+fn many_records_are_split_over_several_reports() {
     let records: Vec<_> =
         (0..150u128).map(|n| (Record::IsJoined, Ipv6Addr::from(0xff05 << 112 | n))).collect();
     let reports: Vec<_> = mld::reports(a("fe80::1"), &records).collect();
@@ -89,7 +89,7 @@ fn queries_are_read() {
 }
 
 #[test]
-fn rfc3810_6_2_what_is_no_query() {
+fn rfc3810_6_2_invalid_queries_are_refused() {
     for packet in queries() {
         let bad =
             |change: &dyn Fn(&mut Vec<u8>)| mld::parse_query(&changed(&packet, |p| change(p))).map(|_| ());
@@ -113,7 +113,7 @@ fn rfc3810_6_2_what_is_no_query() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_taken(
+    fn any_bytes_are_parsed_or_refused(
         which in 0usize..2,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<prop::sample::Index>(),

@@ -143,7 +143,7 @@ fn changed(packet: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn messages_of_another_implementation() {
+fn messages_equal_those_of_another_implementation() {
     for (packet, src, dst, message, options) in examples() {
         let (ip, icmp) = Ipv6Header::split(&packet).unwrap();
         assert_eq!((ip.src(), ip.dst()), (a(src), a(dst)));
@@ -236,7 +236,7 @@ fn rules_for_each_message() {
 }
 
 #[test]
-fn rfc4861_4_6_3_a_redirect_quotes_no_more_than_fits() {
+fn rfc4861_4_6_3_the_quote_of_a_redirect_is_limited() {
     let message = Message::Redirect { target: a("fe80::2"), destination: a(PEER) };
     let quote: Vec<u8> = (0..1500).map(|n| n as u8).collect();
     let packet = nd::build(a(LOCAL), a(PEER), &message, &[NdOption::Redirected(&quote)]);
@@ -321,7 +321,7 @@ fn any_option() -> impl Strategy<Value = Owned> {
 
 proptest! {
     #[test]
-    fn what_was_built_is_parsed(message in any_message(), options in prop::collection::vec(any_option(), 0..5)) {
+    fn messages_are_parsed_as_they_were_built(message in any_message(), options in prop::collection::vec(any_option(), 0..5)) {
         let options: Vec<_> = options.iter().map(Owned::option).collect();
         let packet = nd::build(a("fe80::1"), a(PEER), &message, &options);
         let (ip, _) = Ipv6Header::split(&packet).unwrap();
@@ -330,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_taken(
+    fn any_bytes_are_parsed_or_refused(
         which in 0usize..6,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<prop::sample::Index>(),
@@ -356,7 +356,7 @@ proptest! {
 }
 
 #[test]
-fn a_solicitation_goes_where_its_target_listens() {
+fn a_solicitation_goes_to_the_solicited_node_group() {
     let group = ipv6::solicited_node(a(PEER).to_bits());
     let message = Message::NeighborSolicitation { target: a(PEER) };
     assert!(parse(&nd::build(a("::"), group.into(), &message, &[])).is_ok());

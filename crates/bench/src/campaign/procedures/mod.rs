@@ -205,7 +205,7 @@ mod tests {
     use super::counted;
 
     #[test]
-    fn counters_are_of_a_procedure_alone() {
+    fn counters_cover_only_their_procedure() {
         let of = |all: &[(&str, &str)]| -> Vec<(String, String)> {
             all.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
         };

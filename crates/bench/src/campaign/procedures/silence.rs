@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_told() {
+    fn a_silent_router_is_described_with_all_facts() {
         let counters = [("d0 rx".to_owned(), "300".to_owned())];
         let said = told(&trial([0, 2], 0, 5), &counters, "starting\n\n no route\n");
         assert_eq!(

@@ -19,7 +19,7 @@ fn fact<'a>(facts: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn what_is_not_told_is_left_out() {
+fn unknown_facts_are_left_out() {
     let (_root, facts) = machine(&[]);
     let names: Vec<_> = facts.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["tester", "rate of the time stamp counter"]);
@@ -78,14 +78,14 @@ fn files_become_facts() {
 }
 
 #[test]
-fn this_machine_is_the_same_a_moment_later() {
+fn facts_of_one_machine_do_not_differ() {
     let now = Provenance::now();
     assert!(fact(&now.facts, "kernel").is_some(), "{now:?}");
     assert_eq!(now.differences(&Provenance::now()), [""; 0]);
 }
 
 #[test]
-fn differences_are_told_and_what_passes_is_none() {
+fn only_lasting_facts_are_reported_as_differences() {
     let of = |facts: &[(&str, &str)]| Provenance {
         begun: String::new(),
         facts: facts.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect(),

@@ -42,13 +42,13 @@ const ADDED: [(usize, u64, f64); 6] =
     [(59, 1, 0.0), (1, 1, 0.01), (59, 1, 0.01), (1, 1, 0.0), (1, 60, 0.001), (1, 60, 0.0)];
 
 #[test]
-fn the_presets_are_the_goals_of_the_example() {
+fn presets_equal_the_goals_of_the_example() {
     assert_eq!(Target::from(&Goal::rfc2544()), goals()[0]);
     assert_eq!(Target::from(&Goal::tst009()), goals()[1]);
 }
 
 #[test]
-fn every_decision_of_the_example_search() {
+fn every_decision_of_the_example_is_reproduced() {
     use Class::{Lower, Undecided, Upper};
     let expected = [
         [Undecided, Undecided, Undecided, Undecided],
@@ -69,7 +69,7 @@ fn every_decision_of_the_example_search() {
 }
 
 #[test]
-fn every_sum_of_the_example_search() {
+fn every_sum_of_the_example_is_reproduced() {
     // Per point and goal, in seconds: full-length high loss, full-length low loss, short high loss, short low loss.
     let expected: [[[u64; 4]; 4]; 6] = [
         [[0, 0, 0, 59], [0, 0, 0, 59], [0, 59, 0, 0], [0, 0, 0, 59]],
@@ -92,7 +92,7 @@ fn every_sum_of_the_example_search() {
 }
 
 #[test]
-fn the_conditional_throughputs_of_the_example_search() {
+fn conditional_throughputs_of_the_example_are_reproduced() {
     let trials: Vec<Seen> =
         ADDED.iter().flat_map(|&(count, seconds, loss)| seen(count, seconds, loss)).collect();
     let found = goals().map(|goal| conditional_fps(&goal, 1e6, &trials).unwrap());
@@ -162,7 +162,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn incremental_sums_decide_as_the_definition(
+    fn incremental_sums_decide_like_the_definition(
         trials in any_trials(), sixteenths in 0u8..16, loss in prop_oneof![Just(0.0), Just(0.005)],
         duration_quarters in 1u64..8, sum_quarters in 0u64..60,
     ) {

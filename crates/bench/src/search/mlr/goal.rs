@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_come_down_to_the_goal() {
+    fn targets_converge_to_the_goal() {
         // CSIT's sums from its first trial to 21 s; the geometric mean is 4.58 s.
         let targets = Goal::csit_ndr().targets(2);
         let sums: Vec<u128> = targets.iter().map(|target| target.duration_sum.as_millis()).collect();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_target_is_the_goal_itself() {
+    fn the_last_target_equals_the_goal() {
         for goal in [Goal::rfc2544(), Goal::tst009(), Goal::csit_ndr(), Goal::csit_pdr()] {
             for preceding in [0, 1, 5] {
                 let targets = goal.targets(preceding);

@@ -62,7 +62,7 @@ proptest! {
     /// A buffer adds its frames once per trial, so shorter trials pass larger loads. The search must find the capacity that trials of the
     /// final duration show.
     #[test]
-    fn a_buffer_is_found_through(log_capacity in 5.0f64..7.0, queue in 1u64..5000) {
+    fn the_capacity_is_found_despite_a_buffer(log_capacity in 5.0f64..7.0, queue in 1u64..5000) {
         let capacity = 10f64.powf(log_capacity);
         let result = run(&Mlr { goals: vec![Goal::rfc2544()], ..ndr() }, &mut Router::new(capacity).queue(queue));
         let (lower, upper) = (result.goals[0].lower_fps.unwrap(), result.goals[0].upper_fps.unwrap());
@@ -73,7 +73,7 @@ proptest! {
 
     /// CSIT's goals on a noisy virtual machine: the capacity has 0.5 % jitter, and the result varies with it.
     #[test]
-    fn noise_is_lived_with(log_capacity in 5.5f64..7.1, seed: u64) {
+    fn the_capacity_is_found_despite_noise(log_capacity in 5.5f64..7.1, seed: u64) {
         let capacity = 10f64.powf(log_capacity);
         let asked = Mlr::csit(9_001.0, MAX);
         let result = run(&asked, &mut Valid::new(Router::noisy(capacity, seed), 3));
@@ -87,7 +87,7 @@ proptest! {
 
     /// Random outcomes: no panic, no endless loop, and the results match the trials.
     #[test]
-    fn any_answers_end_it(asked in any_goals(), seed: u64, calm in 0f64..1.0, invalid in 0f64..0.3) {
+    fn any_outcomes_end_the_search(asked in any_goals(), seed: u64, calm in 0f64..1.0, invalid in 0f64..0.3) {
         let mut random = Random::new(seed);
         let mut nonsense = |request: Request| {
             let loss = if random.happens(calm) { 0.0 } else { random.unit().powi(8) };

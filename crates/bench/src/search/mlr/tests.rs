@@ -75,7 +75,7 @@ fn goals_share_their_trials() {
 }
 
 #[test]
-fn short_trials_spare_long_ones() {
+fn short_trials_save_long_ones() {
     let goals = vec![Goal::rfc2544(), Goal::tst009()];
     let result = run(&Mlr { goals, ..ndr() }, &mut Router::new(5.5e6));
     assert_eq!(ends(&result), [Ended::Found, Ended::Found]);
@@ -86,7 +86,7 @@ fn short_trials_spare_long_ones() {
 }
 
 #[test]
-fn the_fastest_and_the_dead_router() {
+fn fastest_and_dead_routers_end_the_search() {
     let asked = Mlr::csit(9_001.0, MAX);
     let fast = run(&asked, &mut Router::new(2e7));
     assert_eq!((ends(&fast), fast.loads.len()), (vec![Ended::AllForwarded; 2], 1));
@@ -109,7 +109,7 @@ fn a_fixed_loss_has_a_pdr_but_no_ndr() {
 }
 
 #[test]
-fn a_knee_sets_ndr_and_pdr_apart() {
+fn a_knee_separates_ndr_and_pdr() {
     // 1 % of the frames above 4 million per second is lost, so 0.5 % of all at 8 million.
     let result = run(&Mlr::csit(9_001.0, MAX), &mut Router::new(1e7).knee(4e6, 0.01));
     assert_eq!(ends(&result), [Ended::Found, Ended::Found]);
@@ -118,7 +118,7 @@ fn a_knee_sets_ndr_and_pdr_apart() {
 }
 
 #[test]
-fn a_failure_keeps_what_was_found_before() {
+fn a_failure_keeps_earlier_results() {
     let gone = run(&ndr(), &mut Router::new(1e6).fails_above(2e6));
     assert!(matches!(gone.goals[0].ended, Ended::Failed(_)) && gone.loads.is_empty());
     let mut trials = 0;
@@ -133,7 +133,7 @@ fn a_failure_keeps_what_was_found_before() {
 }
 
 #[test]
-fn limits_end_it() {
+fn limits_end_the_search() {
     let trials = Mlr { limits: Limits { trials: 10, time: None }, ..ndr() };
     let result = run(&trials, &mut Router::new(1e6));
     assert_eq!((ends(&result), result.tally.trials), (vec![Ended::OutOfBudget], 10));
@@ -164,7 +164,7 @@ fn a_bound_by_invalid_trials_is_marked() {
 }
 
 #[test]
-fn progress_has_a_goal_bounds_and_what_is_left() {
+fn progress_shows_goal_bounds_and_remaining_trials() {
     let mut names = Vec::new();
     let mut left = Vec::new();
     let mut told = |progress: &Progress<'_>| {

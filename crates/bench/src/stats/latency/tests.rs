@@ -14,7 +14,7 @@ fn counted(delays: &[u64], lost: Lost) -> DelayHistogram {
 }
 
 #[test]
-fn the_figures_are_those_of_the_rfc() {
+fn figures_follow_the_rfc() {
     let delays: Vec<u64> = (1..=2000).map(|i| 1000 * i).collect();
     let f = exactly(&delays, Lost::default());
     assert_eq!(
@@ -45,7 +45,7 @@ fn lost_frames_count_with_their_penalty() {
 }
 
 #[test]
-fn no_frames_and_clocks_gone_wrong_are_errors() {
+fn missing_frames_and_impossible_delays_are_errors() {
     assert_eq!(Delays::default().figures(), Err(Error::Empty));
     assert_eq!(DelayHistogram::new(0).unwrap().figures(), Err(Error::Empty));
     let wrong = Delays::new(vec![LONGEST_NS + 1], Lost::default()).unwrap_err();
@@ -75,7 +75,7 @@ fn lost() -> impl Strategy<Value = Lost> {
 proptest! {
     /// Compares with a sorted list of all delays, including one entry per lost frame.
     #[test]
-    fn ranks_are_those_of_all_delays_written_out(delays in delays(), lost in lost()) {
+    fn ranks_equal_those_of_a_sorted_list(delays in delays(), lost in lost()) {
         let mut all = delays.clone();
         all.extend(std::iter::repeat_n(lost.penalty_ns, lost.frames as usize));
         all.sort_unstable();
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn both_ways_agree_to_a_thousandth(delays in delays(), lost in lost()) {
+    fn exact_and_counted_figures_agree_to_a_thousandth(delays in delays(), lost in lost()) {
         prop_assume!(!delays.is_empty() || lost.frames > 0);
         let exact = exactly(&delays, lost);
         let counted = counted(&delays, lost).figures().unwrap();
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn two_receivers_count_what_one_would(left in delays(), right in delays(), lost in lost()) {
+    fn two_receivers_count_the_same_as_one(left in delays(), right in delays(), lost in lost()) {
         prop_assume!(!left.is_empty() || !right.is_empty());
         let mut sum = counted(&left, lost);
         sum.add(&counted(&right, Lost { frames: 0, ..lost })).unwrap();

@@ -56,13 +56,13 @@ fn is_sound(path: &Path) {
 }
 
 #[test]
-fn a_killed_tester_leaves_all_that_it_has_kept() {
+fn a_killed_tester_loses_no_stored_trial() {
     if let Ok(path) = std::env::var(WRITE_TO) {
         return write_for_ever(&path);
     }
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
-    let mut child = writer("a_killed_tester_leaves_all_that_it_has_kept", &path, &[]).spawn().unwrap();
+    let mut child = writer("a_killed_tester_loses_no_stored_trial", &path, &[]).spawn().unwrap();
     let mut kept = 0;
     for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
         kept = number(&line, "kept ").unwrap_or(kept);
@@ -88,7 +88,7 @@ fn a_killed_tester_leaves_all_that_it_has_kept() {
 }
 
 #[test]
-fn a_full_disk_keeps_what_was_measured() {
+fn a_full_disk_loses_no_stored_trial() {
     if let Ok(path) = std::env::var(WRITE_TO) {
         return write_for_ever(&path);
     }
@@ -99,7 +99,7 @@ fn a_full_disk_keeps_what_was_measured() {
         around.splice(1..1, ["--user", "--map-root-user"]);
     }
     let path = directory.path().join("store.db");
-    let out = match writer("a_full_disk_keeps_what_was_measured", &path, &around).output() {
+    let out = match writer("a_full_disk_loses_no_stored_trial", &path, &around).output() {
         Ok(out) if String::from_utf8_lossy(&out.stdout).contains("ended") => out,
         other => {
             skipped(&format!("needs to mount a small disk: {other:?}"));
@@ -114,7 +114,7 @@ fn a_full_disk_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_store_that_may_not_grow_can_be_gone_on_with_when_it_may() {
+fn a_campaign_on_a_full_store_can_be_resumed() {
     let (_directory, store) = store();
     let recorder = store.begin(&asked("a")).unwrap();
     let grow = |pages: u32| store.connection.execute_batch(&format!("PRAGMA max_page_count = {pages}"));
@@ -141,7 +141,7 @@ fn a_store_that_may_not_grow_can_be_gone_on_with_when_it_may() {
 }
 
 #[test]
-fn what_another_program_locks_out_is_missed_in_the_end() {
+fn a_locked_store_leaves_a_campaign_unfinished() {
     let (directory, store) = store();
     store.connection.busy_timeout(Duration::from_millis(1)).unwrap();
     let recorder = store.begin(&asked("a")).unwrap();
@@ -175,7 +175,7 @@ fn two_testers_write_at_once() {
 }
 
 #[test]
-fn what_is_no_store_is_refused_and_left_alone() {
+fn other_files_are_refused_and_stay_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     std::fs::write(at("text"), "x".repeat(5000)).unwrap();

@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn trials_and_results_come_back_to_the_last_bit(all in vec(any_trial(), 1..5)) {
+    fn trials_and_results_are_read_back_exactly(all in vec(any_trial(), 1..5)) {
         let (_directory, store) = store();
         let recorder = store.begin(&asked("a")).unwrap();
         recorder.cell(&cell(key("linux", 64), 1e6)).unwrap();
@@ -102,7 +102,7 @@ proptest! {
 }
 
 #[test]
-fn a_figure_that_is_none_gets_not_in() {
+fn infinite_and_nan_figures_are_refused() {
     let (_directory, store) = store();
     let recorder = store.begin(&asked("a")).unwrap();
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
@@ -121,7 +121,7 @@ fn a_figure_that_is_none_gets_not_in() {
 
 /// Results about connections are stored; documents of older testers, which lack them, are read as having none.
 #[test]
-fn connections_are_kept_and_older_documents_have_none() {
+fn connections_are_stored_and_absent_in_older_documents() {
     let mut nat = Nat::new(100).rate(30_000.0, 4).invalid(0.2, 1);
     let resolution = Resolution::Relative(0.01);
     let asked_capacity = Capacity { first: 30, most: 1_000, rate_fps: 10_000.0, resolution, repeats: 1 };

@@ -148,7 +148,7 @@ fn a_campaign_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_was_interrupted_goes_on() {
+fn an_interrupted_campaign_is_resumed() {
     let (_directory, store) = store();
     let asked_a = asked("a");
     assert!(store.resume(&asked_a).unwrap().is_none());
@@ -177,7 +177,7 @@ fn what_was_interrupted_goes_on() {
 }
 
 #[test]
-fn a_router_that_is_another_by_now_is_measured_anew() {
+fn a_changed_router_is_measured_again() {
     let (_directory, store) = store();
     let recorder = store.begin(&asked("a")).unwrap();
     let id = recorder.id();
@@ -215,7 +215,7 @@ fn a_router_that_is_another_by_now_is_measured_anew() {
 
 /// A store of version 1, as written by older testers.
 #[test]
-fn an_older_store_is_read_as_it_is_and_gone_on_with() {
+fn an_older_store_is_read_and_resumed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
     let older = Connection::open(&path).unwrap();
@@ -242,7 +242,7 @@ fn an_older_store_is_read_as_it_is_and_gone_on_with() {
 }
 
 #[test]
-fn what_was_begun_elsewhere_is_not_gone_on_with() {
+fn a_campaign_of_other_conditions_is_not_resumed() {
     let (_directory, store) = store();
     let here = asked("a");
     let facts = vec![("kernel".into(), "2.4".into())];

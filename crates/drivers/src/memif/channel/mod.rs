@@ -227,7 +227,7 @@ mod tests {
     /// A thread with its own descriptor table must not close descriptors of the process, even if it drops the last
     /// reference: in debug builds, std aborts when a closed descriptor was not open.
     #[test]
-    fn a_thread_that_outlives_its_socket_closes_nothing_of_the_process() {
+    fn a_thread_never_closes_descriptors_of_the_process() {
         let crew = Crew::default();
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..20 {

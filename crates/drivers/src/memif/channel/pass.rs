@@ -60,7 +60,7 @@ mod tests {
     use crate::kernel::sys;
 
     #[test]
-    fn files_go_both_ways_and_the_end_is_seen() {
+    fn files_pass_both_ways_and_the_end_is_detected() {
         let (ours, theirs) = Pass::new().unwrap();
         let file = sys::eventfd().unwrap();
         ours.send(Some(file.as_fd())).unwrap();

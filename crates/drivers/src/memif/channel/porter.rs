@@ -353,7 +353,7 @@ mod tests {
 
     /// The kernel frees this memory too.
     #[test]
-    fn memory_that_comes_with_a_wrong_message_is_remembered() {
+    fn memory_received_with_an_invalid_message_is_freed_too() {
         let (porter, own, _ours) = porter();
         let files = [sys::memory_file(c"test").unwrap(), sys::eventfd().unwrap()].map(ManuallyDrop::new);
         let memory = files[0].as_raw_fd();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_that_do_no_harm_are_let_through() {
+    fn only_harmless_files_are_passed_on() {
         let ring = || {
             let (direction, index) = (Direction::ToServer, 0);
             Message::AddRing(AddRing {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_the_process_had_no_descriptor_for_is_named_as_such() {
+    fn a_file_lost_without_a_free_descriptor_is_reported() {
         let why = garbage(sorted(Message::AddRegion { index: 0, size: 4096 }, vec![], true));
         assert!(
             why.starts_with("ADD_REGION lost its file: this process has no free file descriptor"),

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_said_once_until_something_changes() {
+    fn a_reason_is_logged_once_until_a_change() {
         let mut refusals = Refusals::default();
         let mut said = Vec::new();
         // Two clients, each of which retries every second.
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_many_reasons_says_one_a_second() {
+    fn many_reasons_are_logged_once_a_second() {
         let mut refusals = Refusals::default();
         let said = (0..1000).filter(|n| refusals.is_news(n * SECOND / 10, &n.to_string())).count();
         assert_eq!((said, refusals.said.len()), (100, MOST));

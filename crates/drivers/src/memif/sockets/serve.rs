@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_had_much_memory_keeps_others_waiting_while_it_is_freed() {
+    fn the_pause_after_a_client_depends_on_its_memory() {
         assert_eq!(to_free(0), 0);
         assert!((3_000_000..5_000_000).contains(&to_free(4 << 20)), "an honest client takes milliseconds");
         assert!((SECOND * 99 / 100..=SECOND).contains(&to_free(1 << 30)));

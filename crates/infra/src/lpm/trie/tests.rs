@@ -107,7 +107,7 @@ proptest! {
 /// Adjacent prefixes with one leaf, on both sides of the border between two points of a list that must become
 /// shallower.
 #[test]
-fn neighbours_with_one_leaf_are_found_on_both_sides_of_a_border() {
+fn adjacent_prefixes_with_one_leaf_are_found_at_a_border() {
     let (mut writer, reader) = trie(&Domain::new()).unwrap();
     let mut oracle = NaiveLpm::new();
     let mut addrs = Vec::new();
@@ -129,7 +129,7 @@ const NET: u128 = 0x2001_0db8 << 96;
 
 /// Many adjacent routes, so that lists become tables, and lists again when routes are removed.
 #[test]
-fn agrees_with_the_oracle_where_prefixes_are_many() {
+fn agrees_with_the_oracle_with_dense_prefixes() {
     let (mut writer, reader) = trie(&Domain::new()).unwrap();
     let mut oracle = NaiveLpm::new();
     let random = |n: u64| u128::from(mix64(n)) << 64 | u128::from(mix64(!n));
@@ -171,7 +171,7 @@ fn agrees_with_the_oracle_where_prefixes_are_many() {
 }
 
 #[test]
-fn refuses_what_does_not_fit_and_changes_nothing() {
+fn refused_prefixes_change_nothing() {
     let d = Domain::new();
     let mut w = TrieWriter::new(&d, 4096).unwrap();
     let r = w.reader();
@@ -192,7 +192,7 @@ fn refuses_what_does_not_fit_and_changes_nothing() {
 }
 
 #[test]
-fn memory_is_what_routes_touch() {
+fn routes_take_memory_only_where_they_write() {
     let (mut w, _) = trie(&Domain::new()).unwrap();
     w.insert(0, 0, 1).unwrap();
     w.insert(0xfe80 << 112, 10, 2).unwrap();
@@ -219,7 +219,7 @@ fn memory_is_what_routes_touch() {
 /// routes turn lists into tables and tables into lists. Each address always has one of its own leaves: never
 /// none, and never another address's.
 #[test]
-fn a_reader_never_sees_a_hole_or_a_strangers_leaf() {
+fn a_reader_always_finds_a_leaf_of_its_own_address() {
     let d = Domain::new();
     let (mut w, r) = trie(&d).unwrap();
     let pairs = [
@@ -312,7 +312,7 @@ fn nodes_to(r: &TrieReader, addr: u128) -> usize {
 /// the third. A reader that remembers the former default must not miss the longer route. The node between
 /// them, a list or a table, may have to stay unchanged.
 #[test]
-fn no_reader_remembers_a_default_of_another_time() {
+fn a_reader_uses_no_outdated_default() {
     let d = Domain::new();
     let (mut w, r) = trie(&d).unwrap();
     let (short, long) = ((NET, 32), (NET | 1 << 72, 72));
@@ -363,7 +363,7 @@ fn no_reader_remembers_a_default_of_another_time() {
 /// Two /41s hide the /39 around them from every address of a /40, for which a node is built then. When one of
 /// them is removed, its addresses use the /39 again.
 #[test]
-fn a_prefix_that_was_hidden_when_a_node_was_made_comes_back() {
+fn a_hidden_prefix_is_found_after_the_longer_one_is_removed() {
     let (mut w, r) = trie(&Domain::new()).unwrap();
     w.insert(NET, 39, 1).unwrap();
     w.insert(NET, 41, 2).unwrap();
@@ -385,7 +385,7 @@ fn a_prefix_that_was_hidden_when_a_node_was_made_comes_back() {
 /// A worker without a core for a while: changes meanwhile take a limited amount of memory, however long it
 /// lasts.
 #[test]
-fn a_slow_reader_does_not_make_the_table_grow() {
+fn a_slow_reader_does_not_let_the_table_grow() {
     let d = Domain::new();
     let (mut w, _) = trie(&d).unwrap();
     let mut change = |n: u128| {

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn it_forgets_the_oldest_unless_they_are_held() {
+    fn the_oldest_changes_are_dropped_unless_held() {
         let mut j = Journal::default();
         assert!(j.note(Note::new(Origin::default(), Vec::new(), Vec::new())).is_none());
         assert_eq!(j.generation(), 0);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_told_and_not_taken_back() {
+    fn too_large_changes_are_listed_but_cannot_be_rolled_back() {
         let mut j = Journal::default();
         j.note(number(1, true));
         assert!(!j.has_room(MOST_OBJECTS + 1));
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_goes_on_where_the_last_one_stopped() {
+    fn a_rollback_continues_behind_the_last_one() {
         let mut j = Journal::default();
         for n in 1..=5 {
             j.note(number(n, true));
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn no_way_leads_past_numbers_that_are_missing() {
+    fn a_rollback_cannot_pass_missing_changes() {
         let mut j = Journal::default();
         for n in 1..=6 {
             j.note(number(n, true));
