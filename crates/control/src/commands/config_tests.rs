@@ -114,7 +114,7 @@ fn two_devices_do_not_record_to_one_file() {
     let to = |name: &str| format!("tx {}", folder.path().join(name).display());
     cli.ok(&format!("create pcap interface pcap0 {}", to("a.pcap")));
     let line = format!("create pcap interface pcap1 {}", to("./a.pcap"));
-    assert!(cli.run(&line).unwrap_err().to_string().starts_with("pcap0 records to "));
+    assert!(cli.run(&line).unwrap_err().to_string().starts_with("pcap0 already records to "));
     cli.ok(&format!("create pcap interface pcap1 {}", to("b.pcap")));
     cli.ok("delete pcap interface pcap0");
     cli.ok(&format!("create pcap interface pcap2 {}", to("a.pcap")));

@@ -207,7 +207,7 @@ fn features_and_neighbor_limits_are_configuration() {
     }
     cli.refused("set ip neighbor pg1 10.0.0.10 02:00:00:00:00:01", "10.0.0.10");
     let told = cli.refused("set ip neighbor-config ip4 limit 8", "8");
-    assert!(told.contains("9 static IPv4 neighbours"), "{told}");
+    assert!(told.contains("9 static IPv4 neighbors"), "{told}");
     assert!(cli.run("set ip neighbor-config ip4").is_err());
     let own = Cli::new().ok("show ip neighbor-config");
     for _ in 0..2 {
@@ -361,10 +361,7 @@ fn memif_sockets_and_interfaces_are_created_and_deleted() {
     }
     cli.refused("create interface memif secret 1234567890123456789012345", "1234567890123456789012345");
     let large = "create interface memif id 3 socket-id 7 slave trusted ring-size 16384 rx-queues 16";
-    assert!(
-        cli.refused(large, "7")
-            .contains("would hold 278528 of the router's 64 buffers, at most 48 are allowed")
-    );
+    assert!(cli.refused(large, "7").contains("would hold 278528 of the router's 64 buffers, more than 48"));
     // All interfaces together.
     for id in [4, 5] {
         cli.ok(&format!("create interface memif id {id} socket-id 7 slave trusted ring-size 8"));

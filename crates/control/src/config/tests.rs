@@ -291,7 +291,7 @@ fn invalid_combinations_are_refused() {
     );
     wrong(
         "taps: { tap0: { host: { name: a, mac: 01:00:00:00:00:01 } }, tap1: { host: { name: a } } }\n",
-        &[("1:9", "group address"), ("1:62", "host's end of tap0 already")],
+        &[("1:9", "group address"), ("1:62", "already the host's end of tap0")],
     );
     wrong(
         "interfaces:\n  host-a: { sub-interfaces: { 7: {} } }\n  host-a.7: {}\n  host-abcdefghijklmnop: {}\n",
