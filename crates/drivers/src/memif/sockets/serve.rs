@@ -199,7 +199,7 @@ impl Sockets {
         }
     }
 
-    /// Starts mapping a client's regions. Returns the connection's number in [`Former`], too.
+    /// Starts mapping a client's regions. Returns the connection's number in [`former::Former`], too.
     fn prepare_client(
         &mut self,
         number: u64,
