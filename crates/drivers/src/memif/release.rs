@@ -99,7 +99,8 @@ impl Debt {
         // All files are taken over before one is closed: regions may have the same file.
         let own: Vec<OwnedFd> = files.iter().map(take_over).collect::<io::Result<_>>()?;
         drop(files);
-        for file in own {
+        // A peer may use the memory again that this thread has closed, while it waits for other memory.
+        for file in &own {
             let mut pause = SHORTEST;
             while !is_released(file.as_fd())? {
                 if !self.0.pause(pause) {
