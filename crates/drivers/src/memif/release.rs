@@ -11,6 +11,10 @@
 //!
 //! A peer can undo the lock, or open the file a second time. Then the memory still exists after this thread has closed it,
 //! which [`former.rs`](super::former) sees by its watch: what happens to the pages later is unknown.
+//!
+//! Not covered: the seal looks at each page once, at its start, and waits for pages in use for up to 0.2 s. A peer with a
+//! second open file can keep one page in use, take the others meanwhile, and close its file. Then the memory counts as
+//! released, and the pages stay charged to this router.
 
 use std::fs::File;
 use std::io;
