@@ -178,7 +178,6 @@ pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Re
 ///
 /// # Errors
 /// If the thread cannot be created.
-/// When there can be no such thread.
 pub fn spawn_with(
     name: &'static str,
     file: BorrowedFd<'_>,

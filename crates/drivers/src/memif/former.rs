@@ -107,9 +107,9 @@ impl Former {
     }
 
     /// Keeps a promise until the connection's memory is released.
-    pub(super) fn keep(&mut self, number: u64, promise: Option<Arc<Promise>>) {
+    pub(super) fn keep(&mut self, number: u64, promise: Arc<Promise>) {
         if let Some(connection) = self.connections.get_mut(&number) {
-            connection.promises.extend(promise);
+            connection.promises.push(promise);
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
         let (mut former, ours) = (Former::default(), Ours::new());
         let (peers, promise) = (ours.peers(), Arc::new(Promise::of(4096).unwrap()));
         let number = ours.begin(&mut former, OF_CLIENT).unwrap();
-        former.keep(number, Some(promise.clone()));
+        former.keep(number, promise.clone());
         ours.end();
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!((former.look(0), Arc::strong_count(&promise)), (vec![], 2));

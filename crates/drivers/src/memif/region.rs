@@ -54,7 +54,8 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
     }
 }
 
-/// Returns the bytes of a sealed file that have no pages. The seals keep the peer from removing pages. Pages beyond
+/// Returns the bytes of a sealed file that have no pages. It counts allocated bytes, so it misses holes if the peer has
+/// allocated pages that the kernel cannot free: parts of a huge page, of which a page is in use elsewhere. The seals keep the peer from removing pages. Pages beyond
 /// the end of the file would hide missing ones. So this function frees them, and seals the file against growing.
 fn holes(file: BorrowedFd<'_>) -> io::Result<u64> {
     add_seals(file, libc::F_SEAL_GROW)?;

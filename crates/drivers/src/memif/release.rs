@@ -11,6 +11,10 @@
 //!
 //! A peer can undo the lock, or open the file a second time. Then the memory still exists after this thread has closed it,
 //! which [`former.rs`](super::former) sees by its watch: what happens to the pages later is unknown.
+//!
+//! Not covered: the seal looks at each page once, at its start, and waits for pages in use for up to 0.2 s. A peer with a
+//! second open file can keep one page in use, take the others meanwhile, and close its file. Then the memory counts as
+//! released, and the pages stay charged to this router.
 
 use std::fs::File;
 use std::io;
@@ -99,7 +103,8 @@ impl Debt {
         // All files are taken over before one is closed: regions may have the same file.
         let own: Vec<OwnedFd> = files.iter().map(take_over).collect::<io::Result<_>>()?;
         drop(files);
-        for file in own {
+        // A peer may use the memory again that this thread has closed, while it waits for other memory.
+        for file in &own {
             let mut pause = SHORTEST;
             while !is_released(file.as_fd())? {
                 if !self.0.pause(pause) {

@@ -527,7 +527,7 @@ impl Sockets {
         for key in self.former.look(self.now) {
             let Some(entry) = self.interfaces.get(&key) else { continue };
             tracing::warn!(
-                "{}: a former peer may still use its shared memory, in a way that hides how long",
+                "{}: a former peer may still use its shared memory, and the router cannot know until when",
                 entry.shared.config.name()
             );
         }

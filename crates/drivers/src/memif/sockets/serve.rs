@@ -199,7 +199,7 @@ impl Sockets {
         }
     }
 
-    /// Starts mapping a client's regions. Returns the connection's number in [`Former`], too.
+    /// Starts mapping a client's regions. Returns the connection's number in [`former::Former`], too.
     fn prepare_client(
         &mut self,
         number: u64,
@@ -260,7 +260,7 @@ impl Sockets {
         let promises = || regions.iter().filter_map(Region::promise);
         match promises().all(|promise| promise.bytes() == 0) {
             true => self.former.forget(watched),
-            false => promises().for_each(|promise| self.former.keep(watched, Some(promise))),
+            false => promises().for_each(|promise| self.former.keep(watched, promise)),
         }
     }
 
