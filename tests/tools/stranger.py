@@ -467,16 +467,18 @@ def splice(path, seconds):
                 break
             if data[0] == ADD_REGION:
                 memory = files.pop()
+                size = os.fstat(memory).st_size
+                # The client seals its memory as soon as it is connected: it can be mapped until then.
+                pages = mmap.mmap(memory, size)
             for f in files:
                 os.close(f)
             s.send(message(CONNECTED if data[0] == CONNECT else ACK, b"stranger"))
         if memory is None:
             continue
         count += 1
-        size = os.fstat(memory).st_size
-        with mmap.mmap(memory, size) as pages:
-            for at in range(0, size, 4096):
-                pages[at + 64] = 1
+        for at in range(0, size, 4096):
+            pages[at + 64] = 1
+        pages.close()
         at = 0
         while at < size:
             a, b = socket.socketpair()
