@@ -92,7 +92,10 @@ fn completion(shell: Shell, volley: &mut Command) -> String {
 /// Returns the completion for zsh, changed to ask the router for completions of its commands.
 fn zsh(volley: &mut Command) -> io::Result<String> {
     let text = completion(Shell::Zsh, volley);
-    let asking = text.replacen("interactive:_default'", "interactive:_volley_router'", 1);
+    let words =
+        volley.find_subcommand("ctl").and_then(|ctl| ctl.get_arguments().find(|a| a.get_id() == "words"));
+    let help = words.and_then(|words| words.get_help()).map(ToString::to_string).unwrap_or_default();
+    let asking = text.replacen(&format!("{help}:_default'"), &format!("{help}:_volley_router'"), 1);
     if asking == text {
         return Err(io::Error::other("the generated completion for zsh has an unexpected form"));
     }
