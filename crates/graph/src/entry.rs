@@ -21,6 +21,8 @@ pub struct Entry {
     pub before: Option<Snapshot>,
     /// The record after the node; `None` if the node took the packet.
     pub after: Option<Snapshot>,
+    /// Number to show for the VRF of `after`: its index, unless the reader replaces it.
+    pub vrf: u32,
     /// Where the packet went.
     pub fate: Fate,
     /// Bytes of all segments.

@@ -253,6 +253,7 @@ pub(crate) fn record(
             time,
             before: b.snapshot,
             after: None,
+            vrf: 0,
             fate: Fate::Taken,
             total_len: b.total_len,
             bytes_before: b.bytes,
@@ -263,6 +264,7 @@ pub(crate) fn record(
         if let Some(p) = frame.get(b.at) {
             (entry.bytes_after, entry.kept[1]) = keep(p.bytes());
             entry.after = Some(p.snapshot());
+            entry.vrf = p.fib().into();
             entry.total_len = p.total_len() as u32;
             entry.features = p.feature_bytes();
             entry.fate = fate(b.at);

@@ -12,7 +12,7 @@ use crate::router::{Router, RouterError};
 /// A VRF, by its number.
 pub static TABLE: Role = Role {
     name: "table",
-    title: |id| id.get::<u16>().map_or_else(|| "a table".into(), |table| format!("table {table}")),
+    title: |id| id.get::<u32>().map_or_else(|| "a table".into(), |table| format!("table {table}")),
 };
 
 /// An interface or sub-interface, by its name.
@@ -22,7 +22,7 @@ pub static INTERFACE: Role = Role {
 };
 
 /// Returns the need for this VRF; `None` for VRF 0, which always exists.
-pub fn table(table: u16) -> Option<Need> {
+pub fn table(table: u32) -> Option<Need> {
     (table != 0).then(|| Need::new(&TABLE, table))
 }
 

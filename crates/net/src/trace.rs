@@ -22,10 +22,10 @@ pub fn ip6(e: &Entry, text: &mut String) {
     let _ = write!(text, "{}", wire::describe::detail_ipv6(e.bytes_before()));
 }
 
-/// Describes a lookup: the VRF and the result.
+/// Describes a lookup: the VRF's ID and the result.
 pub fn lookup<A: Packets>(e: &Entry, text: &mut String) {
     if let Some(s) = e.after {
-        let _ = write!(text, "fib {} fwd-idx {}", s.fib, s.fwd);
+        let _ = write!(text, "fib {} fwd-idx {}", e.vrf, s.fwd);
         if s.hash != 0 {
             let _ = write!(text, " flow hash: 0x{:08x}", s.hash);
         }

@@ -47,7 +47,8 @@ fn owns(host: &Host, address: &str) {
     host.run(&format!("ip addr add {address} dev lo"));
 }
 
-/// Sets up [`Routed`] and, in table 5, hosts c and d with the same addresses as a and b, for both families.
+/// Sets up [`Routed`] and hosts c and d with the same addresses as a and b, for both families. They are in the table
+/// with the greatest number, which has a name.
 fn twice() -> Option<(Routed, Host, Host)> {
     let net = Routed::new()?;
     let lab = net.a.lab();
@@ -61,11 +62,11 @@ fn twice() -> Option<(Routed, Host, Host)> {
         address6(far, "2001:db8:1::2/64", "2001:db8:1::1");
     }
     net.router.script(
-        "ip table add 5
+        "ip table add 4294967295 name blue
         create host-interface name eth2
         create host-interface name eth3
-        set interface ip table host-eth2 5
-        set interface ip table host-eth3 5
+        set interface ip table host-eth2 blue
+        set interface ip table host-eth3 4294967295
         set interface state host-eth2 up
         set interface state host-eth3 up
         set interface ip address host-eth2 10.0.0.1/24
@@ -90,7 +91,7 @@ fn vrfs_separate_equal_addresses() {
         owns(&net.b, behind_b[1]);
         owns(&d, behind_d[1]);
         net.router.ctl(&format!("ip route add {} via {peer}", behind_b[0]));
-        net.router.ctl(&format!("ip route add {} table 5 via {peer}", behind_d[0]));
+        net.router.ctl(&format!("ip route add {} table blue via {peer}", behind_d[0]));
         for (host, answers, does_not) in [(&net.a, behind_b[1], behind_d[1]), (&c, behind_d[1], behind_b[1])]
         {
             assert!(Ping::run(host, &format!("-c 2 -i 0.05 -W 2 {answers}")).complete());
@@ -100,9 +101,13 @@ fn vrfs_separate_equal_addresses() {
             assert!(ping.text.contains(&said), "{}", ping.text);
         }
     }
+    net.router.ctl("trace add af-packet-input 20");
+    assert!(Ping::answered(&c, FAMILIES[0].behind_d[1]));
+    let trace = net.router.ctl("show trace");
+    assert!(trace.contains("fib 4294967295 "), "{trace}");
     for (show, family) in [("show ip table", "ipv4"), ("show ip6 table", "ipv6")] {
         let tables = net.router.ctl(show);
-        assert!([0, 5].iter().all(|n| tables.contains(&format!("{family}-VRF:{n}"))), "{tables}");
+        assert!([0, u32::MAX].iter().all(|n| tables.contains(&format!("{family}-VRF:{n}"))), "{tables}");
     }
 }
 
@@ -115,13 +120,13 @@ fn a_route_can_look_up_in_another_vrf() {
         owns(&net.a, behind_a[1]);
         net.router.script(&format!(
             "ip route add {} via {a}
-            ip route add {} via {lookup} 5
-            ip route add {} table 5 via {peer}",
+            ip route add {} via {lookup} blue
+            ip route add {} table 4294967295 via {peer}",
             behind_a[1], behind_d[0], behind_d[0]
         ));
         let from_behind = format!("-c 2 -i 0.05 -W 0.5 -I {} {}", behind_a[1], behind_d[1]);
         assert!(Ping::run(&net.a, &from_behind).rtts.is_empty(), "there is no route back yet");
-        net.router.ctl(&format!("ip route add {} table 5 via {lookup} 0", behind_a[0]));
+        net.router.ctl(&format!("ip route add {} table blue via {lookup} 0", behind_a[0]));
         assert!(Ping::run(&net.a, &from_behind).complete());
         assert!(Ping::answered(&c, behind_d[1]));
     }

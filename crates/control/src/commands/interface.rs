@@ -99,7 +99,7 @@ fn of_the_network_layer(r: &mut Registry<Context>) {
     // A VRF has both families.
     for family in Family::ALL {
         r.add(
-            &format!("set interface {} table <interface:interface> <table:u16>", family.noun()),
+            &format!("set interface {} table <interface:interface> <table:table>", family.noun()),
             "Bind an interface to a VRF, for both families.",
             |c, a| {
                 let table = table(a, "table");

@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "ip route load <file:path> [table <table:u16>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>]}...] [{strict | --strict}]",
+        "ip route load <file:path> [table <table:table>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>]}...] [{strict | --strict}]",
         "Add the routes of a file. A line has the arguments of \"ip route add\"; with \"via\" in the command, only its prefix \
          counts. Invalid lines are reported and skipped. With \"strict\" the first one cancels the load, and nothing is added.",
         load,
@@ -64,7 +64,7 @@ struct Fault {
 
 /// The route of a line.
 struct Said {
-    table: Option<u16>,
+    table: Option<u32>,
     prefix: IpPrefix,
     branches: Vec<Branch>,
 }
@@ -99,14 +99,14 @@ fn route_of<'l>(prefix: &str, words: impl Iterator<Item = &'l str>, via: &[Branc
         let mut value = || words.next().ok_or_else(|| missing(word));
         let via = match word {
             "table" => {
-                table = Some(number(value()?, 0..=u16::MAX)?);
+                table = Some(number(value()?, 0..=u32::MAX)?);
                 continue;
             }
             "via" => {
                 let to = value()?;
                 match to {
-                    "ip4-lookup-in-table" => Via::Table(Family::V4, number(value()?, 0..=u16::MAX)?),
-                    "ip6-lookup-in-table" => Via::Table(Family::V6, number(value()?, 0..=u16::MAX)?),
+                    "ip4-lookup-in-table" => Via::Table(Family::V4, number(value()?, 0..=u32::MAX)?),
+                    "ip6-lookup-in-table" => Via::Table(Family::V6, number(value()?, 0..=u32::MAX)?),
                     _ => match (nowhere(to), to.parse()) {
                         (Some(via), _) => via,
                         (None, Ok(hop)) => {
@@ -223,7 +223,7 @@ struct Load {
     args: Args,
     file: String,
     /// The VRF of lines without one.
-    table: u16,
+    table: u32,
     strict: bool,
     batches: Receiver<io::Result<Batch>>,
     lines: VecDeque<Line>,
@@ -524,7 +524,7 @@ mod tests {
             ("20.0.0.0/24 via drop weight 2", "unexpected \"weight\""),
             ("20.0.0.0/24 via 10.0.0.2 weight", "the arguments of \"weight\" are incomplete"),
             ("20.0.0.0/24 via 10.0.0.2 weight 2 via 10.0.0.2", "via 10.0.0.2: the same path is given twice"),
-            ("20.0.0.0/24 via 10.0.0.2 table 70000", "not a number from 0 to 65535"),
+            ("20.0.0.0/24 via 10.0.0.2 table 4294967296", "not a number from 0 to 4294967295"),
             ("20.0.0.0/24 table 3 via 10.0.0.2", "no table 3"),
             ("20.0.0.0/24 via ip4-lookup-in-table", "the arguments of \"via\" are incomplete"),
             ("2001:db8::1/64 via drop", "did you mean 2001:db8::/64?"),

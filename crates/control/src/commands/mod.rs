@@ -40,7 +40,7 @@ use net::router::Router;
 use model::origin::Origin;
 
 use crate::cli::{Args, CliError, Registry, Values};
-use crate::intent::{Backed, Catalog, Change, Journal, Key, Store, can_be_name};
+use crate::intent::{Backed, Catalog, Change, Journal, Key, Store, Table, can_be_name};
 use crate::journal::Keeper;
 use crate::logging::{Level, Log, classes};
 use crate::system::System;
@@ -280,6 +280,10 @@ impl Values for Context {
     fn values(&self, kind: &str) -> Vec<String> {
         match kind {
             "interface" => self.system.router.interfaces().map(|i| i.name.clone()).collect(),
+            "table" => {
+                let ids = self.system.router.vrfs().from(0).map(|(table, _)| table.to_string());
+                ids.chain(Table::names(self.store.tree())).collect()
+            }
             "node" => self.system.router.graph().nodes().iter().map(|n| n.name.to_string()).collect(),
             "punt-reason" => self.system.abilities.punt_reasons().iter().map(|r| r.to_string()).collect(),
             _ => match self.system.abilities.catalog.kind(kind) {
@@ -298,6 +302,10 @@ impl Values for Context {
                 None => self.values(kind).iter().any(|value| value == name),
             },
         }
+    }
+
+    fn number(&self, kind: &str, name: &str) -> Option<u32> {
+        if kind == "table" { Table::named(name, &self.store.snapshot().view()) } else { None }
     }
 
     fn notice(&mut self) -> Option<String> {
@@ -354,6 +362,11 @@ impl Values for Names {
             _ => self.catalog.kind(kind).is_some() || self.values(kind).iter().any(|value| value == name),
         }
     }
+
+    fn number(&self, kind: &str, name: &str) -> Option<u32> {
+        // Any number will do.
+        (kind == "table" && Table::can_be_name(name)).then_some(0)
+    }
 }
 
 /// Returns the commands of every router, without those of features.
@@ -391,7 +404,7 @@ fn interval(args: &Args, name: &str, least: f64) -> Result<Duration, CliError> {
 }
 
 /// Returns the VRF given by an argument; the default is 0.
-fn table(args: &Args, name: &str) -> u16 {
+fn table(args: &Args, name: &str) -> u32 {
     args.get(name).unwrap_or(0)
 }
 
@@ -409,5 +422,7 @@ mod removal_tests;
 mod rollback_tests;
 #[cfg(test)]
 mod route_tests;
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,6 +1,6 @@
 //! `ping` from the router.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Pinging {
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "ping <destination:ip> [<interface:interface>] [source {<source:ip> | <interface:interface>}] [table-id <table:u16>] [size <size:u32>] [repeat <n:u32>] \
+        "ping <destination:ip> [<interface:interface>] [source {<source:ip> | <interface:interface>}] [table-id <table:table>] [size <size:u32>] [repeat <n:u32>] \
          [interval <seconds:word>]",
         "Send echo requests, and show the replies. A link-local address needs the interface of its link, with \"source\" or \
          without. The interval is in seconds, such as 0.2.",
@@ -57,9 +57,7 @@ fn start(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         )));
     }
     let table = table(a, "table");
-    if !c.system.router.routes::<Ipv4Addr>().tables().any(|t| t == table) {
-        return Err(a.fault("table", format!("there is no table {table}")));
-    }
+    c.system.router.fib(table).map_err(|e| a.about("table", e.into()))?;
     let interface = a.get::<String>("interface").map(|name| c.system.index(&name)).transpose();
     let interface = interface.map_err(|e| a.fault("interface", e.to_string()))?;
     let to = PingTarget { address: destination, interface };

@@ -11,24 +11,28 @@ use net::ip::{Address, BadPaths, IpPrefix};
 use super::long::{ForClient, SLICE, Unfinished};
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::intent::{Branch, Change, Edit, Family, Key, Note, Route, Table, Value, Via};
+use crate::intent::{Branch, Change, Edit, Family, Find, Key, Note, Route, Table, Value, Via};
 
 /// Routes changed between two checks of the clock.
 const BATCH: u32 = 64;
 
 /// A prefix with its options in any order. As in VPP, the count and the table may also precede it.
-const ROUTE: &str = "[count <of:u32>] [table <table:u16>] <prefix:prefix> [table <table:u16>] \
+const ROUTE: &str = "[count <of:u32>] [table <table:table>] <prefix:prefix> [table <table:table>] \
      [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>] [preference <preference:u16>] \
-     [next-hop-table <next-hop-table:u16>] [resolve-via-host] [resolve-via-attached] | via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | \
-     via {ip4-lookup-in-table | ip6-lookup-in-table} <other:u16>}...] [count <n:u32>]";
+     [next-hop-table <next-hop-table:table>] [resolve-via-host] [resolve-via-attached] | via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | \
+     via {ip4-lookup-in-table | ip6-lookup-in-table} <other:table>}...] [count <n:u32>]";
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     // A VRF has both families.
     for family in Family::ALL {
         let noun = family.noun();
-        r.add(&format!("{noun} table add <table:u16>"), "Add a VRF, for both families.", add_table);
-        r.add(&format!("{noun} table del <table:u16>"), "Remove an unused VRF.", remove_table);
+        r.add(
+            &format!("{noun} table add <table:u32> [name <name:word>]"),
+            "Add a VRF for both families, or rename one. Commands take the name in place of the number.",
+            add_table,
+        );
+        r.add(&format!("{noun} table del <table:table>"), "Remove an unused VRF.", remove_table);
     }
     r.add(
         &format!("ip route add {ROUTE}"),
@@ -49,15 +53,23 @@ pub fn register(r: &mut Registry<Context>) {
 }
 
 fn add_table(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let table: u16 = a.need("table")?;
-    // VRF 0 always exists, and is not configuration.
-    let changes = (table != 0).then(|| Change::set(Table::key(table), Table));
-    c.transact(changes.into_iter().collect()).map_err(|e| a.about("table", e))?;
+    let (table, name): (u32, _) = (a.need("table")?, a.get::<String>("name"));
+    let key = Table::key(table);
+    let argument = match (table, &name) {
+        // VRF 0 always exists, and is not configuration.
+        (0, None) => return Ok(Output::none()),
+        (0, Some(_)) => return Err(a.fault("name", "table 0 cannot have a name")),
+        (_, Some(_)) => "name",
+        // Without a name, an existing VRF keeps its own.
+        (_, None) if c.store.get(&key).is_some() => return Ok(Output::none()),
+        (_, None) => "table",
+    };
+    c.transact(vec![Change::set(key, Table { name })]).map_err(|e| a.about(argument, e))?;
     Ok(Output::none())
 }
 
 fn remove_table(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let table: u16 = a.need("table")?;
+    let table: u32 = a.need("table")?;
     if table == 0 {
         return Err(a.fault("table", "table 0 cannot be removed"));
     }
@@ -80,7 +92,7 @@ fn via(a: &Args) -> Option<Via> {
     if let Some(out) = a.get::<String>("out") {
         return Some(Via::Attached(out));
     }
-    if let Some(other) = a.get::<u16>("other") {
+    if let Some(other) = a.get::<u32>("other") {
         let family = if a.has("ip6-lookup-in-table") { Family::V6 } else { Family::V4 };
         return Some(Via::Table(family, other));
     }
@@ -118,15 +130,15 @@ pub(super) fn branches(a: &Args) -> Result<(Vec<Branch>, Vec<Args>), CliError> {
 }
 
 /// Refuses VPP's options of a path, unless they have their default values.
-fn has_defaults(c: &Context, words: &Args, table: u16) -> Result<(), CliError> {
+fn has_defaults(c: &Context, words: &Args, table: u32) -> Result<(), CliError> {
     if words.get::<u16>("preference").is_some_and(|preference| preference != 0) {
         let why = "a preference is not supported yet: all paths of a route share its flows";
         return Err(words.fault("preference", why));
     }
     let by = words.get::<String>("interface");
     // The next hop is in the table of the path's interface, or without an interface in the route's table.
-    let own = by.as_deref().and_then(|name| c.system.router.interface_named(name)).map_or(table, |i| i.fib);
-    if words.get::<u16>("next-hop-table").is_some_and(|other| other != own) {
+    let own = by.as_deref().and_then(|name| c.store.interface(name)).map_or(table, |i| i.table);
+    if words.get::<u32>("next-hop-table").is_some_and(|other| other != own) {
         let why = format!("another table for the next hop is not supported yet: it must be {own}");
         return Err(words.fault("next-hop-table", why));
     }
@@ -240,7 +252,7 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
 
 /// A change of routes for consecutive prefixes in slices, all or nothing.
 struct Work {
-    table: u16,
+    table: u32,
     first: IpPrefix,
     of: u32,
     /// The paths to add or remove. A removal without paths removes all.
@@ -260,7 +272,7 @@ struct Work {
 }
 
 impl Work {
-    fn new(c: &Context, table: u16, first: IpPrefix, of: u32, branches: Vec<Branch>, deed: Deed) -> Work {
+    fn new(c: &Context, table: u32, first: IpPrefix, of: u32, branches: Vec<Branch>, deed: Deed) -> Work {
         let (_beside, before, origin) = (c.changes.beside(), Vec::new(), c.origin.clone());
         let (done, had_others, failed) = (0, 0, None);
         Work { table, first, of, branches, deed, done, had_others, before, origin, failed, _beside }

@@ -138,7 +138,8 @@ impl Packets {
         let (mut rx, mut tx) = (None, None);
         while let Some(at) = place {
             place = self.places.next_if(|p| p.trace == first.trace);
-            let Some(e) = tracer.entry(at) else { continue };
+            let Some(mut e) = tracer.entry(at) else { continue };
+            e.vrf = e.after.map_or(0, |record| router.vrfs().table(record.fib));
             let (next, dropped) = match e.fate {
                 Fate::Next(node) => (Some(tracer.node_name(node)), None),
                 Fate::Dropped(reason) => (None, Some(reason.name)),

@@ -14,7 +14,7 @@ const MOST: usize = 10;
 /// Returns a warning, one line, for each unreachable next hop of a new route: no connected network and no other route
 /// covers it.
 pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
-    let mut hops: BTreeMap<(u16, IpAddr), IpPrefix> = BTreeMap::new();
+    let mut hops: BTreeMap<(u32, IpAddr), IpPrefix> = BTreeMap::new();
     for edit in &plan.edits {
         let (Some((table, prefix)), Some(route)) =
             (edit.key.get::<Route>(), edit.new.as_ref().and_then(|new| new.get::<Route>()))
@@ -37,7 +37,7 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
         let routes = routes(plan);
         hops.retain(|(table, ip), prefix| !routes.covers(*table, *ip, Some(*prefix)));
     }
-    let line = |((table, ip), prefix): (&(u16, IpAddr), &IpPrefix)| {
+    let line = |((table, ip), prefix): (&(u32, IpAddr), &IpPrefix)| {
         let at = if *table == 0 { String::new() } else { format!(" in table {table}") };
         format!(
             "! {ip}, the next hop of {prefix}{at}, is unreachable: no connected network and no other route covers it\n"
@@ -53,19 +53,19 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
 /// Prefixes by table.
 #[derive(Default)]
 struct Prefixes {
-    all: BTreeSet<(u16, IpPrefix)>,
+    all: BTreeSet<(u32, IpPrefix)>,
     /// The existing prefix lengths, by family (true: IPv6).
     lengths: BTreeSet<(bool, u8)>,
 }
 
 impl Prefixes {
-    fn add(&mut self, table: u16, prefix: IpPrefix) {
+    fn add(&mut self, table: u32, prefix: IpPrefix) {
         self.lengths.insert((prefix.address().is_ipv6(), prefix.len()));
         self.all.insert((table, prefix));
     }
 
     /// True if a prefix other than `own` covers an address.
-    fn covers(&self, table: u16, ip: IpAddr, own: Option<IpPrefix>) -> bool {
+    fn covers(&self, table: u32, ip: IpAddr, own: Option<IpPrefix>) -> bool {
         let lengths = self.lengths.iter().filter(|(ip6, _)| *ip6 == ip.is_ipv6());
         let mut prefixes =
             lengths.map(|(_, len)| IpPrefix::new(ip, *len)).filter(|prefix| Some(*prefix) != own);

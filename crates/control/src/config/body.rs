@@ -46,7 +46,7 @@ pub(super) fn body() -> &'static Schema<Interface> {
                 "The MTU; by default the device's own.",
             )
             .field("mac", optional(mac()), |i| i.mac, |i, mac| i.mac = mac, "The Ethernet address; by default the device's own.")
-            .field("table", number(0..=u16::MAX), |i| i.table, |i, table| i.table = table, "The VRF: 0, or one in `tables`.")
+            .field("table", number(0..=u32::MAX), |i| i.table, |i, table| i.table = table, "The VRF: 0, or one in `tables`.")
             .field(
                 "receive",
                 block(receive),

@@ -13,11 +13,12 @@ pub fn reference(catalog: &Catalog) -> String {
     let interfaces =
         body::body().rows("").into_iter().chain(body::elsewhere(catalog)).chain(catalog.setting_rows());
     table(&mut text, "Fields of interfaces, sub-interfaces and loopbacks", interfaces);
-    let [routes, paths] = route::rows();
+    let [tables, routes, paths] = route::rows();
     table(&mut text, "`encapsulation` of sub-interfaces", encapsulation::encapsulation().rows(""));
     for kind in catalog.interfaces().iter().filter(|kind| !kind.rows.is_empty()) {
         table(&mut text, &kind.title, kind.rows.iter().cloned());
     }
+    table(&mut text, "`tables`, a map by number, or a list of numbers", tables);
     table(&mut text, "`routes`, a list", routes);
     table(&mut text, "A path of a route", paths);
     table(&mut text, "`settings`", settings::rows(catalog));

@@ -1,23 +1,59 @@
 //! VRFs and static routes.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use model::schema::{Bad, Form, Schema, inline, list, number, optional, parsed, text};
-use model::yaml::{self, Node, Reader, Text};
+use model::yaml::{self, Content, Node, Reader, Text};
 use net::ip::IpPrefix;
 
 use super::Reading;
-use crate::intent::{Branch, Family, Key, Route, Table, Value, Via};
+use crate::intent::{Branch, Family, Key, Route, Table, Tree, Value, Via};
 
-/// Reads `tables`: the numbers of the VRFs besides table 0.
+/// The valid numbers of VRFs in `tables`: table 0 always exists.
+const TABLES: RangeInclusive<u32> = 1..=u32::MAX;
+
+/// Reads `tables`: the VRFs besides table 0, as a list of their numbers, or as a map with their fields by number.
 pub(super) fn tables(reading: &mut Reading<'_>, node: &Node) {
-    for number in reading.r.list(node) {
-        match reading.r.number(number, 1..=u16::MAX) {
-            Some(table) => reading.set(number.at, Table::key(table), Table),
-            None => reading.lost.tables = true,
+    if !matches!(node.content, Content::Map(_)) {
+        for number in reading.r.list(node) {
+            match reading.r.number(number, TABLES) {
+                Some(table) => reading.set(number.at, Table::key(table), Table::default()),
+                None => reading.lost.tables = true,
+            }
         }
+        return;
     }
+    for (number, at, node) in reading.r.entries(node) {
+        // Numbers have one form, so that each table has one place.
+        let table = number.parse().ok().filter(|n: &u32| TABLES.contains(n) && n.to_string() == number);
+        let Some(table) = table else {
+            let range = format!("a number from {} to {}", TABLES.start(), TABLES.end());
+            reading.r.fault(at, format!("\"{number}\" is not {range}"));
+            reading.lost.tables = true;
+            continue;
+        };
+        // It exists even if its fields are wrong.
+        let fields = Table::schema().read(&mut reading.r, at, node);
+        reading.set(at, Table::key(table), fields.unwrap_or_default());
+    }
+}
+
+/// Writes `tables`: the numbers alone if no VRF has a name.
+pub(super) fn write_tables(t: &mut Text<'_>, tree: &Tree) {
+    let all = tree.range(Key::all::<Table>());
+    let all: Vec<(u32, &Table)> =
+        all.filter_map(|(key, value)| Some((key.get::<Table>()?, value.get()?))).collect();
+    if all.iter().all(|(_, table)| Table::schema().is_usual(table)) {
+        let numbers: Vec<String> = all.iter().map(|(number, _)| number.to_string()).collect();
+        return t.field("tables", (!all.is_empty()).then(|| format!("[ {} ]", numbers.join(", "))));
+    }
+    t.map("tables", |t| {
+        for (number, table) in all {
+            t.line(format_args!("{number}: {}", Table::schema().line(table)));
+        }
+    });
 }
 
 /// Ways to drop packets, by name.
@@ -67,7 +103,7 @@ impl Form for Target {
 struct Path {
     via: Option<To>,
     interface: Option<String>,
-    table: Option<u16>,
+    table: Option<u32>,
     weight: u8,
 }
 
@@ -134,7 +170,7 @@ fn path() -> &'static Schema<Path> {
             )
             .field(
                 "lookup-in-table",
-                optional(number(0..=u16::MAX)),
+                optional(number(0..=u32::MAX)),
                 |p| p.table,
                 |p, table| p.table = table,
                 "The VRF in which to look up the destination.",
@@ -155,7 +191,7 @@ fn path() -> &'static Schema<Path> {
 #[derive(Clone, Debug, PartialEq)]
 struct Said {
     prefix: Option<IpPrefix>,
-    table: u16,
+    table: u32,
     paths: Option<Vec<Path>>,
 }
 
@@ -167,7 +203,7 @@ fn route() -> &'static Schema<Said> {
         Schema::new(Said { prefix: None, table: 0, paths: None })
             .field("prefix", optional(prefix), |r| r.prefix, |r, prefix| r.prefix = prefix, "The destinations.")
             .needed("a route needs a \"prefix\"")
-            .field("table", number(0..=u16::MAX), |r| r.table, |r, table| r.table = table, "The VRF: 0, or one in `tables`.")
+            .field("table", number(0..=u32::MAX), |r| r.table, |r, table| r.table = table, "The VRF: 0, or one in `tables`.")
             .field(
                 "paths",
                 optional(list(inline(path))),
@@ -203,7 +239,7 @@ pub(super) fn read(r: &mut Reader, node: &Node) -> Option<(Key, Value)> {
 }
 
 /// Writes a member of `routes`.
-pub(super) fn write(t: &mut Text<'_>, table: u16, prefix: IpPrefix, of: &Route) {
+pub(super) fn write(t: &mut Text<'_>, table: u32, prefix: IpPrefix, of: &Route) {
     let mut paths: Vec<Path> = of.paths().map(|(via, weight)| Path::of(via, weight)).collect();
     let only = if paths.len() == 1 { paths.pop() } else { None };
     let said = Said { prefix: Some(prefix), table, paths: only.is_none().then_some(paths) };
@@ -214,7 +250,7 @@ pub(super) fn write(t: &mut Text<'_>, table: u16, prefix: IpPrefix, of: &Route) 
     }
 }
 
-/// Returns the reference of routes and of paths.
-pub(super) fn rows() -> [Vec<model::schema::Row>; 2] {
-    [route().rows(""), path().rows("")]
+/// Returns the reference of VRFs, of routes and of paths.
+pub(super) fn rows() -> [Vec<model::schema::Row>; 3] {
+    [Table::schema().rows("NUMBER."), route().rows(""), path().rows("")]
 }

@@ -138,6 +138,41 @@ fn reads_a_whole_configuration() {
 }
 
 #[test]
+fn tables_have_a_short_form_and_one_with_names() {
+    let short = "tables: [ 11, 4294967295 ]\n";
+    let named = "tables:\n  11: { name: blue }\n  12: { name: \"no\" }\n  4294967295: {}\n";
+    let loose = "tables: { 4294967295: , 11: { name: \"\" }, 12: {} }";
+    for text in [short, named] {
+        let wanted = read(text, "f", &catalog());
+        assert_eq!(wanted.faults(&system().abilities), [], "{text}");
+        assert_eq!(write(wanted.tree.tree(), &catalog()), text);
+    }
+    let loose = read(loose, "f", &catalog());
+    assert_eq!(loose.faults.len(), 1, "an empty name is none");
+    let dump = |text| -> Vec<String> {
+        read(text, "f", &catalog())
+            .tree
+            .tree()
+            .iter()
+            .flat_map(|(key, value)| value.dump(key, false))
+            .collect()
+    };
+    assert_eq!(
+        dump(named),
+        ["ip table add 11 name blue", "ip table add 12 name no", "ip table add 4294967295"]
+    );
+    wrong(
+        "tables: { 7: { name: a }, 8: { name: a } }\n",
+        &[("1:11", "table 8 has the name a already"), ("1:27", "table 7 has the name a already")],
+    );
+    // A table with a wrong name is there.
+    wrong(
+        "tables: { 7: { name: 7 } }\ninterfaces: { pg0: { table: 7 } }\n",
+        &[("1:22", "cannot be the name of a table")],
+    );
+}
+
+#[test]
 fn every_fault_has_its_place() {
     wrong(
         "interfaces:\n  pg0:\n    mtu: 12\n    adresses: [ 10.0.0.1/24 ]\n    state: upp\nroute: []\n",
@@ -368,6 +403,12 @@ fn other_documents_are_refused() {
         ("- 1\n", "1:1", "expected a map"),
         ("interfaces: 7\n", "1:13", "expected a map"),
         ("tables: 7\n", "1:9", "expected a list"),
+        ("tables: { 7: blue }\n", "1:14", "expected a map"),
+        ("tables: { 0: {} }\n", "1:11", "\"0\" is not a number from 1 to 4294967295"),
+        ("tables: { 07: {} }\n", "1:11", "is not a number"),
+        ("tables: { 4294967296: {} }\n", "1:11", "is not a number"),
+        ("tables: { 7: { name: 8 } }\n", "1:22", "cannot be the name of a table"),
+        ("tables: { 7: { nmae: a } }\n", "1:16", "did you mean 'name'?"),
         ("tables: [ [ 1 ] ]\n", "1:11", "expected a single value"),
         ("interfaces:\n  pg0: {}\n  pg0: {}\n", "3:3", "is already in line 2"),
     ] {

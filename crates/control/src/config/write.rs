@@ -11,8 +11,7 @@ use super::body::body;
 use super::encapsulation::encapsulation;
 use super::{route, settings};
 use crate::intent::{
-    Addresses, Catalog, FeatureOn, Interface, Key, Neighbor, Route, Spec, Table, Tree, Unnumbered, Value,
-    in_order,
+    Addresses, Catalog, FeatureOn, Interface, Key, Neighbor, Route, Spec, Tree, Unnumbered, Value, in_order,
 };
 use crate::system::System;
 
@@ -113,10 +112,7 @@ impl Writer {
                 (Section::Tables, self.devices(tree, &mut t, "loopbacks", one))
             }
             Section::Tables => {
-                let tables = tree.range(Key::all::<Table>());
-                let tables = tables.filter_map(|(key, _)| key.get::<Table>()).map(|n| n.to_string());
-                let tables: Vec<String> = tables.collect();
-                t.field("tables", (!tables.is_empty()).then(|| format!("[ {} ]", tables.join(", "))));
+                route::write_tables(&mut t, tree);
                 (Section::Routes, false)
             }
             Section::Routes => (Section::Settings, self.routes(tree, &mut t)),

@@ -25,6 +25,8 @@ pub(super) const OWNERS: &str = "address";
 pub(super) const NETWORKS: &str = "network";
 /// Next hops of routes: next hop, the route's interface if it has one, the route's VRF.
 pub(super) const NEXT_HOPS: &str = "next-hop";
+/// VRFs with a name: name, number.
+pub(super) const TABLE_NAMES: &str = "table-name";
 /// Unnumbered interfaces: the lender of the addresses, the borrower.
 pub(super) const BORROWERS: &str = "borrower";
 
@@ -54,18 +56,18 @@ pub(crate) fn recorded(view: &View<'_>, file: &Path) -> impl Iterator<Item = Str
 }
 
 /// Returns the interfaces of a VRF with this address: one, unless the address is link-local.
-pub(super) fn owners(view: &View<'_>, table: u16, address: IpAddr) -> impl Iterator<Item = String> {
+pub(super) fn owners(view: &View<'_>, table: u32, address: IpAddr) -> impl Iterator<Item = String> {
     view.found(OWNERS, Tuple::of(&(table, address)))
 }
 
 /// Returns another interface of the VRF with an overlapping network.
-pub(super) fn overlapping(view: &View<'_>, table: u16, network: IpPrefix, but: &str) -> Option<String> {
+pub(super) fn overlapping(view: &View<'_>, table: u32, network: IpPrefix, but: &str) -> Option<String> {
     let wider = (0..network.len()).flat_map(|len| {
         let wider = IpPrefix::new(network.address(), len);
         view.found(NETWORKS, Tuple::of(&(table, wider)))
     });
     // In the index, more specific networks follow directly after a network.
-    let place = |place: &Tuple| place.get::<(u16, IpPrefix, String)>();
+    let place = |place: &Tuple| place.get::<(u32, IpPrefix, String)>();
     let within = view.places_while(NETWORKS, Tuple::of(&(table, network)), move |tuple| {
         place(tuple).is_some_and(|(t, n, _)| t == table && network.covers(n))
     });
@@ -74,8 +76,13 @@ pub(super) fn overlapping(view: &View<'_>, table: u16, network: IpPrefix, but: &
 }
 
 /// Returns the interface, if any, and the VRF of each route with this next hop.
-pub(super) fn leading_to(view: &View<'_>, next_hop: IpAddr) -> impl Iterator<Item = (Option<String>, u16)> {
+pub(super) fn leading_to(view: &View<'_>, next_hop: IpAddr) -> impl Iterator<Item = (Option<String>, u32)> {
     view.found(NEXT_HOPS, Tuple::of(&next_hop))
+}
+
+/// Returns the VRFs with this name; more than one only before validation.
+pub(super) fn tables_named(view: &View<'_>, name: &str) -> impl Iterator<Item = u32> {
+    view.found(TABLE_NAMES, Tuple::of(name))
 }
 
 /// Returns the interfaces that use the addresses of this one.

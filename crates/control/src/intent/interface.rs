@@ -84,7 +84,7 @@ pub struct Interface {
     /// The Ethernet address; `None` for the device's own.
     pub mac: Option<Mac>,
     /// The VRF.
-    pub table: u16,
+    pub table: u32,
     /// The index (`sw_if_index`), used by monitoring. A transaction sets a missing one.
     pub index: Option<u32>,
     /// A description for people.

@@ -21,6 +21,17 @@ use crate::ports::Generator;
 use crate::ports::memif::MemifSocket;
 use crate::testing::catalog;
 
+/// VRFs besides table 0. The first two are equal modulo 65536.
+pub(super) const TABLES: [u32; 3] = [1, 65_537, u32::MAX];
+
+fn table() -> impl Strategy<Value = u32> + Clone {
+    prop::sample::select(TABLES.to_vec())
+}
+
+fn any_table() -> impl Strategy<Value = u32> {
+    prop_oneof![1 => Just(0), 2 => table()]
+}
+
 pub(super) fn name_of(n: u16) -> String {
     ["pg0", "pg1", "pg2", "loop0", "pg0.5", "pg0.6", "pg1.5"][usize::from(n)].into()
 }
@@ -52,7 +63,7 @@ pub(super) fn receive() -> impl Strategy<Value = Receive> {
 
 pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
     let tags = (any::<bool>(), 1u16..4, prop::option::of(1u16..3));
-    let table = prop_oneof![3 => Just(0u16), 1 => 1u16..3];
+    let table = prop_oneof![3 => Just(0), 1 => table()];
     let up = prop::bool::weighted(0.8);
     let index = prop::option::weighted(0.1, 0u32..9);
     let description = prop::option::weighted(0.3, "[ -~é]{1,9}");
@@ -156,7 +167,7 @@ pub(super) fn via(family: Family) -> impl Strategy<Value = Via> {
         3 => (prop_oneof![9 => Just(family), 1 => family_of_two()].prop_flat_map(host_of), prop::option::of(ALL)).prop_map(|(ip, i)| Via::NextHop(ip, i.map(name_of))),
         1 => ALL.prop_map(|i| Via::Attached(name_of(i))),
         1 => prop::sample::select(vec![Via::Drop, Via::Unreachable, Via::Prohibit]),
-        1 => (0u16..3).prop_map(move |t| Via::Table(family, t)),
+        1 => any_table().prop_map(move |t| Via::Table(family, t)),
     ]
 }
 
@@ -227,7 +238,9 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
         }),
     ];
     prop_oneof![
-        1 => (1u16..3).prop_map(|t| (Table::key(t), Table.into())),
+        1 => (table(), prop::option::of(prop::sample::select(vec!["blue", "red"]))).prop_map(|(t, name)| {
+            (Table::key(t), Table { name: name.map(str::to_string) }.into())
+        }),
         1 => (family_of_two(), prop::option::of(0u32..6), prop::option::of(1u32..99)).prop_map(|(family, limit, age)| {
             (NeighborBounds::key(family), NeighborBounds { limit, age }.into())
         }),
@@ -247,7 +260,7 @@ pub(super) fn object() -> impl Strategy<Value = (Key, Value)> {
         2 => (ALL, host(), mac()).prop_map(|(n, host, mac)| {
             (Neighbor::key(&name_of(n), host), Neighbor { mac }.into())
         }),
-        6 => (0u16..3, prefix.prop_flat_map(|p| (Just(p), route(Family::of(p.address()))))).prop_map(|(t, (p, route))| {
+        6 => (any_table(), prefix.prop_flat_map(|p| (Just(p), route(Family::of(p.address()))))).prop_map(|(t, (p, route))| {
             (Route::key(t, p), route.into())
         }),
     ]

@@ -21,15 +21,17 @@ use crate::cli::Call;
 use crate::commands::Context;
 use crate::testing::registry;
 
-/// Returns the whole visible state of a router. Interfaces and adjacencies appear by name, not by index.
+/// Returns the whole visible state of a router. Interfaces, adjacencies and VRFs appear by name or number, not by index.
 pub(crate) fn state(s: &mut System) -> Vec<String> {
     while s.router.settle_routes() || s.router.waits_for_workers() {}
     let r = &s.router;
     let named = |index: u32| r.interface(index).map_or("nothing", |i| &i.name);
     let mut lines = Vec::new();
     for i in r.interfaces() {
-        let (set, parent) =
-            ((i.index, i.admin_up, i.mac, i.mtu, i.fib, &i.addresses, i.tags), named(i.parent));
+        let (set, parent) = (
+            (i.index, i.admin_up, i.mac, i.mtu, r.vrfs().table(i.fib), &i.addresses, i.tags),
+            named(i.parent),
+        );
         lines.push(format!("interface {} {set:?} on {parent}, usable: {}", i.name, r.usable(i.index)));
         lines.push(format!(
             "queues of {} {:?}, settings: {:?}",
@@ -63,6 +65,7 @@ fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
     let path_by_name = |path: Path| match path {
         Path::Via { next_hop, interface } => format!("{next_hop} {:?}", interface.map(named)),
         Path::Attached(i) => format!("attached {}", named(i)),
+        Path::Table(fib) => format!("table {}", r.vrfs().table(fib)),
         other => format!("{other:?}"),
     };
     let object_by_name = |object: Object| match object {
@@ -71,15 +74,16 @@ fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
             format!("{} on {} {:?} {}", a.next_hop, named(a.interface), a.rewrite, a.mtu)
         }
         Object::Glean(i) => format!("glean {}", named(i)),
+        Object::Table(fib) => format!("table {}", r.vrfs().table(fib)),
         other => format!("{other:?}"),
     };
     let mut participant = r.participant();
     let section = participant.enter();
     let fibs = A::tables(r.tables()).fibs.get(section.guard());
-    for t in r.routes::<A>().tables() {
-        let table = fibs.get(t).expect("a VRF has a lookup table");
+    for (t, fib) in r.vrfs().from(0) {
+        let table = fibs.get(fib).expect("a VRF has a lookup table");
         lines.push(format!("{} table {t}", A::NAME));
-        for (prefix, sources) in r.routes::<A>().iter(t) {
+        for (prefix, sources) in r.routes::<A>().iter(fib) {
             for (source, to) in sources {
                 let paths: Vec<String> =
                     to.list.weighted().map(|w| format!("{} {}", path_by_name(w.path), w.weight)).collect();
@@ -90,12 +94,12 @@ fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
                 lines.push(format!("route {t} {prefix} {source:?} {paths:?} {objects:?}"));
             }
             // The workers' lookup agrees with the main thread's table.
-            let taken = r.routes().lookup(t, prefix.address());
+            let taken = r.routes().lookup(fib, prefix.address());
             let leaf = taken.map_or(0, |(_, _, to)| to.object);
             assert_eq!(table.lookup(prefix.bits()), leaf, "{prefix} in table {t}");
         }
     }
-    assert_eq!(fibs.0.iter().flatten().count(), r.routes::<A>().tables().count());
+    assert_eq!(fibs.0.iter().flatten().count(), r.vrfs().from(0).count());
     lines.extend(
         r.neighbors::<A>().map(|n| format!("neighbor {} {} {:?} {}", n.interface, n.ip, n.mac, n.state)),
     );
@@ -123,7 +127,7 @@ enum Op {
 fn steps(most: usize) -> impl Strategy<Value = Vec<Vec<Op>>> {
     let set = |(key, value)| Op::Set(key, value);
     let op = prop_oneof![9 => object().prop_map(set), 1 => any::<prop::sample::Index>().prop_map(Op::Remove)];
-    let tables = (1u16..3).map(|t| vec![Op::Set(Table::key(t), Table.into())]).collect::<Vec<_>>();
+    let tables = TABLES.map(|t| vec![Op::Set(Table::key(t), Table::default().into())]);
     let begin = prop::collection::vec(interface().prop_map(move |o| vec![set(o)]), 6..16);
     let then = prop::collection::vec(prop::collection::vec(op, 1..3), most / 2..most);
     (begin, then).prop_map(move |(begin, then)| tables.iter().cloned().chain(begin).chain(then).collect())
@@ -350,7 +354,7 @@ fn is_about_others(said: &str) -> bool {
 
 /// Generates objects as [`object`] does, and taps and ports of the host that may conflict.
 fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
-    let port = (0u8..3, 0u8..6, 0u16..2).prop_map(|(n, kind, table)| {
+    let port = (0u8..3, 0u8..6, 0u32..2).prop_map(|(n, kind, table)| {
         // A VLAN of a port. Below, kind 5 is a Linux interface with the name of such a VLAN.
         if kind == 4 {
             let tags = Tags { outer_service: false, outer: 5, inner: None };

@@ -31,7 +31,7 @@ pub enum Via {
     /// Drops packets with an ICMP error: prohibited.
     Prohibit,
     /// A lookup in another VRF.
-    Table(Family, u16),
+    Table(Family, u32),
 }
 
 impl fmt::Display for Via {
@@ -160,18 +160,18 @@ impl Route {
     }
 
     /// Returns the index of the first path that is invalid by itself in a route of `table` for `prefix`.
-    pub fn misfit(branches: &[Branch], table: u16, prefix: IpPrefix, view: &View<'_>) -> Option<usize> {
+    pub fn misfit(branches: &[Branch], table: u32, prefix: IpPrefix, view: &View<'_>) -> Option<usize> {
         branches.iter().position(|branch| branch.via.validate(table, prefix, view).is_err())
     }
 
     /// Returns the key of a route.
-    pub fn key(table: u16, prefix: IpPrefix) -> Key {
+    pub fn key(table: u32, prefix: IpPrefix) -> Key {
         Key::of::<Route>(&(table, prefix))
     }
 }
 
 impl Kind for Route {
-    type Key = (u16, IpPrefix);
+    type Key = (u32, IpPrefix);
     const NAME: &'static str = "route";
     const PHASE: u16 = MANY;
     const CONTAINER: Option<&'static Role> = Some(&objects::TABLE);
@@ -205,11 +205,11 @@ impl Object<System> for Route {
         let paths: Result<Vec<Weighted>, Refused> = self.paths().map(weighted).collect();
         // Fails only if two names lead to the same interface, which validation prevents.
         let list = PathList::new(paths?).map_err(|e| Refused(format!("{prefix}: {e}")))?;
-        Ok(system.router.add_route(table, prefix, list)?)
+        Ok(system.router.add_route(system.router.fib(table)?, prefix, list)?)
     }
 
     fn withdraw(&self, (table, prefix): &Self::Key, system: &mut System) -> Result<(), Refused> {
-        system.router.remove_route(*table, *prefix)?;
+        system.router.remove_route(system.router.fib(*table)?, *prefix)?;
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl fmt::Display for Route {
 }
 
 impl Via {
-    fn validate(&self, table: u16, prefix: IpPrefix, view: &View<'_>) -> Result<(), Refused> {
+    fn validate(&self, table: u32, prefix: IpPrefix, view: &View<'_>) -> Result<(), Refused> {
         let family = Family::of(prefix.address());
         match self {
             Via::NextHop(ip, _) if Family::of(*ip) != family => {
@@ -300,7 +300,7 @@ impl Via {
     }
 
     /// Returns the interface with the next hop as its own address, if there is one.
-    fn own_next_hop(&self, table: u16, view: &View<'_>) -> Option<String> {
+    fn own_next_hop(&self, table: u32, view: &View<'_>) -> Option<String> {
         let Via::NextHop(ip, by) = self else { return None };
         let mut owners = index::owners(view, hop_table(by.as_deref(), table, view), *ip);
         owners.find(|owner| !is_link_local(*ip) || by.as_deref() == Some(owner))
@@ -316,13 +316,13 @@ impl Via {
             Via::Drop => Path::Drop,
             Via::Unreachable => Path::Unreachable,
             Via::Prohibit => Path::Prohibit,
-            Via::Table(_, t) => Path::Table(*t),
+            Via::Table(_, t) => Path::Table(system.router.fib(*t)?),
         })
     }
 }
 
 /// Returns the VRF of a next hop: that of the route's interface if it has one, otherwise the route's own (`table`).
-fn hop_table(by: Option<&str>, table: u16, view: &View<'_>) -> u16 {
+fn hop_table(by: Option<&str>, table: u32, view: &View<'_>) -> u32 {
     by.and_then(|i| view.interface(i)).map_or(table, |i| i.table)
 }
 
@@ -333,7 +333,7 @@ fn is_no_host(ip: IpAddr) -> bool {
 }
 
 /// Returns the prefix of a route whose next hop is this address of an interface in this VRF, if there is one.
-pub(super) fn leading_to(address: IpAddr, interface: &str, table: u16, view: &View<'_>) -> Option<IpPrefix> {
+pub(super) fn leading_to(address: IpAddr, interface: &str, table: u32, view: &View<'_>) -> Option<IpPrefix> {
     let leads = |by: Option<&str>, t| match is_link_local(address) {
         true => by == Some(interface),
         false => hop_table(by, t, view) == table,

@@ -116,7 +116,7 @@ fn next_hop_may_be_a_removed_address_or_one_of_another_vrf() {
     let mut other = Interface::new(Spec::by(Generator));
     other.table = 5;
     let elsewhere = vec![
-        Change::set(Table::key(5), Table),
+        Change::set(Table::key(5), Table::default()),
         Change::set(Interface::key("pg1"), other),
         address(1, "10.0.0.1", 24),
         via("10.10.0.0/16"),
@@ -148,7 +148,7 @@ fn failed_transaction_is_rolled_back() {
     let mut other = Interface::new(Spec::by(Generator));
     (other.up, other.mtu, other.mac, other.table) = (false, Some(1400), Some(Mac([2, 9, 9, 9, 9, 9])), 5);
     let changes = vec![
-        Change::set(Table::key(5), Table),
+        Change::set(Table::key(5), Table::default()),
         Change::set(NeighborBounds::key(Family::V4), NeighborBounds { limit: Some(7), age: None }),
         interface(1),
         Change::set(Interface::key("pg0"), other),

@@ -88,7 +88,7 @@ impl Object<System> for Unnumbered {
 }
 
 /// Checks that an interface may be in this VRF: borrowers and lenders of addresses must be in the same one.
-pub(super) fn may_be_in(interface: &str, table: u16, view: &View<'_>) -> Result<(), Refused> {
+pub(super) fn may_be_in(interface: &str, table: u32, view: &View<'_>) -> Result<(), Refused> {
     let apart = |other: &str| view.interface(other).is_some_and(|o| o.table != table);
     let lender = Unnumbered::lender(interface, view).filter(|lender| apart(lender));
     let pair = lender

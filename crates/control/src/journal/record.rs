@@ -107,12 +107,12 @@ pub mod tests {
     use crate::testing::catalog;
 
     /// Returns an entry for each of these VRFs, which it adds.
-    pub fn entries(tables: std::ops::Range<u16>) -> Vec<Entry> {
+    pub fn entries(tables: std::ops::Range<u32>) -> Vec<Entry> {
         let mut journal = Journal::default();
         let noted = tables.map(|n| {
             let line = format!("ip table add {n}");
             let origin = Origin::new(FrontEnd::Cli, Peer::user(1000, Some("ann".into())), &line);
-            let edit = Edit { key: Table::key(n), old: None, new: Some(Table.into()) };
+            let edit = Edit { key: Table::key(n), old: None, new: Some(Table::default().into()) };
             journal.note(Note::new(origin, vec![edit], Vec::new())).unwrap().entry
         });
         noted.collect()
@@ -143,8 +143,8 @@ pub mod tests {
     #[test]
     fn large_change_is_written_without_objects() {
         let mut journal = Journal::default();
-        let edit = |n| Edit { key: Table::key(n), old: None, new: Some(Table.into()) };
-        let edits = (0..=MOST_OBJECTS as u16).map(edit).collect();
+        let edit = |n| Edit { key: Table::key(n), old: None, new: Some(Table::default().into()) };
+        let edits = (0..=MOST_OBJECTS as u32).map(edit).collect();
         let much = journal.note(Note::new(Origin::default(), edits, Vec::new())).unwrap().entry;
         let again = entry(&line(&much, &catalog())).unwrap();
         assert!(matches!(again.detail, Detail::Forgotten) && again.counts.added == 4097);

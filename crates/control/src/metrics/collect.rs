@@ -95,7 +95,7 @@ enum Next {
     /// The workers from this one on.
     Workers(usize),
     /// The remaining VRFs, in reverse order.
-    Tables(Vec<u16>),
+    Tables(Vec<(u32, u16)>),
     /// Metrics of features that do not belong to interfaces: the next feature, and its cursor.
     Features(usize, u32),
 }
@@ -148,7 +148,7 @@ impl Collection {
             Next::Workers(number) => {
                 let number = *number;
                 if number == router.workers() {
-                    let mut tables: Vec<u16> = router.routes::<Ipv4Addr>().tables().collect();
+                    let mut tables: Vec<(u32, u16)> = router.vrfs().from(0).collect();
                     tables.reverse();
                     self.next = Next::Tables(tables);
                 } else {
@@ -161,10 +161,10 @@ impl Collection {
                 if left.is_empty() {
                     self.next = Next::Features(0, 0);
                 }
-                for vrf in page.into_iter().rev() {
+                for (vrf, fib) in page.into_iter().rev() {
                     let name = vrf.to_string();
-                    self.table::<Ipv4Addr>(router, vrf, &name);
-                    self.table::<Ipv6Addr>(router, vrf, &name);
+                    self.table::<Ipv4Addr>(router, fib, &name);
+                    self.table::<Ipv6Addr>(router, fib, &name);
                 }
             }
             Next::Features(feature, cursor) => {
@@ -214,10 +214,10 @@ impl Collection {
     }
 
     /// Adds the metrics of a VRF's table of one family.
-    fn table<A: OfFamily>(&mut self, router: &Router, vrf: u16, name: &str) {
+    fn table<A: OfFamily>(&mut self, router: &Router, fib: u16, name: &str) {
         let (labels, routes) = ([A::FAMILY.word(), name], router.routes::<A>());
-        self.lines.add(Id::FibRoutes, &labels, routes.count(vrf));
-        self.lines.add(Id::FibMemory, &labels, routes.memory_bytes(vrf));
+        self.lines.add(Id::FibRoutes, &labels, routes.count(fib));
+        self.lines.add(Id::FibMemory, &labels, routes.memory_bytes(fib));
     }
 
     fn interface(&mut self, c: &Context, i: &InterfaceInfo) {
@@ -228,7 +228,7 @@ impl Collection {
             Kind::SubInterface => "sub-interface",
             kind => i.device.as_ref().map_or(kind.name().unwrap_or("absent"), |d| d.driver),
         };
-        let (vrf, mac) = (i.fib.to_string(), i.mac.to_string());
+        let (vrf, mac) = (c.system.router.vrfs().table(i.fib).to_string(), i.mac.to_string());
         out.add(Id::InterfaceInfo, &[&i.name, kind, &vrf, &mac, description], 1);
         out.add(Id::InterfaceUp, &name, u8::from(c.system.router.usable(i.index)));
         out.add(Id::InterfaceAdminUp, &name, u8::from(i.admin_up));

@@ -47,8 +47,8 @@ fn router(turning: bool) -> Context {
         "set interface ip address pg0 10.0.0.1/24",
         "set interface description pg0 \"up \\\"link\\\"\"",
         "set interface tcp-mss-clamp pg0 ip4 enable ip4-mss 1400 ip6 rx ip6-mss 1380",
-        "ip table add 7",
-        "ip route add 10.9.0.0/16 table 7 via drop",
+        "ip table add 4294967295 name blue",
+        "ip route add 10.9.0.0/16 table blue via drop",
         "set ip neighbor pg0 10.0.0.2 02:00:00:00:00:07",
     ] {
         run(&mut context, line);
@@ -102,11 +102,12 @@ fn both_formats_parse_and_have_every_metric() {
     assert_eq!(value(&text, "volley_interface_up{interface=\"pg0\"}"), 1.0);
     assert_eq!(value(&text, "volley_interface_up{interface=\"pg1\"}"), 0.0);
     // The operator's route, and the routes that each VRF has.
-    let routes = context.system.router.routes::<Ipv4Addr>().count(7) as f64;
-    assert_eq!(value(&text, "volley_fib_routes{af=\"ip4\",vrf=\"7\"}"), routes);
+    let fib = context.system.router.fib(u32::MAX).unwrap();
+    let routes = context.system.router.routes::<Ipv4Addr>().count(fib) as f64;
+    assert_eq!(value(&text, "volley_fib_routes{af=\"ip4\",vrf=\"4294967295\"}"), routes);
     assert!(routes > 1.0);
-    let routes6 = context.system.router.routes::<Ipv6Addr>().count(7) as f64;
-    assert_eq!(value(&text, "volley_fib_routes{af=\"ip6\",vrf=\"7\"}"), routes6);
+    let routes6 = context.system.router.routes::<Ipv6Addr>().count(fib) as f64;
+    assert_eq!(value(&text, "volley_fib_routes{af=\"ip6\",vrf=\"4294967295\"}"), routes6);
     assert_eq!(value(&text, "volley_neighbors{af=\"ip6\",state=\"stale\"}"), 0.0);
     assert!(value(&text, "volley_fib_memory_bytes{af=\"ip4\",vrf=\"0\"}") > 0.0);
     assert_eq!(value(&text, "volley_neighbors{af=\"ip4\",state=\"static\"}"), 1.0);

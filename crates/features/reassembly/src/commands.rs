@@ -5,7 +5,7 @@ use model::store::Change;
 use serde::Serialize;
 
 use net::feature::{self, App, Entry, Registrar};
-use net::router::RouterError;
+use net::router::{Router, RouterError};
 
 use crate::bounds::Bounds;
 use crate::kind::{KindInfo, SECOND};
@@ -77,7 +77,7 @@ struct Shown {
 
 #[derive(Serialize)]
 struct Datagram {
-    table: u16,
+    table: u32,
     source: String,
     destination: String,
     protocol: Option<u8>,
@@ -90,9 +90,9 @@ struct Datagram {
 }
 
 impl Datagram {
-    fn new(v: DatagramView, now: u64) -> Datagram {
+    fn new(v: DatagramView, router: &Router, now: u64) -> Datagram {
         Datagram {
-            table: v.fib,
+            table: router.vrfs().table(v.fib),
             source: v.src.to_string(),
             destination: v.dst.to_string(),
             protocol: v.protocol,
@@ -129,8 +129,9 @@ fn show<C: App>(c: &C, a: &Args, info: &KindInfo) -> Result<Output<C>, RouterErr
     let (limits, totals) = (all.limits(info.name)?, all.totals(info.name)?);
     let details = match a.has("details") {
         true => {
-            let (views, now) = (all.views(info.name)?, c.router().now());
-            Some(views.into_iter().map(|view| Datagram::new(view, now)).collect())
+            let (views, router) = (all.views(info.name)?, c.router());
+            let now = router.now();
+            Some(views.into_iter().map(|view| Datagram::new(view, router, now)).collect())
         }
         false => None,
     };

@@ -88,7 +88,7 @@ impl Args {
 
     /// Returns the argument `name`, if it was given: an `IpAddr` for `ip`, an address with its length for
     /// `address` and `prefix`, of one family for types with a family, a `Mac` for `mac`, a `u16`, `u32` or
-    /// `u64` for numbers, a `(u32, u32)` for a range, a `PathBuf` for `path`, and a `String` for all types of
+    /// `u64` for numbers (a `u32` for `table`), a `(u32, u32)` for a range, a `PathBuf` for `path`, and a `String` for all types of
     /// names.
     pub fn get<T: FromArg>(&self, name: &str) -> Option<T> {
         // A keyword may have the name of the argument that follows it, as in `via <via:ip>`.

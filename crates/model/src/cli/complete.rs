@@ -58,7 +58,7 @@ pub(super) fn complete<'g>(
                 let spelling = keyword.completed(&begun).into_iter();
                 candidates.extend(spelling.map(|word| candidate(word, meaning(&states, leaf, &help), false)));
             }
-            Leaf::Arg { kind: Kind::Name(name), .. } => {
+            Leaf::Arg { kind: Kind::Name(name) | Kind::Numbered(name), .. } => {
                 let names = values.values(name).into_iter().filter(|value| value.starts_with(&*begun));
                 candidates.extend(names.map(|value| candidate(&quote(&value), name, false)));
             }

@@ -33,7 +33,7 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
         .iter()
         .flat_map(|leaf| match leaf {
             Leaf::Keyword(keyword) => keyword.spellings().map(str::to_owned).collect(),
-            Leaf::Arg { kind: Kind::Name(kind), .. } => values.values(kind),
+            Leaf::Arg { kind: Kind::Name(kind) | Kind::Numbered(kind), .. } => values.values(kind),
             Leaf::Arg { .. } => Vec::new(),
         })
         .collect();
@@ -56,7 +56,7 @@ fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
     }
     let mut others = leaves.iter().filter(|leaf| keyword(leaf).is_none());
     match (others.next(), others.next()) {
-        (Some(Leaf::Arg { kind: Kind::Name(kind), .. }), None) => Some(kind),
+        (Some(Leaf::Arg { kind: Kind::Name(kind) | Kind::Numbered(kind), .. }), None) => Some(kind),
         _ => None,
     }
 }

@@ -21,6 +21,7 @@
 //! | `prefix`, `prefix4`, `prefix6` | `192.0.2.0/24`, `2001:db8::/32`; host bits are kept, and an address alone is a host prefix | `(IpAddr, u8)` |
 //! | `mac` | `02:00:00:00:00:01` | `wire::Mac` |
 //! | `interface`, `node`, `punt-reason`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
+//! | `table` | a number, or a name for which [`Values`](super::Values) knows one | the number |
 //! | the name of a kind of [`objects`](super::Registry::objects) | the name of such an object | `String` |
 
 use crate::family::Family;
@@ -48,6 +49,8 @@ pub(super) enum Kind {
     Mac,
     /// A name of this kind that the router's state has.
     Name(String),
+    /// A number, or the name of a numbered object of this kind.
+    Numbered(String),
 }
 
 impl Kind {
@@ -69,6 +72,7 @@ impl Kind {
             "prefix6" => Kind::Prefix(Some(Family::V6)),
             "mac" => Kind::Mac,
             "interface" | "node" | "punt-reason" | "log-class" | "log-level" => Kind::Name(text.into()),
+            "table" => Kind::Numbered(text.into()),
             _ if objects.contains(&text) => Kind::Name(text.into()),
             _ => return None,
         })
@@ -97,6 +101,7 @@ impl Kind {
                 format!("the name of an {kind}")
             }
             Kind::Name(kind) => format!("the name of a {kind}"),
+            Kind::Numbered(kind) => format!("the number or name of a {kind}"),
         }
     }
 }
@@ -330,7 +335,7 @@ mod tests {
 
     #[test]
     fn arguments_have_types() {
-        let seq = parse("x <n:u16> <if:interface> <s:node> <o:note> <r:range>").unwrap();
+        let seq = parse("x <n:u16> <if:interface> <s:node> <o:note> <r:range> <t:table>").unwrap();
         let arg = |name: &str, kind| Item::Leaf(Leaf::Arg { name: name.into(), kind });
         let name = |kind: &str| Kind::Name(kind.into());
         assert_eq!(
@@ -340,7 +345,8 @@ mod tests {
                 arg("if", name("interface")),
                 arg("s", name("node")),
                 arg("o", name("note")),
-                arg("r", Kind::Range)
+                arg("r", Kind::Range),
+                arg("t", Kind::Numbered("table".into()))
             ]
         );
     }

@@ -177,6 +177,10 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
                 None => prefix(word, *family)?,
             },
             Kind::Mac => Value::Mac(word.parse().ok()?),
+            Kind::Numbered(kind) => {
+                let named = || values.number(kind, word).map(u64::from);
+                Value::Number(number(word).filter(|n| *n <= u32::MAX.into()).or_else(named)?)
+            }
             Kind::Name(kind) => Value::Text(values.has(kind, word).then(|| word.to_owned())?),
         },
     };

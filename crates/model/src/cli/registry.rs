@@ -24,6 +24,11 @@ pub trait Values {
         self.values(kind).iter().any(|value| value == name)
     }
 
+    /// Returns the number of the object with this name, of a kind whose objects have numbers, such as `table`.
+    fn number(&self, _kind: &str, _name: &str) -> Option<u32> {
+        None
+    }
+
     /// Returns a notice for the client of the last command beside its answer, in whole lines, once.
     fn notice(&mut self) -> Option<String> {
         None

@@ -22,16 +22,21 @@ impl Values for Toy {
         let names: &[&str] = match kind {
             "interface" => &["host-eth0", "host-eth1", "count"],
             "node" => &["ip4-lookup"],
+            "table" => &["0", "11", "blue"],
             _ => &[],
         };
         names.iter().map(ToString::to_string).collect()
+    }
+
+    fn number(&self, kind: &str, name: &str) -> Option<u32> {
+        (kind == "table" && name == "blue").then_some(11)
     }
 }
 
 const COMMANDS: &[&str] = &[
     "show interface [<interface:interface>]",
     "show interface addr",
-    "show ip fib [table <table:u32>]",
+    "show ip fib [table <table:table>]",
     "show version",
     "set interface state <interface:interface> {up | down}",
     "set interface ip address [del] <interface:interface> <address:address>",
@@ -143,7 +148,7 @@ fn refused_beginnings_give_their_reason() {
     assert_eq!(refused("br 1"), "none");
     assert_eq!(refused("show ip fib table 7 mtrie 0"), "other");
     // An incomplete or ambiguous beginning is an unknown command.
-    assert!(refused("show ip fib table x").contains("does not fit"));
+    assert!(refused("show ip fib table x").contains("there is no table"));
     assert!(refused("pin 1").contains("there is no command 'pin'"));
     assert!(refused("show b7").contains("does not fit"));
     // A beginning must match more words than an existing command does.
@@ -273,6 +278,25 @@ fn an_unknown_name_is_reported_beside_possible_keywords() {
         "a slip in a keyword"
     );
     assert!(run("ip route add 10.0.0.0/8 via 10.0.0.300").unwrap_err().contains("does not fit here"));
+}
+
+#[test]
+fn a_table_has_a_number_or_a_name() {
+    for (word, number) in [("7", 7), ("0x10", 16), ("4294967295", u64::from(u32::MAX)), ("blue", 11)] {
+        let told = run(&format!("show ip fib table {word}")).unwrap();
+        assert!(told.contains(&format!("table=Number({number})")), "{told}");
+    }
+    for word in ["4294967296", "green", "-1"] {
+        let error = run(&format!("show ip fib table {word}")).unwrap_err();
+        assert!(
+            error.contains(&format!(
+                "there is no table '{word}'\nexpected: <table> the number or name of a table"
+            )),
+            "{error}"
+        );
+        assert!(error.contains("there are: 0, 11, blue"), "{error}");
+    }
+    assert_eq!(complete("show ip fib table b"), ["blue"]);
 }
 
 #[test]
@@ -443,7 +467,8 @@ fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<
                         let text = ["a b", "drop", "#x", "it's \\ \"q\""][pick(4)];
                         (quote_always(text), Value::Text(text.into()))
                     }
-                    Kind::Number(_) => (number.to_string(), Value::Number(number)),
+                    Kind::Numbered(_) if pick(2) == 0 => ("blue".into(), Value::Number(11)),
+                    Kind::Number(_) | Kind::Numbered(_) => (number.to_string(), Value::Number(number)),
                     Kind::Range => {
                         let (first, last) = (number as u32, number as u32 + pick(9) as u32);
                         (format!("{first}-{last}"), Value::Range(first, last))

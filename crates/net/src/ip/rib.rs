@@ -157,7 +157,7 @@ impl<A: Ip> Rib<A> {
     /// there and the error is logged.
     pub fn install_or_log(&self, lookup: &mut A::Lookup, fib: u16, prefix: Prefix<A>, any: u32) {
         if let Err(e) = self.install(lookup, prefix, any) {
-            tracing::error!("{prefix} in table {fib}: {e}");
+            tracing::error!("{prefix} in the VRF with index {fib}: {e}");
         }
     }
 }

@@ -45,12 +45,10 @@ pub(super) const AT_ONCE: usize = 2048;
 /// Why a route or a table could not be added or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteError {
-    /// The VRF does not exist.
+    /// There is no VRF with this index.
     NoTable(u16),
     /// The route does not exist.
     NoRoute(String),
-    /// The VRF cannot be removed, for this reason.
-    InUse(u16, String),
     /// The tables are full.
     Full(String),
     /// The machine or a control group has no more memory; this much is free.
@@ -60,9 +58,8 @@ pub enum RouteError {
 impl std::fmt::Display for RouteError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            RouteError::NoTable(t) => write!(f, "there is no table {t}"),
+            RouteError::NoTable(t) => write!(f, "there is no VRF with index {t}"),
             RouteError::NoRoute(p) => write!(f, "there is no such route for {p}"),
-            RouteError::InUse(t, why) => write!(f, "table {t} cannot be removed: {why}"),
             RouteError::Full(why) => write!(f, "no room for another route: {why}"),
             RouteError::NoMemory(room) => write!(f, "no room for another route: out of memory: {room}"),
         }
@@ -189,10 +186,7 @@ impl<A: Ip> Routes<A> {
             return Ok(());
         }
         // VRF 0 carries most of the traffic. There may be many other VRFs with few routes each.
-        let refused = |e: io::Error| {
-            io::Error::new(e.kind(), format!("no memory for the lookup table of table {fib}: {e}"))
-        };
-        let (lookup, reader) = A::table(&self.domain, fib == 0).map_err(refused)?;
+        let (lookup, reader) = A::table(&self.domain, fib == 0)?;
         self.vrfs.insert(fib, Vrf { lookup, prefixes: PrefixMap::new() });
         let prefixes: Vec<(Prefix<A>, Path)> =
             A::SPECIAL.iter().map(|(address, len, path)| (Prefix::new(*address, *len), *path)).collect();
@@ -212,15 +206,13 @@ impl<A: Ip> Routes<A> {
         Ok(())
     }
 
-    /// Removes an unused VRF. Its lookup table is freed when no worker can read it any more.
+    /// Removes a VRF that [may go](Self::may_go). Its lookup table is freed when no worker can read it any more.
     ///
     /// # Errors
-    /// If the VRF does not exist, has routes or tracks, is the target of another VRF's route, or is VRF 0,
-    /// which always exists.
+    /// If the VRF does not exist.
     pub fn remove_table(&mut self, fib: u16) -> Result<(), RouteError> {
-        self.may_go(fib)?;
+        let vrf = self.vrfs.remove(&fib).ok_or(RouteError::NoTable(fib))?;
         self.publish(fib, None);
-        let Some(vrf) = self.vrfs.remove(&fib) else { return Ok(()) };
         for (_, _, first) in vrf.prefixes.iter() {
             for at in self.rib.of_prefix(first).collect::<Vec<_>>() {
                 let path = self.rib.routes[at].path;
@@ -231,29 +223,26 @@ impl<A: Ip> Routes<A> {
         Ok(())
     }
 
-    /// Checks that a VRF can be removed.
+    /// Checks that a VRF can be removed. `name` returns the number to show for a VRF.
     ///
     /// # Errors
-    /// See [`remove_table`](Self::remove_table).
-    pub fn may_go(&self, fib: u16) -> Result<(), RouteError> {
-        if !self.vrfs.contains_key(&fib) {
-            return Err(RouteError::NoTable(fib));
-        }
-        let in_use = |why: String| Err(RouteError::InUse(fib, why));
+    /// If it has routes or tracks, is the target of another VRF's route, or is VRF 0, which always exists. Returns
+    /// the reason.
+    pub fn may_go(&self, fib: u16, name: impl Fn(u16) -> u32) -> Result<(), String> {
         if fib == 0 {
-            return in_use("it is always there".into());
+            return Err("it is always there".into());
         }
         let asked = self.iter(fib).find(|(_, sources)| sources.clone().any(|s| s.0 != Source::SPECIAL));
-        if let Some(prefix) = asked.map(|(prefix, _)| prefix) {
-            return in_use(format!("the route {prefix} is in it"));
+        if let Some((prefix, _)) = asked {
+            return Err(format!("the route {prefix} is in it"));
         }
         if let Some(to) = self.tracked_in(fib) {
-            return in_use(format!("a feature follows its route to {}", to.address()));
+            return Err(format!("a feature follows its route to {}", to.address()));
         }
-        if let Some(other) = self.rib.paths.vrf_with(Path::Table(fib), self.tables()) {
-            return in_use(format!("a route of table {other} leads to it"));
+        match self.rib.paths.vrf_with(Path::Table(fib), self.tables()) {
+            Some(other) => Err(format!("a route of table {} leads to it", name(other))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn publish(&mut self, fib: u16, reader: Option<A::Reader>) {
@@ -269,7 +258,7 @@ impl<A: Ip> Routes<A> {
         self.published.set(fibs);
     }
 
-    /// The VRFs.
+    /// The indexes of the VRFs.
     pub fn tables(&self) -> impl Iterator<Item = u16> {
         self.vrfs.keys().copied()
     }
@@ -376,7 +365,7 @@ impl<A: Ip> Routes<A> {
                 None => self.remove(fib, prefix, source, by).map(|_| ()),
             };
             if let Err(e) = done {
-                tracing::error!("{prefix} in table {fib}: {e}");
+                tracing::error!("{prefix} in the VRF with index {fib}: {e}");
                 return;
             }
         }

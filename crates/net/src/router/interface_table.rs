@@ -31,7 +31,7 @@ pub struct InterfaceInfo {
     pub mac: Mac,
     /// The MTU: the largest network packet, in bytes.
     pub mtu: u16,
-    /// The VRF.
+    /// The index of its VRF.
     pub fib: u16,
     /// The addresses. The primary one of each family comes before the others of that family.
     pub addresses: Vec<Address>,

@@ -396,10 +396,8 @@ impl Router {
     ///
     /// # Errors
     /// If the VRF does not exist, or the interface has addresses.
-    pub fn set_table(&mut self, index: u32, fib: u16) -> Result<(), RouterError> {
-        if !self.ip4.routes.tables().any(|t| t == fib) {
-            return Err(RouterError(format!("there is no table {fib}")));
-        }
+    pub fn set_table(&mut self, index: u32, table: u32) -> Result<(), RouterError> {
+        let fib = self.fib(table)?;
         let info = self.info_mut(index)?;
         if !info.addresses.is_empty() && info.fib != fib {
             return Err(RouterError(format!("{} has addresses: remove them first", info.name)));

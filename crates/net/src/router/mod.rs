@@ -25,6 +25,7 @@ mod routes;
 mod side;
 mod state;
 mod usage;
+mod vrfs;
 mod workers;
 
 use std::collections::VecDeque;
@@ -61,6 +62,7 @@ pub use neighbors::check_neighbor;
 pub use ping::{PingReply, PingTarget};
 pub use poll::{Hooks, PuntHandler};
 pub use side::{Routed, Side};
+pub use vrfs::{MAX_VRFS, Vrfs};
 pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 
 /// Why the router refused a change. Nothing has changed then.
@@ -157,6 +159,7 @@ pub struct Router {
     next_index: Option<u32>,
     /// Interfaces, adjacencies and neighbours, which resolve paths.
     pub(crate) near: Neighborhood,
+    vrfs: vrfs::Vrfs,
     ip4: Side<Ipv4Addr>,
     ip6: Side<Ipv6Addr>,
     nd: ip6::Ip6,
@@ -223,6 +226,7 @@ impl Router {
                 neighbors4: Neighbors::default(),
                 neighbors6: Neighbors::default(),
             },
+            vrfs: vrfs::Vrfs::default(),
             ip4: Side::new(&domain, ip4)?,
             ip6: Side::new(&domain, ip6)?,
             nd: ip6::Ip6::default(),

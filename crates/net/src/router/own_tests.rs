@@ -97,14 +97,14 @@ fn addresses_of_a_removed_interface_are_not_own() {
 fn goes_to_another_vrf<A: OnLink>() {
     let mut lab = lab::<A>();
     let address = lab.router.interface(1).unwrap().addresses[0];
-    lab.router.add_table(5).unwrap();
+    let fib = lab.router.add_table(5).unwrap();
     lab.router.remove_address(1, address).unwrap();
     lab.router.set_table(1, 5).unwrap();
     lab.router.add_address(1, address).unwrap();
     lab.pass(5000);
     is_nobodys::<A>(&mut lab);
-    assert_eq!(own(&lab, 5, A::at(1, 1)), (true, Some(A::at(1, 1))));
-    assert!(!own(&lab, 5, A::at(0, 1)).0);
+    assert_eq!(own(&lab, fib, A::at(1, 1)), (true, Some(A::at(1, 1))));
+    assert!(!own(&lab, fib, A::at(0, 1)).0);
 }
 
 #[test]
@@ -125,10 +125,10 @@ fn a_link_local_address_moves_to_another_vrf_with_its_interface() {
     assert_eq!(info.standing(address), Some(Standing::Unique));
     let scoped = Ipv6Addr::from_bits(<Ipv6Addr as crate::ip::Packets>::scoped(address.to_bits(), 1));
     assert!(own(&lab, 0, scoped).0);
-    lab.router.add_table(5).unwrap();
+    let fib = lab.router.add_table(5).unwrap();
     lab.router.set_table(1, 5).unwrap();
     lab.run();
-    assert_eq!((own(&lab, 0, scoped).0, own(&lab, 5, scoped).0), (false, true));
+    assert_eq!((own(&lab, 0, scoped).0, own(&lab, fib, scoped).0), (false, true));
 }
 
 /// What passes from the first link to the second, or why it does not.
@@ -161,10 +161,10 @@ fn ipv4_link_local_is_forwarded_only_by_configured_routes() {
     assert_eq!(forwarded(&mut lab, far, there), Ok(()));
     // A route that says to look in a VRF leads where that one's routes do.
     lab.router.remove_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap()).unwrap();
-    lab.router.add_table(5).unwrap();
-    lab.router.add_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), Path::Table(5)).unwrap();
+    let fib = lab.router.add_table(5).unwrap();
+    lab.router.add_route(0, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), Path::Table(fib)).unwrap();
     assert_eq!(forwarded(&mut lab, far, there), Err(vec!["link-local-source"]));
-    lab.router.add_route(5, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), via).unwrap();
+    lab.router.add_route(fib, "169.254.6.0/24".parse::<IpPrefix>().unwrap(), via).unwrap();
     assert_eq!(
         forwarded(&mut lab, far, there),
         Err(vec!["link-local-source"]),
@@ -172,7 +172,7 @@ fn ipv4_link_local_is_forwarded_only_by_configured_routes() {
     );
     lab.router
         .add_route(
-            5,
+            fib,
             "169.254.6.0/24".parse::<IpPrefix>().unwrap(),
             Path::Via { next_hop: there.into(), interface: Some(1) },
         )

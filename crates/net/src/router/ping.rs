@@ -91,16 +91,16 @@ impl Router {
     /// of their output interface. Returns the identifier of the ping, valid until [`Router::ping_stop`].
     ///
     /// # Errors
-    /// If no route covers the destination, the source address is not the router's, the router has no address, a request
+    /// If there is no such VRF, no route covers the destination, the source address is not the router's, the router has no address, a request
     /// would be too large, or too many pings are active.
     pub fn ping_start(
         &mut self,
-        fib: u16,
+        table: u32,
         to: impl Into<PingTarget>,
         source: Option<IpAddr>,
         size: usize,
     ) -> Result<u16, RouterError> {
-        let to = to.into();
+        let (fib, to) = (self.fib(table)?, to.into());
         // Include addresses added or removed in this turn.
         self.publish_own();
         let source = match to.address {
@@ -154,9 +154,12 @@ impl Router {
             return Err(why);
         }
         let found = match source {
-            Some(own) => A::of(own)
-                .filter(is_own)
-                .ok_or_else(|| RouterError(format!("{own} is not an address of this router in table {fib}"))),
+            Some(own) => A::of(own).filter(is_own).ok_or_else(|| {
+                RouterError(format!(
+                    "{own} is not an address of this router in table {}",
+                    self.vrfs.table(fib)
+                ))
+            }),
             None => self.source_towards(fib, interface, near),
         };
         found.map_err(|why| tentative().unwrap_or(why))
@@ -233,6 +236,7 @@ impl Router {
         let mut table = fib;
         for _ in 0..MAX_HOPS {
             let Some((prefix, _, to)) = A::side(self).routes.lookup(table, destination) else {
+                let table = self.vrfs.table(table);
                 return Err(refused(&format!("no route in table {table} covers it")));
             };
             // The ends of a recursive path, if any. Any of several paths will do.
@@ -276,7 +280,8 @@ impl Router {
         let of = interface.and_then(|i| self.near.interfaces.get(i)).filter(|i| i.fib == fib);
         let addresses: Vec<Address<A>> = of.map_or_else(Vec::new, |i| A::own(i).collect());
         let best = addresses.iter().find(|a| a.prefix().contains(near)).or_else(|| addresses.first());
-        let none = || RouterError(format!("the router has no address in table {fib} to ping from"));
+        let table = self.vrfs.table(fib);
+        let none = || RouterError(format!("the router has no address in table {table} to ping from"));
         best.map(|a| a.address).or_else(|| own.first(fib)).ok_or_else(none)
     }
 }

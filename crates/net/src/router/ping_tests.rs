@@ -159,17 +159,15 @@ fn requests_have_a_source_of_the_outgoing_path() {
     address(&mut router, pg0, "10.0.0.1", 24);
     address(&mut router, pg0, "10.0.1.1", 24);
     let via = |hop: &str, interface| Path::Via { next_hop: addr(hop).into(), interface };
+    let other = router.add_table(5).unwrap();
+    router.add_route(other, "100.64.0.0/16".parse::<IpPrefix>().unwrap(), Path::Attached(pg0)).unwrap();
     for (prefix, path) in [
         ("203.0.113.0/24", via("10.0.1.7", None)),
         ("198.51.100.0/24", via("10.0.0.7", Some(pg0))),
         ("198.18.0.0/15", via("10.7.7.7", Some(pg0))),
         ("192.0.2.0/24", Path::Attached(pg1)),
-        ("100.64.0.0/16", Path::Table(5)),
+        ("100.64.0.0/16", Path::Table(other)),
     ] {
-        if path == Path::Table(5) {
-            router.add_table(5).unwrap();
-            router.add_route(5, "100.64.0.0/16".parse::<IpPrefix>().unwrap(), Path::Attached(pg0)).unwrap();
-        }
         router.add_route(0, prefix.parse::<IpPrefix>().unwrap(), path).unwrap();
     }
     for (to, from) in [
@@ -214,7 +212,7 @@ fn unreachable_targets_are_refused_with_the_reason() {
     };
     for (text, fib, to, source, size) in [
         ("no route", 0, "172.16.0.1", None, 56),
-        ("no route in table 9", 9, "10.0.0.2", None, 56),
+        ("there is no table 9", 9, "10.0.0.2", None, 56),
         ("192.0.2.0/25 drops", 0, "192.0.2.1", None, 56),
         ("unreachable", 0, "192.0.2.129", None, 56),
         ("prohibit", 0, "198.51.100.1", None, 56),

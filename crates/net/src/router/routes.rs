@@ -1,6 +1,5 @@
 //! Routes, and how their paths resolve.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
@@ -72,38 +71,6 @@ impl Resolver for Neighborhood {
 }
 
 impl Router {
-    /// Adds a VRF for both families. An existing VRF stays unchanged.
-    ///
-    /// # Errors
-    /// If there is no memory for its lookup tables.
-    pub fn add_table(&mut self, fib: u16) -> Result<(), RouterError> {
-        let there = self.ip4.routes.tables().any(|t| t == fib);
-        let added = self.ip4.routes.add_table(fib).and_then(|()| self.ip6.routes.add_table(fib));
-        if let Err(e) = added {
-            if e.kind() == io::ErrorKind::OutOfMemory {
-                self.budget.count_no_memory();
-            }
-            if !there && self.ip4.routes.tables().any(|t| t == fib) {
-                self.ip4.routes.remove_table(fib)?;
-            }
-            return Err(e.into());
-        }
-        Ok(())
-    }
-
-    /// Removes an unused VRF. Its memory is freed once no worker can read it.
-    ///
-    /// # Errors
-    /// If the VRF does not exist, an interface or a route uses it, or it is VRF 0, which always exists.
-    pub fn remove_table(&mut self, fib: u16) -> Result<(), RouterError> {
-        if let Some(i) = self.interfaces().find(|i| i.fib == fib && fib != 0) {
-            return Err(RouterError(format!("table {fib} cannot be removed: interface {} uses it", i.name)));
-        }
-        self.ip6.routes.may_go(fib)?;
-        self.ip4.routes.remove_table(fib)?;
-        Ok(self.ip6.routes.remove_table(fib)?)
-    }
-
     /// Adds the operator's route, or replaces its paths.
     ///
     /// # Errors

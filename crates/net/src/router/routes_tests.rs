@@ -333,8 +333,8 @@ fn an_unconnected_next_hop_is_resolved_by_a_route() {
         let state = router.routes::<Ipv4Addr>().path(0, by("203.0.113.1")).unwrap();
         assert_eq!(state.resolved, router.routes::<Ipv4Addr>().path(0, path).unwrap().resolved);
     }
-    router.add_table(7).unwrap();
-    for path in [Path::Local, Path::Table(7)] {
+    let fib = router.add_table(7).unwrap();
+    for path in [Path::Local, Path::Table(fib)] {
         router.add_route(0, prefix("203.0.113.1/32"), path).unwrap();
         assert_eq!(lost(&router, "203.0.113.1"), Some(Lost::NoNeighbor(far.into(), 32)));
     }

@@ -177,9 +177,9 @@ fn next_hops_resolve_when_their_network_appears() {
     let Object::Adjacency(second) = object(&r, path) else { panic!("a next hop has an adjacency") };
     assert_eq!(r.adjacencies().get(second).map(|a| a.interface), Some(1));
     // Networks of another VRF do not count.
-    r.add_table(3).unwrap();
-    r.add_route(3, prefix("198.51.100.0/24"), path).unwrap();
-    assert!(r.ip4.routes.path(3, path).unwrap().resolved.is_none());
+    let fib = r.add_table(3).unwrap();
+    r.add_route(fib, prefix("198.51.100.0/24"), path).unwrap();
+    assert!(r.ip4.routes.path(fib, path).unwrap().resolved.is_none());
 }
 
 #[test]
@@ -319,41 +319,41 @@ fn routes_that_name_an_interface_are_removed_with_it() {
 #[test]
 fn a_vrf_can_be_removed_only_when_unused() {
     let mut r = router(1);
-    let why = |r: &mut Router, fib| r.remove_table(fib).unwrap_err().to_string();
+    let why = |r: &mut Router, table| r.remove_table(table).unwrap_err().to_string();
     assert_eq!(why(&mut r, 0), "table 0 cannot be removed: it is always there");
     assert_eq!(why(&mut r, 5), "there is no table 5");
-    r.add_table(5).unwrap();
-    r.add_table(6).unwrap();
+    let [five, six] = [5, 4_000_000_006].map(|table| r.add_table(table).unwrap());
+    assert_eq!((r.fib(5), r.vrfs().table(six)), (Ok(five), 4_000_000_006));
     let at = r.add_loopback("loop0", HOST).unwrap();
     r.set_table(at, 5).unwrap();
     assert_eq!(why(&mut r, 5), "table 5 cannot be removed: interface loop0 uses it");
     r.set_table(at, 0).unwrap();
-    r.add_route(5, prefix("10.7.0.0/16"), Path::Drop).unwrap();
+    r.add_route(five, prefix("10.7.0.0/16"), Path::Drop).unwrap();
     assert_eq!(why(&mut r, 5), "table 5 cannot be removed: the route 10.7.0.0/16 is in it");
-    r.remove_route(5, prefix("10.7.0.0/16")).unwrap();
-    r.add_route(6, prefix("10.7.0.0/16"), Path::Table(5)).unwrap();
-    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: a route of table 6 leads to it");
-    r.remove_route(6, prefix("10.7.0.0/16")).unwrap();
+    r.remove_route(five, prefix("10.7.0.0/16")).unwrap();
+    r.add_route(six, prefix("10.7.0.0/16"), Path::Table(five)).unwrap();
+    assert_eq!(why(&mut r, 5), "table 5 cannot be removed: a route of table 4000000006 leads to it");
+    r.remove_route(six, prefix("10.7.0.0/16")).unwrap();
 
     let there = |r: &Router| {
         let mut participant = r.participant();
         let section = participant.enter();
-        r.tables.ip4.fibs.get(section.guard()).get(5).is_some()
+        r.tables.ip4.fibs.get(section.guard()).get(five).is_some()
     };
     r.poll(0);
     let objects = r.ip4.routes.objects_in_use();
     assert!(there(&r));
     r.remove_table(5).unwrap();
-    assert!(!there(&r) && r.ip4.routes.tables().all(|t| t != 5));
+    assert!(!there(&r) && r.ip4.routes.tables().all(|fib| fib != five));
     assert_eq!(why(&mut r, 5), "there is no table 5");
-    assert!(r.add_route(5, prefix("10.7.0.0/16"), Path::Drop).is_err());
+    assert!(r.add_route(five, prefix("10.7.0.0/16"), Path::Drop).is_err());
     r.poll(0);
     assert!(r.ip4.routes.objects_in_use() < objects, "its special routes are gone");
-    // The same number again is a new, empty table.
-    r.add_table(5).unwrap();
+    // The same number again is a new, empty table. Packets on their way can only have been its own.
+    assert_eq!(r.add_table(5), Ok(five));
     assert!(there(&r));
     assert_eq!(r.ip4.routes.objects_in_use(), objects);
-    assert!(r.ip4.routes.lookup(5, ip("10.7.0.1")).is_none());
+    assert!(r.ip4.routes.lookup(five, ip("10.7.0.1")).is_none());
 }
 
 /// In any order of events: a neighbour outside its interface's networks has a host route while the best route to it is
@@ -443,8 +443,8 @@ fn a_refused_change_changes_nothing() {
     r.add_neighbor(0, ip("10.0.0.2"), HOST, true).unwrap();
     r.add_route(0, prefix("10.1.0.0/16"), via("10.0.0.2", None)).unwrap();
     let changes: [(&str, Change); 31] = [
-        ("no table", |r| r.add_route(9, prefix("10.0.0.0/8"), Path::Drop)),
-        ("no table", |r| r.remove_route(9, prefix("10.0.0.0/8")).map(drop)),
+        ("no VRF with index 9", |r| r.add_route(9, prefix("10.0.0.0/8"), Path::Drop)),
+        ("no VRF with index 9", |r| r.remove_route(9, prefix("10.0.0.0/8")).map(drop)),
         ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/8")).map(drop)),
         ("no such route", |r| r.remove_route(0, prefix("10.0.0.0/24")).map(drop)),
         ("MTU 67 is", |r| r.set_mtu(0, 67)),

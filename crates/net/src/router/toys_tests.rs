@@ -176,9 +176,9 @@ fn a_tunnel_follows_the_route_to_its_far_end() {
 #[test]
 fn a_table_stays_while_a_feature_follows_a_route_of_it() {
     let mut lab = lab();
-    lab.router.add_table(5).unwrap();
+    let fib = lab.router.add_table(5).unwrap();
     let (objects, to) = (lab.router.routes::<Ipv4Addr>().objects_in_use(), IpAddr::from(FAR));
-    let tracks = [0, 1].map(|_| lab.router.track(5, to).unwrap());
+    let tracks = [0, 1].map(|_| lab.router.track(fib, to).unwrap());
     assert_eq!(tracks[0].object, tracks[1].object, "both track the same route");
     for track in tracks {
         let RouterError(why) = lab.router.remove_table(5).unwrap_err();
@@ -188,7 +188,7 @@ fn a_table_stays_while_a_feature_follows_a_route_of_it() {
     lab.run();
     assert_eq!(lab.router.routes::<Ipv4Addr>().objects_in_use(), objects);
     lab.router.remove_table(5).unwrap();
-    assert!(lab.router.track(5, to).is_err());
+    assert!(lab.router.track(fib, to).is_err());
 }
 
 #[test]

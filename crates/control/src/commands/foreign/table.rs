@@ -77,7 +77,6 @@ pub const TABLE: &[Area] = &[
             not_yet("ip route add <prefix:prefix> via receive"),
             not_yet("ip route add <prefix:prefix> via <next-hop:ip> udp-encap"),
             not_yet("ip route add <prefix:prefix> via <next-hop:ip> out-labels"),
-            not_yet("ip table add <table:u16> name"),
             not_yet("ip mroute"),
             not_yet("ip6 mroute"),
             not_yet("show ip mfib"),

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::super::{Context, Output};
 use super::path::PathFields;
+use super::table::table_of;
 use crate::cli::{Args, CliError, Merge, PAGE, Registry, Rows, Table};
 use crate::intent::{Family, OfFamily};
 
@@ -30,8 +31,8 @@ pub fn register(r: &mut Registry<Context>) {
 /// Declares the commands of a family.
 fn family<A: OfFamily>(r: &mut Registry<Context>) {
     let (noun, prefix) = (A::FAMILY.noun(), A::FAMILY.prefix());
-    // A table's index is its number.
-    let fib = format!("show {noun} fib [table/index <table:u16>]");
+    // Operators know a VRF by its number or name only, so "index" is the same as "table".
+    let fib = format!("show {noun} fib [table/index <table:table>]");
     r.add(
         &format!("{fib} [<prefix:{prefix}>]"),
         "Show all routes, the route of a prefix, or the route to an address.",
@@ -43,11 +44,6 @@ fn family<A: OfFamily>(r: &mut Registry<Context>) {
         show::<A>,
     );
     r.add(&format!("{fib} summary"), "Count routes by prefix length.", summary::<A>);
-    r.add(
-        &format!("show {noun} table [<table:u16>]"),
-        "Show the VRFs, or one with its interfaces and routes.",
-        tables::<A>,
-    );
 }
 
 #[derive(Serialize)]
@@ -87,15 +83,6 @@ struct Share {
     parts: usize,
 }
 
-fn table_of(c: &Context, a: &Args) -> Result<u16, CliError> {
-    let table = super::super::table(a, "table");
-    // A VRF has both families.
-    match c.system.router.routes::<Ipv4Addr>().tables().any(|t| t == table) {
-        true => Ok(table),
-        false => Err(a.fault("table", format!("there is no table {table}"))),
-    }
-}
-
 pub(super) fn interface_name(c: &Context, index: u32) -> String {
     c.system.router.interface(index).map_or_else(|_| format!("interface {index}"), |i| i.name.clone())
 }
@@ -119,7 +106,7 @@ fn target_text<A: OfFamily>(c: &Context, path: Path) -> String {
         Path::Prohibit => "prohibit".into(),
         Path::Feature(kind, index) => c.system.router.forwarding_text(kind, index),
         Path::LinkLocal => format!("{word}-link-local: by the routes of the packet's link"),
-        Path::Table(t) => format!("lookup in {word} table {t}"),
+        Path::Table(fib) => format!("lookup in {word} table {}", c.system.router.vrfs().table(fib)),
     }
 }
 
@@ -188,19 +175,19 @@ fn list_text<A: OfFamily>(c: &Context, to: &PathState) -> String {
 /// Makes rows of routes. Many routes share their paths, so it caches the last ones. Valid only until the next change.
 struct Reader<'c, A> {
     context: &'c Context,
-    table: u16,
+    fib: u16,
     last: Option<(u32, RouteSource)>,
     family: PhantomData<A>,
 }
 
 impl<A: OfFamily> Reader<'_, A> {
-    fn new(context: &Context, table: u16) -> Reader<'_, A> {
-        Reader { context, table, last: None, family: PhantomData }
+    fn new(context: &Context, fib: u16) -> Reader<'_, A> {
+        Reader { context, fib, last: None, family: PhantomData }
     }
 
     /// Returns the routes of all sources for a prefix; `None` if there are none.
     fn route(&mut self, prefix: Prefix<A>) -> Option<Route> {
-        let sources = self.context.system.router.routes::<A>().exact(self.table, prefix);
+        let sources = self.context.system.router.routes::<A>().exact(self.fib, prefix);
         let sources: Vec<RouteSource> = sources
             .map(|(source, to)| RouteSource {
                 source: self.context.system.router.source_name(source),
@@ -283,13 +270,10 @@ impl Route {
     }
 }
 
-fn heading<A: OfFamily>(table: u16) -> String {
-    format!("{}-VRF:{table}, fib_index:{table}\n", A::NAME.to_lowercase())
-}
-
 /// The routes of a VRF. It first gathers and sorts the prefixes, part by part, then shows the routes that still exist.
 struct Fib<A: Ip> {
-    table: u16,
+    heading: String,
+    fib: u16,
     /// Only prefixes within this one.
     within: Prefix<A>,
     gathered: usize,
@@ -302,19 +286,19 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
 
     fn next(&mut self, c: &Context, page: &mut Vec<Route>) -> bool {
         if self.gathered < Routes::<A>::PARTS {
-            let part = c.system.router.routes::<A>().part(self.table, self.gathered);
+            let part = c.system.router.routes::<A>().part(self.fib, self.gathered);
             self.prefixes.add(part.filter(|prefix| self.within.covers(*prefix)).collect());
             self.gathered += 1;
             return true;
         }
-        let mut reader = Reader::<A>::new(c, self.table);
+        let mut reader = Reader::<A>::new(c, self.fib);
         page.extend(self.prefixes.by_ref().take(PAGE).filter_map(|prefix| reader.route(prefix)));
         !self.prefixes.is_empty()
     }
 
     fn text(&mut self, page: &[Route], out: &mut String) {
         if !std::mem::replace(&mut self.begun, true) {
-            out.push_str(&heading::<A>(self.table));
+            out.push_str(&self.heading);
         }
         page.iter().for_each(|route| route.text(out));
     }
@@ -322,43 +306,44 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
 
 /// Returns the prefix of the route to a link-local address on each link: an own address, a neighbor, or the link's
 /// network. Empty for other addresses.
-fn on_links<A: OfFamily>(c: &Context, table: u16, address: A) -> Vec<Prefix<A>> {
+fn on_links<A: OfFamily>(c: &Context, fib: u16, address: A) -> Vec<Prefix<A>> {
     let router = &c.system.router;
-    let links = router.interfaces().filter(|i| i.fib == table);
+    let links = router.interfaces().filter(|i| i.fib == fib);
     let scoped =
         links.map(|i| A::scoped(address.to_bits(), i.index)).filter(|bits| *bits != address.to_bits());
-    let routes = scoped.filter_map(|bits| router.routes::<A>().lookup(table, A::from_bits(bits)));
+    let routes = scoped.filter_map(|bits| router.routes::<A>().lookup(fib, A::from_bits(bits)));
     routes.map(|(prefix, ..)| prefix).filter(|prefix| on_link(*prefix).1.is_some()).collect()
 }
 
 fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let table = table_of(c, a)?;
+    let id = table_of(c, a)?;
+    let (fib, heading) = (id.fib, id.heading::<A>(c));
     let routes = c.system.router.routes::<A>();
     let prefix = a.get::<Address>("prefix").and_then(Address::of::<A>);
     if prefix.is_none() || a.has("longer-prefixes") {
         let within = prefix.map_or(Prefix::DEFAULT, Address::prefix);
-        let fib = Fib::<A> { table, within, gathered: 0, prefixes: Merge::default(), begun: false };
-        return Ok(Output::rows(fib, a.json()));
+        let all = Fib::<A> { heading, fib, within, gathered: 0, prefixes: Merge::default(), begun: false };
+        return Ok(Output::rows(all, a.json()));
     }
     let wanted = match prefix {
         None => None,
         // An address: the route to it.
         Some(Address { address, len }) if len == A::Bits::BITS => {
-            let found = routes.lookup(table, address).map(|(prefix, ..)| prefix);
-            let links = on_links(c, table, address);
+            let found = routes.lookup(fib, address).map(|(prefix, ..)| prefix);
+            let links = on_links(c, fib, address);
             if !links.is_empty() {
                 let mut prefixes = Merge::default();
                 prefixes.add(found.into_iter().chain(links).collect());
                 let (within, gathered) = (Prefix::DEFAULT, Routes::<A>::PARTS);
                 return Ok(Output::rows(
-                    Fib::<A> { table, within, gathered, prefixes, begun: false },
+                    Fib::<A> { heading, fib, within, gathered, prefixes, begun: false },
                     a.json(),
                 ));
             }
             if found.is_none() {
                 // No route: packets are dropped.
                 let route = Route::without(A::FAMILY);
-                let mut text = heading::<A>(table);
+                let mut text = heading;
                 route.text(&mut text);
                 return Ok(Output::show([route], text));
             }
@@ -366,9 +351,9 @@ fn show<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
         }
         Some(network) => Some(network.prefix()),
     };
-    match wanted.and_then(|prefix| Reader::<A>::new(c, table).route(prefix)) {
+    match wanted.and_then(|prefix| Reader::<A>::new(c, fib).route(prefix)) {
         Some(route) => {
-            let mut text = heading::<A>(table);
+            let mut text = heading;
             route.text(&mut text);
             Ok(Output::show([route], text))
         }
@@ -407,87 +392,32 @@ fn memory(c: &mut Context, _: &Args) -> Result<Output, CliError> {
 
 #[derive(Serialize)]
 struct Summary {
-    table: u16,
+    table: u32,
     routes: usize,
     by_length: BTreeMap<u8, usize>,
     lookup_memory_bytes: usize,
 }
 
 fn summary<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let table = table_of(c, a)?;
+    let id = table_of(c, a)?;
     let routes = c.system.router.routes::<A>();
     let by_length: BTreeMap<u8, usize> =
-        (0..).zip(routes.lengths(table).iter().copied()).filter(|(_, count)| *count > 0).collect();
+        (0..).zip(routes.lengths(id.fib).iter().copied()).filter(|(_, count)| *count > 0).collect();
     let s = Summary {
-        table,
+        table: id.table,
         routes: by_length.values().sum(),
         by_length,
-        lookup_memory_bytes: routes.memory_bytes(table),
+        lookup_memory_bytes: routes.memory_bytes(id.fib),
     };
     let mut t = Table::new(&["Prefix length", "Count"]);
     s.by_length.iter().for_each(|(len, n)| t.row(vec![len.to_string(), n.to_string()]));
     let text = format!(
         "{}{t}{} routes, lookup table {:.1} MiB\n",
-        heading::<A>(table),
+        id.heading::<A>(c),
         s.routes,
         s.lookup_memory_bytes as f64 / f64::from(1 << 20)
     );
     Ok(Output::show(&s, text))
-}
-
-#[derive(Serialize)]
-struct Vrf {
-    table: u16,
-    interfaces: Vec<String>,
-    routes: usize,
-    lookup_memory_bytes: usize,
-}
-
-/// The VRFs from number `next` on.
-struct Vrfs<A> {
-    family: PhantomData<A>,
-    next: Option<u16>,
-    /// True to show only the next one, in detail.
-    one: bool,
-}
-
-impl<A: OfFamily> Rows<Context> for Vrfs<A> {
-    type Row = Vrf;
-
-    fn next(&mut self, c: &Context, page: &mut Vec<Vrf>) -> bool {
-        let r = &c.system.router;
-        // Pages are short, because each VRF searches all interfaces.
-        let all = r.routes::<A>().tables().filter(|t| self.next.is_some_and(|next| *t >= next));
-        let found: Vec<u16> = all.take(if self.one { 1 } else { 8 }).collect();
-        page.extend(found.iter().map(|&table| Vrf {
-            table,
-            interfaces: r.interfaces().filter(|i| i.fib == table).map(|i| i.name.clone()).collect(),
-            routes: r.routes::<A>().count(table),
-            lookup_memory_bytes: r.routes::<A>().memory_bytes(table),
-        }));
-        self.next = found.last().and_then(|last| last.checked_add(1)).filter(|_| !self.one);
-        self.next.is_some()
-    }
-
-    fn text(&mut self, page: &[Vrf], out: &mut String) {
-        for v in page {
-            let _ = writeln!(out, "[{0}] table_id:{0} {1}-VRF:{0}", v.table, A::NAME.to_lowercase());
-            if self.one {
-                let mib = v.lookup_memory_bytes as f64 / f64::from(1 << 20);
-                let _ = writeln!(out, "  routes: {}, lookup table {mib:.1} MiB", v.routes);
-                let bound = if v.interfaces.is_empty() { "none".into() } else { v.interfaces.join(", ") };
-                let _ = writeln!(out, "  interfaces: {bound}");
-            }
-        }
-    }
-}
-
-fn tables<A: OfFamily>(c: &mut Context, a: &Args) -> Result<Output, CliError> {
-    let one = a.get::<u16>("table").map(|_| table_of(c, a)).transpose()?;
-    Ok(Output::rows(
-        Vrfs::<A> { family: PhantomData, next: Some(one.unwrap_or(0)), one: one.is_some() },
-        a.json(),
-    ))
 }
 
 #[derive(Serialize)]

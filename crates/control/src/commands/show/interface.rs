@@ -77,7 +77,7 @@ struct Interface {
     /// True if it has no device and waits for it.
     absent: bool,
     mtu_bytes: u16,
-    table: u16,
+    table: u32,
     mac: String,
     /// The old form of `counts`.
     counters: Vec<Counter>,
@@ -182,7 +182,7 @@ impl Rows<Context> for Interfaces {
                 usable: c.system.router.usable(i.index),
                 absent: i.is_absent(),
                 mtu_bytes: i.mtu,
-                table: i.fib,
+                table: c.system.router.vrfs().table(i.fib),
                 mac: i.mac.to_string(),
                 counts: counts(&counters),
                 counters,
@@ -323,7 +323,7 @@ impl Rows<Context> for Descriptions {
 struct Addresses {
     name: String,
     admin_up: bool,
-    table: u16,
+    table: u32,
     #[serde(serialize_with = "as_texts")]
     addresses: Vec<Address>,
 }
@@ -342,7 +342,7 @@ impl Rows<Context> for AllAddresses {
         self.0.page(c, page, |i| Addresses {
             name: i.name.clone(),
             admin_up: i.admin_up,
-            table: i.fib,
+            table: c.system.router.vrfs().table(i.fib),
             addresses: i.addresses.clone(),
         })
     }

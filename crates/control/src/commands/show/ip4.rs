@@ -23,7 +23,7 @@ pub fn register(r: &mut Registry<Context>) {
 struct Interface {
     name: String,
     admin_up: bool,
-    table: u16,
+    table: u32,
     addresses: Vec<String>,
     /// The interface whose addresses it uses, if it is unnumbered.
     unnumbered: Option<String>,
@@ -37,7 +37,7 @@ impl Interface {
         Interface {
             name: i.name.clone(),
             admin_up: i.admin_up,
-            table: i.fib,
+            table: c.system.router.vrfs().table(i.fib),
             addresses: i.addresses_of::<Ipv4Addr>().map(|a| a.to_string()).collect(),
             unnumbered: i.unnumbered.and_then(name),
             proxy_arp: i.proxy,

@@ -11,6 +11,7 @@ mod memory;
 mod neighbor;
 mod path;
 mod runtime;
+mod table;
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -28,6 +29,7 @@ use crate::intent::{Key, in_order};
 pub fn register(r: &mut Registry<Context>) {
     interface::register(r);
     fib::register(r);
+    table::register(r);
     neighbor::register::<Ipv4Addr>(r);
     neighbor::register::<Ipv6Addr>(r);
     ip4::register(r);

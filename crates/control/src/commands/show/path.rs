@@ -17,7 +17,7 @@ pub(super) struct PathFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     interface: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    table: Option<u16>,
+    table: Option<u32>,
     /// The entry of a feature, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<String>,
@@ -45,7 +45,7 @@ impl PathFields {
                 Path::Via { interface: Some(i), .. } | Path::Attached(i) => Some(interface_name(c, i)),
                 _ => None,
             },
-            table: if let Path::Table(table) = path { Some(table) } else { None },
+            table: if let Path::Table(fib) = path { Some(c.system.router.vrfs().table(fib)) } else { None },
             entry: match path {
                 Path::Feature(kind, index) => Some(c.system.router.forwarding_text(kind, index)),
                 _ => None,
