@@ -219,7 +219,6 @@ pub const TABLE: &[Area] = &[
             ),
             hint("history", HISTORY),
             hint("show history", HISTORY),
-            not_yet("show cli-sessions"),
             not_yet("show terminal"),
             not_yet("api"),
             not_yet("show api"),
