@@ -78,6 +78,7 @@ routes:
   - { prefix: ::/0, via: fe80::9, interface: host-eth0 }
   - prefix: 2001:db8:1::/48
     paths: [ { via: 2001:db8::7 }, { via: 2001:db8::8, weight: 2 } ]
+  - { prefix: 10.4.0.0/16, via: local }
   - { prefix: 2001:db8:2::/48, table: 5, lookup-in-table: 0 }
 settings:
   ip4-neighbors: { limit: 1000 }
@@ -126,6 +127,7 @@ fn reads_a_whole_configuration() {
         "set ip neighbor host-eth0 fe80::9 02:00:00:00:00:09",
         "set ip neighbor host-eth0 2001:db8::9 02:00:00:00:00:09",
         "enable ip6 interface host-eth0.100",
+        "ip route add 10.4.0.0/16 via local",
         "set ip neighbor-config ip6 age 20",
         "set ip neighbor-config ip4 limit 1000",
         "set ip4-full-reassembly timeout 10",

@@ -155,7 +155,7 @@ pub(super) fn via(family: Family) -> impl Strategy<Value = Via> {
     prop_oneof![
         3 => (prop_oneof![9 => Just(family), 1 => family_of_two()].prop_flat_map(host_of), prop::option::of(ALL)).prop_map(|(ip, i)| Via::NextHop(ip, i.map(name_of))),
         1 => ALL.prop_map(|i| Via::Attached(name_of(i))),
-        1 => prop::sample::select(vec![Via::Drop, Via::Unreachable, Via::Prohibit]),
+        1 => prop::sample::select(Via::WORDS.map(|(_, via)| via).to_vec()),
         1 => (0u16..3).prop_map(move |t| Via::Table(family, t)),
     ]
 }

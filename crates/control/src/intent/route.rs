@@ -24,6 +24,8 @@ pub enum Via {
     NextHop(IpAddr, Option<String>),
     /// The destination itself, on the link of this interface.
     Attached(String),
+    /// The router itself: packets are delivered as for its own addresses.
+    Local,
     /// Drops packets.
     Drop,
     /// Drops packets with an ICMP error: unreachable.
@@ -42,11 +44,32 @@ impl fmt::Display for Via {
             Via::NextHop(ip, Some(i)) => write!(f, "via {ip} {}", quote(i)),
             Via::Attached(i) => write!(f, "via {}", quote(i)),
             Via::Drop => f.write_str("via drop"),
+            Via::Local | Via::Drop | Via::Unreachable | Via::Prohibit => {
+                write!(f, "via {}", self.word().unwrap_or_default())
+            }
             Via::Unreachable => f.write_str("via unreachable"),
             Via::Prohibit => f.write_str("via prohibit"),
             Via::Table(family, t) => write!(f, "via {}-lookup-in-table {t}", family.word()),
         }
     }
+    /// The targets that are a word, in commands and files.
+    pub const WORDS: [(&str, Via); 4] = [
+        ("local", Via::Local),
+        ("drop", Via::Drop),
+        ("unreachable", Via::Unreachable),
+        ("prohibit", Via::Prohibit),
+    ];
+
+    /// Returns its word, if it is one of [`WORDS`](Via::WORDS).
+    pub fn word(&self) -> Option<&'static str> {
+        Via::WORDS.iter().find(|(_, via)| via == self).map(|(word, _)| *word)
+    }
+
+    /// Returns the target that is this word.
+    pub fn of_word(word: &str) -> Option<Via> {
+        Via::WORDS.into_iter().find(|(of, _)| *of == word).map(|(_, via)| via)
+    }
+
 }
 
 impl Via {
@@ -310,6 +333,7 @@ impl Via {
         Ok(match self {
             Via::NextHop(next_hop, interface) => {
                 let interface = interface.as_deref().map(|i| system.index(i)).transpose()?;
+            Via::Local => Path::Local,
                 Path::Via { next_hop: *next_hop, interface }
             }
             Via::Attached(interface) => Path::Attached(system.index(interface)?),

@@ -73,8 +73,7 @@ pub const TABLE: &[Area] = &[
     Area {
         title: "Routes and neighbors",
         commands: &[
-            not_yet("ip route add <prefix:prefix> via local"),
-            not_yet("ip route add <prefix:prefix> via receive"),
+            use_command("ip route add <prefix:prefix> via receive", "ip route add 10.1.0.0/16 via local"),
             not_yet("ip route add <prefix:prefix> via <next-hop:ip> udp-encap"),
             not_yet("ip route add <prefix:prefix> via <next-hop:ip> out-labels"),
             not_yet("ip table add <table:u16> name"),
