@@ -43,15 +43,15 @@ impl fmt::Display for Via {
             Via::NextHop(ip, None) => write!(f, "via {ip}"),
             Via::NextHop(ip, Some(i)) => write!(f, "via {ip} {}", quote(i)),
             Via::Attached(i) => write!(f, "via {}", quote(i)),
-            Via::Drop => f.write_str("via drop"),
+            Via::Table(family, t) => write!(f, "via {}-lookup-in-table {t}", family.word()),
             Via::Local | Via::Drop | Via::Unreachable | Via::Prohibit => {
                 write!(f, "via {}", self.word().unwrap_or_default())
             }
-            Via::Unreachable => f.write_str("via unreachable"),
-            Via::Prohibit => f.write_str("via prohibit"),
-            Via::Table(family, t) => write!(f, "via {}-lookup-in-table {t}", family.word()),
         }
     }
+}
+
+impl Via {
     /// The targets that are a word, in commands and files.
     pub const WORDS: [(&str, Via); 4] = [
         ("local", Via::Local),
@@ -70,9 +70,6 @@ impl fmt::Display for Via {
         Via::WORDS.into_iter().find(|(of, _)| *of == word).map(|(_, via)| via)
     }
 
-}
-
-impl Via {
     /// Returns its interface, if it has one.
     pub(super) fn interface(&self) -> Option<&String> {
         match self {
@@ -310,7 +307,7 @@ impl Via {
             Via::NextHop(ip, None) if is_link_local(*ip) => {
                 refuse(format!("{ip} is link-local: set the interface of the next hop too"))
             }
-            Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i).map(|_| ()),
+            Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i)?.can_send(i),
             Via::Table(_, t) => {
                 table::must_have(*t, view)?;
                 match *t == table {
@@ -333,10 +330,10 @@ impl Via {
         Ok(match self {
             Via::NextHop(next_hop, interface) => {
                 let interface = interface.as_deref().map(|i| system.index(i)).transpose()?;
-            Via::Local => Path::Local,
                 Path::Via { next_hop: *next_hop, interface }
             }
             Via::Attached(interface) => Path::Attached(system.index(interface)?),
+            Via::Local => Path::Local,
             Via::Drop => Path::Drop,
             Via::Unreachable => Path::Unreachable,
             Via::Prohibit => Path::Prohibit,
