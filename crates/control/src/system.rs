@@ -129,9 +129,9 @@ impl System {
             Spec::Loopback(n) => {
                 self.router.add_loopback(name, Mac([0xde, 0xad, 0, 0, (n >> 8) as u8, *n as u8]))?;
             }
-            Spec::Sub { parent, tags, .. } => {
+            Spec::Sub { parent, takes, .. } => {
                 let parent = self.index(parent)?;
-                self.router.add_subinterface(name, parent, *tags)?;
+                self.router.add_subinterface(name, parent, *takes)?;
             }
             Spec::Backed(backed) => self.make(name, backed)?,
         }

@@ -30,7 +30,15 @@ fn pings_of_all_sizes_pass_and_are_answered() {
 }
 
 #[test]
-fn the_router_answers_fragmented_pings() {
+fn addresses_behind_a_local_route_are_the_routers_own() {
+    let Some(Routed6 { a, router, .. }) = Routed6::new() else { return };
+    router.ctl("ip route add 2001:db8:27::/48 via local");
+    let ping = Ping::run(&a, "-c 2 -i 0.05 -W 2 2001:db8:27::9");
+    assert!(ping.complete(), "{}", ping.text);
+}
+
+#[test]
+fn the_router_answers_pings_that_come_in_fragments() {
     let Some(Routed6 { a, b, router, .. }) = Routed6::new() else { return };
     for size in [1453, 5000, 30_000, 65_527] {
         for (host, target) in [(&a, "2001:db8::1"), (&b, "2001:db8::1")] {

@@ -1,6 +1,6 @@
 //! Changes of routes while packets use them.
 
-use scenarios::{Iperf, Routed, lost_on_the_way};
+use scenarios::{Iperf, Ping, Routed, lost_on_the_way};
 
 /// Sets up [`Routed`] with a second link from the router's eth2 (10.0.2.1) to host b's eth1 (10.0.2.2). Host b has the
 /// address 10.9.0.1, which is reachable by both links.
@@ -58,4 +58,15 @@ fn a_failed_batch_names_its_line_and_keeps_earlier_commands() {
     assert_eq!(done.code(), Some(1), "{done}");
     assert!(done.stderr.contains("10.21.0.0/99"), "{done}");
     assert!(router.ctl("show ip fib").contains("10.20.0.0/16"));
+}
+
+#[test]
+fn addresses_behind_a_local_route_are_the_routers_own() {
+    let Some(Routed { a, router, .. }) = Routed::new() else { return };
+    router.script("ip route add 10.27.0.0/16 via local\n");
+    for address in ["10.27.0.1", "10.27.255.254"] {
+        assert!(Ping::run(&a, &format!("-c 2 -i 0.05 -W 2 {address}")).complete(), "{address}");
+    }
+    router.ctl("ip route del 10.27.0.0/16 via local");
+    assert!(!Ping::answered(&a, "10.27.0.1"));
 }

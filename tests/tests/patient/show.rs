@@ -20,6 +20,7 @@ fn every_show_has_text_and_json() {
         "show trace",
         "show buffers",
         "show threads",
+        "show cli-sessions",
         "show version",
         "show node",
         "show cpu",

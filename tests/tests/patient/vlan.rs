@@ -67,3 +67,45 @@ fn an_unknown_tag_is_dropped_with_its_reason() {
     assert!(!Ping::answered(&a, "10.0.0.1"), "an untagged address does not answer on a VLAN");
     assert!(router.drops("ethernet-input", "unknown-vlan") > 0);
 }
+
+#[test]
+fn untagged_frames_go_to_their_sub_interface_and_the_rest_to_the_default_one() {
+    let Some((a, r, _b)) = cabled() else { return };
+    if !a.can_tap() {
+        return;
+    }
+    let router = Router::start(
+        &r,
+        "create host-interface name eth0
+        set interface state host-eth0 up
+        create sub-interfaces host-eth0 1 untagged
+        create sub-interfaces host-eth0 2 default
+        create sub-interfaces host-eth0 3 dot1q any
+        create sub-interfaces host-eth0 100
+        set interface state host-eth0.1 up
+        set interface state host-eth0.2 up
+        set interface state host-eth0.3 up
+        set interface state host-eth0.100 up
+        set interface ip address host-eth0.1 10.0.0.1/24
+        set interface ip address host-eth0.100 10.0.100.1/24",
+    );
+    assert!(Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.0.1").complete(), "untagged frames are answered untagged");
+    let _devices = [
+        vlan(&a, "vlan100", "100", "10.0.100.2/24"),
+        vlan(&a, "vlan101", "101", "10.0.101.2/24"),
+        vlan(&a, "qinq", "100 7", "10.0.7.2/24"),
+    ];
+    assert!(
+        Ping::run(&a, "-c 3 -i 0.05 -W 2 10.0.100.1").complete(),
+        "an exact tag is the more specific match"
+    );
+    assert!(!Ping::answered(&a, "10.0.101.1") && !Ping::answered(&a, "10.0.7.1"));
+    for (name, takes) in [("host-eth0.3", "dot1q any"), ("host-eth0.2", "default")] {
+        let shown = router.json(&format!("show interface {name}"));
+        assert_eq!(shown[0]["takes"], takes);
+        assert!(shown[0]["counts"]["rx_packets"].as_u64().is_some_and(|packets| packets > 0), "{shown:#}");
+        assert!(shown[0]["counts"]["tx_packets"].is_null(), "{shown:#}");
+    }
+    let shown = router.json("show interface host-eth0.1");
+    assert!(shown[0]["counts"]["tx_packets"].as_u64().is_some_and(|packets| packets >= 3), "{shown:#}");
+}

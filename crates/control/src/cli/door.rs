@@ -7,6 +7,7 @@ use super::protocol::Reply;
 use super::relay::{Relays, Unclosed};
 use super::repeated::{Repeated, until};
 use super::session::{ROOT, Stream};
+use super::sessions::Entrance;
 use model::origin::Peer;
 use nix::unistd::Uid;
 use std::collections::VecDeque;
@@ -63,12 +64,17 @@ impl Arrived {
     fn known(self, names: &mut Names) -> io::Result<Stranger> {
         Ok(match self {
             Arrived::Unix(stream) => {
-                let peer = stream.peer_cred().map(|peer| names.peer(peer.uid())).unwrap_or_default();
-                Stranger { peer, socket: Accepted::Unix(Unclosed::new(stream.into_std()?)) }
+                let known = stream.peer_cred().map(|peer| (names.peer(peer.uid()), peer.pid()));
+                let (peer, pid) = known.unwrap_or_default();
+                let socket = Accepted::Unix(Unclosed::new(stream.into_std()?));
+                Stranger { peer, pid, entrance: Entrance::Socket, socket }
             }
-            Arrived::Tcp(stream, address) => {
-                Stranger { peer: Peer::Address(address), socket: Accepted::Tcp(stream) }
-            }
+            Arrived::Tcp(stream, address) => Stranger {
+                peer: Peer::Address(address),
+                pid: None,
+                entrance: Entrance::Tcp,
+                socket: Accepted::Tcp(stream),
+            },
         })
     }
 }
@@ -85,6 +91,9 @@ async fn from_root(listener: Option<&UnixListener>) -> io::Result<Arrived> {
 /// UNIX socket stays open until the process ends.
 pub(super) struct Stranger {
     pub(super) peer: Peer,
+    /// The process, if the kernel reports it.
+    pub(super) pid: Option<i32>,
+    pub(super) entrance: Entrance,
     socket: Accepted,
 }
 
@@ -188,7 +197,7 @@ impl Door {
                     None => continue,
                 },
                 arrived = from_root(self.for_root.as_ref()), if self.only_root || room_to_wait => {
-                    (arrived?.known(&mut self.names)?, false)
+                    (Stranger { entrance: Entrance::Root, ..arrived?.known(&mut self.names)? }, false)
                 }
                 arrived = self.acceptor.accept(), if room_to_wait => (arrived?.known(&mut self.names)?, false),
                 () = time::sleep_until(self.turned_at + RECOVERY), if !self.turned.is_empty() => {
@@ -294,7 +303,8 @@ mod tests {
     fn waiting() -> (Stranger, Client) {
         let (accepted, client) = Client::pair().unwrap();
         let peer = Names::default().peer(4001);
-        (Stranger { peer, socket: Accepted::Unix(Unclosed::new(accepted)) }, client)
+        let socket = Accepted::Unix(Unclosed::new(accepted));
+        (Stranger { peer, pid: None, entrance: Entrance::Socket, socket }, client)
     }
 
     /// No thread could be started when the client arrived, and no other client arrives later.

@@ -17,6 +17,7 @@ mod screen;
 mod script;
 mod server;
 mod session;
+mod sessions;
 mod turns;
 
 pub use listen::Listener;
@@ -27,4 +28,5 @@ pub use model::cli::{
 };
 pub use script::{check_commands, exec, run_file, run_job};
 pub use server::{Service, serve};
+pub use sessions::{Client, Connected, Entrance, Sessions};
 pub use turns::Turns;

@@ -12,7 +12,8 @@ use super::door::{Door, RECOVERY, Stranger};
 use super::listen::Listener;
 use super::repeated::Repeated;
 use super::session::{LetGo, Seat, Session};
-use super::turns::Turns;
+use super::sessions::{Client, Sessions};
+use super::turns::{Share, Turns};
 use model::cli::{Registry, Values};
 use std::cell::RefCell;
 use std::io;
@@ -41,6 +42,8 @@ pub struct Service {
     pub for_root: usize,
     /// The turn shared by clients of non-root users, over all listeners.
     pub turns: Turns,
+    /// The list of connected clients, over all listeners.
+    pub sessions: Sessions,
 }
 
 impl Default for Service {
@@ -51,6 +54,7 @@ impl Default for Service {
             read_only: false,
             for_root: FOR_ROOT,
             turns: Turns::default(),
+            sessions: Sessions::default(),
         }
     }
 }
@@ -109,12 +113,19 @@ impl<C: Values + 'static> House<C> {
     /// # Errors
     /// If the system has no descriptor or thread left for it.
     fn let_in(&mut self, stranger: Stranger, door: &Door) -> io::Result<()> {
-        let (peer, is_root) = (stranger.peer.clone(), stranger.is_root());
+        let is_root = stranger.is_root();
+        let client = Client {
+            entrance: stranger.entrance,
+            read_only: self.service.read_only,
+            peer: stranger.peer.clone(),
+            pid: stranger.pid,
+        };
         let stream = door.open(stranger)?;
         let (registry, cx, prompt) =
             (Rc::clone(&self.registry), Rc::clone(&self.cx), Rc::clone(&self.prompt));
-        let session =
-            Session::new(stream, registry, cx, prompt, self.service.read_only, &self.service.turns, peer);
+        let share = Share::of(&self.service.turns, is_root);
+        let guest = self.service.sessions.enter(client.clone());
+        let session = Session::new(stream, registry, cx, prompt, share, client, guest);
         self.seats.retain(|seat| Rc::strong_count(seat) > 1);
         let places = CLIENTS + if is_root { self.service.for_root } else { 0 };
         let for_root = is_root || self.service.for_root == 0;

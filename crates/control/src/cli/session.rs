@@ -2,9 +2,9 @@
 
 use super::client::is_farewell;
 use super::protocol::{LONGEST_REQUEST, Reply, Request};
-use super::turns::{Share, Turns};
+use super::sessions::{Client, Guest};
+use super::turns::Share;
 use model::cli::{Answer, Call, CliError, Completion, Job, Registry, Step, Values};
-use model::origin::Peer;
 use model::visible::visible;
 use std::cell::{Cell, RefCell};
 use std::future;
@@ -138,9 +138,8 @@ pub(super) struct Session<C> {
     replies: Replies,
     registry: Rc<Registry<C>>,
     cx: Rc<RefCell<C>>,
-    read_only: bool,
     share: Share,
-    peer: Peer,
+    client: Client,
 }
 
 impl<C: Values + 'static> Session<C> {
@@ -149,16 +148,20 @@ impl<C: Values + 'static> Session<C> {
         registry: Rc<Registry<C>>,
         cx: Rc<RefCell<C>>,
         prompt: Rc<str>,
-        read_only: bool,
-        turns: &Turns,
-        peer: Peer,
+        share: Share,
+        client: Client,
+        guest: Guest,
     ) -> Session<C> {
-        let is_root = peer.uid() == Some(ROOT);
-        let share = Share::of(turns, is_root);
+        let seat = Seat::new(client.peer.uid() == Some(ROOT));
         let (input, output) = tokio::io::split(stream);
-        let replies = Replies { output, prompt, speech: Speech::Requests, seat: Seat::new(is_root) };
+        let replies = Replies { output, prompt, speech: Speech::Requests, seat, guest };
         let requests = Requests { input, buffer: Vec::new(), taken: 0, searched: 0 };
-        Session { requests, replies, registry, cx, read_only, share, peer }
+        Session { requests, replies, registry, cx, share, client }
+    }
+
+    /// Returns a call of this client.
+    fn call(&self) -> Call {
+        Call { read_only: self.client.read_only, peer: self.client.peer.clone(), ..Call::default() }
     }
 
     pub(super) fn seat(&self) -> Rc<Seat> {
@@ -233,8 +236,8 @@ impl<C: Values + 'static> Session<C> {
     async fn answer_requests(&mut self) -> io::Result<()> {
         let seat = self.seat();
         while let Some(request) = self.requests.next().await? {
-            let Session { requests, replies, registry, cx, read_only, share, peer } = self;
-            let from = Call { read_only: *read_only, peer: peer.clone(), ..Call::default() };
+            let from = self.call();
+            let Session { requests, replies, registry, cx, share, .. } = self;
             seat.begin();
             tokio::select! {
                 () = requests.gone(&seat) => return Ok(()),
@@ -257,7 +260,7 @@ impl<C: Values + 'static> Session<C> {
             if is_farewell(line) {
                 return Ok(());
             }
-            let call = Call { read_only: self.read_only, peer: self.peer.clone(), ..Call::default() };
+            let call = self.call();
             let end = run(line, call, &mut self.replies, &self.registry, &self.cx, &self.share).await?;
             if let Err(error) = end {
                 self.replies.write(format!("{}\n", error.render()).as_bytes()).await?;
@@ -308,6 +311,7 @@ async fn run<C: Values + 'static>(
     cx: &RefCell<C>,
     share: &Share,
 ) -> io::Result<Result<(), CliError>> {
+    let _running = replies.guest.runs(line);
     let ran = share.turn(|| registry.run(&mut cx.borrow_mut(), line, call)).await;
     let Answer { text, job } = match ran {
         Ok(answer) => answer,
@@ -350,6 +354,7 @@ struct Replies {
     prompt: Rc<str>,
     speech: Speech,
     seat: Rc<Seat>,
+    guest: Guest,
 }
 
 impl Replies {

@@ -1,7 +1,7 @@
 //! Commands that create, configure and remove interfaces.
 
 use graph::ArcError;
-use net::ethernet::Tags;
+use net::ethernet::{Match, Tags};
 use net::feature::{Prepared, free_number};
 use net::interface::Kind;
 use net::ip::Address;
@@ -43,7 +43,35 @@ fn made(r: &mut Registry<Context>) {
         "create sub-interfaces <interface:interface> <id:u32> [{dot1q <vlan:u16> | dot1ad <service:u16>}] \
          [inner-dot1q <inner:u16>] [exact-match] [index <index:u32>]",
         "Make a sub-interface for packets with these VLAN tags. Without tags, its number is the VLAN.",
-        create_sub,
+        create_tagged,
+    );
+    r.add(
+        "create sub-interfaces <interface:interface> <id:u32> {dot1q <vlan:u16> | dot1ad <service:u16>} inner-dot1q any \
+         [exact-match] [index <index:u32>]",
+        "Make a sub-interface for packets with two VLAN tags, of which the inner one has any VLAN. It only receives.",
+        |c, a| {
+            let outer_service = a.has("dot1ad");
+            let tag = if outer_service { "service" } else { "vlan" };
+            create_sub(c, a, tag, Match::AnyInner { outer_service, outer: a.need(tag)? })
+        },
+    );
+    r.add(
+        "create sub-interfaces <interface:interface> <id:u32> {dot1q any | dot1ad any} [exact-match] [index <index:u32>]",
+        "Make a sub-interface for packets with one VLAN tag of any VLAN that no other sub-interface takes. It only receives.",
+        |c, a| {
+            let takes = Match::AnyOuter { outer_service: a.has("dot1ad") };
+            create_sub(c, a, "any", takes)
+        },
+    );
+    r.add(
+        "create sub-interfaces <interface:interface> <id:u32> default [index <index:u32>]",
+        "Make a sub-interface for packets with VLAN tags that no other sub-interface takes. It only receives.",
+        |c, a| create_sub(c, a, "default", Match::Default),
+    );
+    r.add(
+        "create sub-interfaces <interface:interface> <id:u32> untagged [index <index:u32>]",
+        "Make a sub-interface for packets without VLAN tags, which the device's own interface then no longer receives.",
+        |c, a| create_sub(c, a, "untagged", Match::Untagged),
     );
     r.add(
         "create sub-interfaces <interface:interface> <ids:range>",
@@ -205,8 +233,9 @@ pub(super) fn create_backed(c: &mut Context, a: &Args, about: &str, name: &str, 
     Ok(later(a, look, then))
 }
 
-fn create_sub(c: &mut Context, a: &Args) -> Done {
-    let (parent, id) = (a.need::<String>("interface")?, a.need::<u32>("id")?);
+/// Creates a sub-interface for packets with exact tags.
+fn create_tagged(c: &mut Context, a: &Args) -> Done {
+    let id = a.need::<u32>("id")?;
     let (service, inner) = (a.get::<u16>("service"), a.get::<u16>("inner"));
     let outer = match service.or(a.get::<u16>("vlan")) {
         Some(vlan) => vlan,
@@ -220,16 +249,23 @@ fn create_sub(c: &mut Context, a: &Args) -> Done {
     };
     let tags = Tags { outer_service: service.is_some(), outer, inner };
     let given = ["service", "vlan", "id"].into_iter().find(|n| a.get::<u32>(n).is_some());
-    let about = match (c.system.router.interface_named(&parent), inner) {
-        (Some(over), _) if over.kind != Kind::Device => "interface",
-        (_, Some(inner)) if VLANS.contains(&outer) && !VLANS.contains(&inner) => "inner",
+    let about = match inner {
+        Some(inner) if VLANS.contains(&outer) && !VLANS.contains(&inner) => "inner",
         _ => given.unwrap_or("id"),
     };
+    create_sub(c, a, about, tags.into())
+}
+
+/// Creates a sub-interface. Errors about its match refer to the argument or word `of_match`.
+fn create_sub(c: &mut Context, a: &Args, of_match: &str, takes: Match) -> Done {
+    let (parent, id) = (a.need::<String>("interface")?, a.need::<u32>("id")?);
+    let over = c.system.router.interface_named(&parent);
+    let about = if over.is_some_and(|over| over.kind != Kind::Device) { "interface" } else { of_match };
     let name = format!("{parent}.{id}");
     if c.store.get(&Interface::sub_key(&name)).is_some() {
         return Err(a.fault("id", format!("there is an interface {name} already")));
     }
-    create(c, a, about, Interface::sub_key(&name), Interface::new(Spec::Sub { parent, id, tags }))
+    create(c, a, about, Interface::sub_key(&name), Interface::new(Spec::Sub { parent, id, takes }))
 }
 
 /// Creates the sub-interfaces of a range of VLANs in one transaction.
@@ -247,7 +283,7 @@ fn create_range(c: &mut Context, a: &Args) -> Done {
             return Err(a.fault("ids", format!("there is an interface {name} already; none was made")));
         }
         let tags = Tags { outer_service: false, outer: vlan, inner: None };
-        let spec = Spec::Sub { parent: parent.clone(), id: vlan.into(), tags };
+        let spec = Spec::Sub { parent: parent.clone(), id: vlan.into(), takes: tags.into() };
         changes.push(Change::set(key, Interface::new(spec)));
         names.extend([&name, "\n"]);
     }

@@ -22,7 +22,6 @@ use super::long::{ForClient, SLICE, Unfinished};
 use super::route::branches;
 use super::{Context, Output, table};
 use crate::cli::{Args, CliError, Job, Registry, Step};
-use crate::config::NOWHERE;
 use crate::files;
 use crate::intent::{Branch, Change, Edit, Family, Key, Note, Route, Value, Via};
 
@@ -33,7 +32,7 @@ const BATCHES: usize = 64;
 const LONGEST: u64 = 8192;
 /// Maximum number of faults reported with their lines.
 const TOLD: usize = 10;
-/// Keywords that may follow a next hop, apart from those in [`NOWHERE`].
+/// Keywords that may follow a next hop, apart from those in [`Via::WORDS`].
 const FURTHER: [&str; 3] = ["table", "weight", "via"];
 /// The polling interval for further lines.
 const LOOK: Duration = Duration::from_millis(1);
@@ -107,17 +106,17 @@ fn route_of<'l>(prefix: &str, words: impl Iterator<Item = &'l str>, via: &[Branc
                 match to {
                     "ip4-lookup-in-table" => Via::Table(Family::V4, number(value()?, 0..=u32::MAX)?),
                     "ip6-lookup-in-table" => Via::Table(Family::V6, number(value()?, 0..=u32::MAX)?),
-                    _ => match (nowhere(to), to.parse()) {
+                    _ => match (Via::of_word(to), to.parse()) {
                         (Some(via), _) => via,
                         (None, Ok(hop)) => {
-                            let name = |w: &&str| !FURTHER.contains(w) && nowhere(w).is_none();
+                            let name = |w: &&str| !FURTHER.contains(w) && Via::of_word(w).is_none();
                             Via::NextHop(hop, words.next_if(name).map(str::to_string))
                         }
                         (None, Err(_)) => Via::Attached(to.to_string()),
                     },
                 }
             }
-            word => nowhere(word).ok_or_else(|| format!("unexpected \"{word}\""))?,
+            word => Via::of_word(word).ok_or_else(|| format!("unexpected \"{word}\""))?,
         };
         let weight = match via.shares() && words.next_if_eq(&"weight").is_some() {
             true => number(words.next().ok_or_else(|| missing("weight"))?, 1..=u8::MAX)?,
@@ -128,7 +127,7 @@ fn route_of<'l>(prefix: &str, words: impl Iterator<Item = &'l str>, via: &[Branc
         branches.push(branch);
     }
     if branches.is_empty() {
-        return Err("the route needs a next hop (via …, drop, unreachable)".into());
+        return Err("the route needs a next hop (via …, local, drop, unreachable)".into());
     }
     Ok(Said { table, prefix, branches })
 }
@@ -136,11 +135,6 @@ fn route_of<'l>(prefix: &str, words: impl Iterator<Item = &'l str>, via: &[Branc
 /// Returns the error for a line that ends after this word.
 fn missing(word: &str) -> String {
     format!("the arguments of \"{word}\" are incomplete")
-}
-
-/// Returns the path without a target, such as `drop`, with this name.
-fn nowhere(word: &str) -> Option<Via> {
-    NOWHERE.into_iter().find(|(name, _)| *name == word).map(|(_, via)| via)
 }
 
 fn number<T: FromStr + PartialOrd + Display>(word: &str, range: RangeInclusive<T>) -> Result<T, String> {

@@ -39,7 +39,7 @@ use net::router::Router;
 
 use model::origin::Origin;
 
-use crate::cli::{Args, CliError, Registry, Values};
+use crate::cli::{Args, CliError, Registry, Sessions, Values};
 use crate::intent::{Backed, Catalog, Change, Journal, Key, Store, Table, can_be_name};
 use crate::journal::Keeper;
 use crate::logging::{Level, Log, classes};
@@ -98,6 +98,8 @@ pub struct Context {
     pub startup: String,
     /// When this instance started.
     pub started: Instant,
+    /// The clients of the CLI.
+    pub sessions: Sessions,
     /// The log and the event log.
     pub log: Arc<Log>,
     /// The clock, the same as in the data plane.
@@ -130,6 +132,7 @@ impl Context {
             abandoned: Abandoned::default(),
             startup: String::new(),
             started: Instant::now(),
+            sessions: Sessions::default(),
             log: Log::silent(),
             clock,
             main_core: None,

@@ -19,7 +19,7 @@ const BATCH: u32 = 64;
 /// A prefix with its options in any order. As in VPP, the count and the table may also precede it.
 const ROUTE: &str = "[count <of:u32>] [table <table:table>] <prefix:prefix> [table <table:table>] \
      [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>] [preference <preference:u16>] \
-     [next-hop-table <next-hop-table:table>] [resolve-via-host] [resolve-via-attached] | via <out:interface> [weight <weight:u16>] | [via] drop | [via] unreachable | [via] prohibit | \
+     [next-hop-table <next-hop-table:table>] [resolve-via-host] [resolve-via-attached] | via <out:interface> [weight <weight:u16>] | [via] local | [via] drop | [via] unreachable | [via] prohibit | \
      via {ip4-lookup-in-table | ip6-lookup-in-table} <other:table>}...] [count <n:u32>]";
 
 /// Declares the commands.
@@ -96,8 +96,7 @@ fn via(a: &Args) -> Option<Via> {
         let family = if a.has("ip6-lookup-in-table") { Family::V6 } else { Family::V4 };
         return Some(Via::Table(family, other));
     }
-    let words = [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
-    words.into_iter().find(|(word, _)| a.has(word)).map(|(_, via)| via)
+    Via::WORDS.into_iter().find(|(word, _)| a.has(word)).map(|(_, via)| via)
 }
 
 /// Returns the argument or keyword with a path's target.
@@ -106,9 +105,7 @@ fn place(via: &Via) -> &'static str {
         Via::NextHop(..) => "next-hop",
         Via::Attached(_) => "out",
         Via::Table(..) => "other",
-        Via::Drop => "drop",
-        Via::Unreachable => "unreachable",
-        Via::Prohibit => "prohibit",
+        Via::Local | Via::Drop | Via::Unreachable | Via::Prohibit => via.word().unwrap_or_default(),
     }
 }
 
@@ -205,7 +202,7 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     }
     rounds.iter().try_for_each(|words| has_defaults(c, words, table(a, "table")))?;
     if deed != Deed::Remove && branches.is_empty() {
-        return Err(a.fault("prefix", "the route needs a next hop (via …, drop, unreachable)"));
+        return Err(a.fault("prefix", "the route needs a next hop (via …, local, drop, unreachable)"));
     }
     let count = if a.has("of") { "of" } else { "n" };
     if a.has("of") && a.has("n") {

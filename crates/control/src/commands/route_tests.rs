@@ -21,6 +21,30 @@ fn a_prefix_with_host_bits_is_refused() {
 }
 
 #[test]
+fn a_route_can_lead_to_the_router_itself() {
+    let mut cli = Cli::new();
+    for (prefix, family) in [("10.27.0.0/16", "ip"), ("2001:db8:27::/48", "ip6")] {
+        cli.ok(&format!("ip route add {prefix} via local"));
+        assert!(cli.ok("show config").contains(&format!("ip route add {prefix} via local\n")));
+        let fib = cli.ok(&format!("show {family} fib {prefix}"));
+        assert!(fib.ends_with("[CLI] dpo-receive\n"), "{fib}");
+        let json = cli.json(&format!("show {family} fib {prefix}"));
+        assert_eq!(json[0]["sources"][0]["paths"][0]["kind"], "local", "{json:#}");
+        let said = cli.refused(&format!("ip route add {prefix} via local via pg1"), "pg1");
+        assert!(said.contains("only next hops and interfaces can share"), "{said}");
+    }
+    // A next hop behind such a route is not a neighbor.
+    cli.ok("ip route add 10.28.0.0/16 via 10.27.0.1");
+    let fib = cli.ok("show ip fib 10.28.0.0/16");
+    assert!(fib.contains("the route 10.27.0.0/16 does not lead to a neighbor"), "{fib}");
+    let said = cli.run("ip route del 10.27.0.0/16 via drop").unwrap_err().to_string();
+    assert!(said.contains("goes via local; nothing was removed"), "{said}");
+    cli.ok("ip route del 10.27.0.0/16 via local");
+    cli.ok("ip route del 2001:db8:27::/48");
+    assert!(!cli.ok("show config").contains("via local"));
+}
+
+#[test]
 fn a_count_of_routes_is_checked_before_the_first() {
     let mut cli = Cli::new();
     let message = cli.refused("ip route add 255.255.255.0/24 count 5 via 10.0.0.2", "5");

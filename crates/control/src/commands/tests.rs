@@ -75,6 +75,46 @@ fn the_mtu_of_a_sub_interface_follows_its_device() {
 }
 
 #[test]
+fn sub_interfaces_with_any_tag_only_receive() {
+    let mut cli = Cli::new();
+    let lines = [
+        "create sub-interfaces pg0 400 default",
+        "create sub-interfaces pg0 401 untagged",
+        "create sub-interfaces pg0 402 dot1q any exact-match",
+        "create sub-interfaces pg0 403 dot1ad any exact-match",
+        "create sub-interfaces pg0 404 dot1q 5 inner-dot1q any exact-match",
+        "create sub-interfaces pg0 405 dot1ad 5 inner-dot1q any exact-match",
+    ];
+    for line in lines {
+        cli.ok(line);
+        assert!(cli.ok("show config").contains(&format!("{line}\n")), "{line}");
+        let again = line.replacen(" 40", " 50", 1);
+        let word = ["default", "untagged", "any", "any", "5 ", "5 "][line.as_bytes()[28] as usize - 48];
+        let at = if word == "5 " { "5" } else { word };
+        let Err(error) = cli.run(&again) else { panic!("{again} was accepted") };
+        let (said, name) = (error.to_string(), line.split(' ').nth(3).unwrap());
+        assert!(said.contains(&format!("pg0.{name} takes packets with these tags already")), "{said}");
+        assert!(error.render().contains(&"^".repeat(at.len())), "{}", error.render());
+    }
+    let json = cli.json("show interface pg0.404");
+    assert_eq!(json[0]["takes"], "dot1q 5 inner-dot1q any");
+    for name in ["pg0.400", "pg0.402", "pg0.404"] {
+        for (line, place) in [
+            ("set interface ip address NAME 10.7.0.1/24", "10.7.0.1/24"),
+            ("enable ip6 interface NAME", "NAME"),
+            ("set interface unnumbered NAME use pg0", "NAME"),
+            ("set interface proxy-arp NAME enable", "NAME"),
+            ("ip route add 10.8.0.0/16 via NAME", "NAME"),
+        ] {
+            let said = cli.refused(&line.replace("NAME", name), &place.replace("NAME", name));
+            assert!(said.contains(&format!("{name} only receives")), "{said}");
+        }
+    }
+    cli.ok("set interface ip address pg0.401 10.7.0.1/24");
+    cli.ok("ip route add 10.8.0.0/16 via pg0.401");
+}
+
+#[test]
 fn a_refused_change_marks_the_argument_at_fault() {
     let mut cli = Cli::new();
     cli.ok("create loopback interface instance 65535");
@@ -88,6 +128,8 @@ fn a_refused_change_marks_the_argument_at_fault() {
         ("create sub-interfaces pg0 5 dot1q 0", "0"),
         ("create sub-interfaces pg0 5 dot1ad 7 inner-dot1q 4095", "4095"),
         ("create sub-interfaces loop65535 5", "loop65535"),
+        ("create sub-interfaces loop65535 5 default", "loop65535"),
+        ("create sub-interfaces pg0 5 dot1q 4095 inner-dot1q any", "4095"),
         ("set interface mtu 67 pg0", "67"),
         ("set interface mac address pg0 01:00:00:00:00:00", "01:00:00:00:00:00"),
         ("set interface ip table pg1 9", "9"),

@@ -2,81 +2,167 @@
 
 use std::sync::LazyLock;
 
-use model::schema::{Bad, Schema, number, optional, truth};
-use net::ethernet::Tags;
+use model::schema::{Bad, Form, Schema, number, optional, truth};
+use model::yaml::{Node, Reader};
+use net::ethernet::{Match, Tags};
 
 use crate::intent::VLANS;
 
-/// The tags in a file.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Encapsulation {
-    dot1q: Option<u16>,
-    dot1ad: Option<u16>,
-    inner: Option<u16>,
-    exact: bool,
+/// The VLAN of a tag in a file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Vlan {
+    /// This one.
+    One(u16),
+    /// Any one.
+    Any,
 }
 
-impl From<Tags> for Encapsulation {
-    fn from(Tags { outer_service, outer, inner }: Tags) -> Encapsulation {
-        let (dot1q, dot1ad) = if outer_service { (None, Some(outer)) } else { (Some(outer), None) };
-        Encapsulation { dot1q, dot1ad, inner, exact: true }
+/// The form of a VLAN: its number, or `any`.
+struct VlanOrAny;
+
+impl Form for VlanOrAny {
+    type Value = Vlan;
+
+    fn read(&self, r: &mut Reader, node: &Node) -> Option<Vlan> {
+        match r.text(node)? {
+            "any" => Some(Vlan::Any),
+            _ => number(VLANS).read(r, node).map(Vlan::One),
+        }
+    }
+
+    fn line(&self, vlan: &Vlan) -> String {
+        match vlan {
+            Vlan::One(vlan) => vlan.to_string(),
+            Vlan::Any => "any".into(),
+        }
+    }
+
+    fn values(&self) -> String {
+        format!("{}, `any`", number(VLANS).values())
+    }
+
+    fn examples(&self) -> Vec<Vlan> {
+        number(VLANS).examples().into_iter().map(Vlan::One).chain([Vlan::Any]).collect()
+    }
+}
+
+/// The tags in a file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Encapsulation {
+    dot1q: Option<Vlan>,
+    dot1ad: Option<Vlan>,
+    inner: Option<Vlan>,
+    untagged: bool,
+    default: bool,
+    exact: Option<bool>,
+}
+
+impl From<Match> for Encapsulation {
+    fn from(takes: Match) -> Encapsulation {
+        let with = |service: bool, outer: Vlan, inner: Option<Vlan>| {
+            let (dot1q, dot1ad) = if service { (None, Some(outer)) } else { (Some(outer), None) };
+            Encapsulation { dot1q, dot1ad, inner, exact: Some(true), ..Encapsulation::default() }
+        };
+        match takes {
+            Match::Untagged => Encapsulation { untagged: true, ..Encapsulation::default() },
+            Match::Default => Encapsulation { default: true, ..Encapsulation::default() },
+            Match::Tags(Tags { outer_service, outer, inner }) => {
+                with(outer_service, Vlan::One(outer), inner.map(Vlan::One))
+            }
+            Match::AnyInner { outer_service, outer } => {
+                with(outer_service, Vlan::One(outer), Some(Vlan::Any))
+            }
+            Match::AnyOuter { outer_service } => with(outer_service, Vlan::Any, None),
+        }
     }
 }
 
 impl Encapsulation {
-    /// Returns the tags; `None` unless there is exactly one outer tag, as [`encapsulation`] requires.
-    pub(super) fn tags(&self) -> Option<Tags> {
+    /// Returns the match.
+    ///
+    /// # Errors
+    /// If the fields contradict each other, or tags are missing.
+    pub(super) fn takes(&self) -> Result<Match, Bad> {
+        let tags = [self.dot1q, self.dot1ad, self.inner];
+        if self.untagged || self.default {
+            let word = if self.untagged { "untagged" } else { "default" };
+            return match (tags == [None; 3], self.untagged && self.default) {
+                (true, false) if self.untagged => Ok(Match::Untagged),
+                (true, false) => Ok(Match::Default),
+                _ => Err(Bad::new(word, "it cannot be combined with tags or another match")),
+            };
+        }
         let (outer_service, outer) = match (self.dot1q, self.dot1ad) {
             (Some(vlan), None) => (false, vlan),
             (None, Some(vlan)) => (true, vlan),
-            _ => return None,
+            _ => return Err(Bad::new("", "one outer tag is needed: dot1q or dot1ad")),
         };
-        Some(Tags { outer_service, outer, inner: self.inner })
+        match (outer, self.inner) {
+            (Vlan::One(outer), None) => Ok(Tags { outer_service, outer, inner: None }.into()),
+            (Vlan::One(outer), Some(Vlan::One(inner))) => {
+                Ok(Tags { outer_service, outer, inner: Some(inner) }.into())
+            }
+            (Vlan::One(outer), Some(Vlan::Any)) => Ok(Match::AnyInner { outer_service, outer }),
+            (Vlan::Any, None) => Ok(Match::AnyOuter { outer_service }),
+            (Vlan::Any, Some(_)) => {
+                Err(Bad::new("inner-dot1q", "an inner tag needs one outer VLAN instead of \"any\""))
+            }
+        }
     }
 }
 
 /// Returns the fields of `encapsulation`.
 pub(super) fn encapsulation() -> &'static Schema<Encapsulation> {
     static SCHEMA: LazyLock<Schema<Encapsulation>> = LazyLock::new(|| {
-        Schema::new(Encapsulation { dot1q: None, dot1ad: None, inner: None, exact: true })
+        Schema::new(Encapsulation::default())
             .field(
                 "dot1q",
-                optional(number(VLANS)),
+                optional(VlanOrAny),
                 |e| e.dot1q,
                 |e, vlan| e.dot1q = vlan,
                 "The VLAN of an 802.1Q outer tag (Ethernet type 8100).",
             )
             .field(
                 "dot1ad",
-                optional(number(VLANS)),
+                optional(VlanOrAny),
                 |e| e.dot1ad,
                 |e, vlan| e.dot1ad = vlan,
                 "The VLAN of an 802.1ad outer tag (Ethernet type 88a8), instead of `dot1q`.",
             )
             .field(
                 "inner-dot1q",
-                optional(number(VLANS)),
+                optional(VlanOrAny),
                 |e| e.inner,
                 |e, vlan| e.inner = vlan,
-                "The VLAN of the inner tag.",
+                "The VLAN of the inner tag. It needs one outer VLAN.",
+            )
+            .field(
+                "untagged",
+                truth(),
+                |e| e.untagged,
+                |e, untagged| e.untagged = untagged,
+                "Matches packets without a tag, instead of the device's own interface.",
+            )
+            .field(
+                "default",
+                truth(),
+                |e| e.default,
+                |e, default| e.default = default,
+                "Matches tagged packets that no other sub-interface takes.",
             )
             .field(
                 "exact-match",
-                truth(),
+                optional(truth()),
                 |e| e.exact,
                 |e, exact| e.exact = exact,
-                "Matches only packets with exactly these tags.",
+                "Always true: matches only packets with exactly as many tags.",
             )
-            .always()
             .check(|e| {
-                if !e.exact {
+                if e.exact == Some(false) {
                     let why = "it must be true: other matches are for bridging, which is not supported yet";
                     return Err(Bad::new("exact-match", why));
                 }
-                match e.tags() {
-                    None => Err(Bad::new("", "one outer tag is needed: dot1q or dot1ad")),
-                    Some(_) => Ok(()),
-                }
+                e.takes().map(|_| ())
             })
     });
     &SCHEMA

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use model::schema::Form;
 use model::yaml::{At, Fields, Node, Reader};
-use net::ethernet::Tags;
+use net::ethernet::{Match, Tags};
 use net::feature::{Backing, Begun, Interfaces, Opened, Prepared, Unopened, number_of};
 use net::ip::Address;
 
 use super::Reading;
 use super::body::{address, body, mac};
 use super::encapsulation::encapsulation;
-use crate::intent::{Addresses, Backed, Catalog, FeatureOn, Interface, Neighbor, Spec, Unnumbered, VLANS};
+use crate::intent::{Addresses, Backed, Catalog, FeatureOn, Interface, Neighbor, Spec, Unnumbered, numbered};
 use crate::system::System;
 
 /// The valid words of `device-type`: vppcfg's, and one for AF_XDP.
@@ -189,7 +189,7 @@ fn read_body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, int
 fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, node: &Node) {
     // VLAN and MTU of sub-interfaces with one tag, which carry those with the same outer tag and an inner one.
     let mut one_tag: Vec<(bool, u16, Option<u16>)> = Vec::new();
-    let mut two_tags: Vec<(At, String, Tags, Option<u16>)> = Vec::new();
+    let mut two_tags = Vec::new();
     for (id, at, node) in reading.r.entries(node) {
         let name = format!("{parent}.{id}");
         let Some(id) = id.parse::<u32>().ok().filter(|n| *n > 0 && n.to_string() == id) else {
@@ -200,15 +200,17 @@ fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, nod
             continue;
         };
         let mut fields = reading.r.fields(node);
-        let tags = match fields.take("encapsulation") {
-            Some(node) => encapsulation().read(&mut reading.r, node.at, node).and_then(|said| said.tags()),
+        let takes = match fields.take("encapsulation") {
+            Some(node) => {
+                encapsulation().read(&mut reading.r, node.at, node).and_then(|said| said.takes().ok())
+            }
             None => tags_of(&mut reading.r, at, id),
         };
-        let Some(tags) = tags else {
+        let Some(takes) = takes else {
             reading.lost.interfaces = true;
             continue;
         };
-        let mut interface = Interface::new(Spec::Sub { parent: parent.into(), id, tags });
+        let mut interface = Interface::new(Spec::Sub { parent: parent.into(), id, takes });
         interface.up = over.up;
         read_body(reading, &name, &mut fields, &mut interface);
         if interface.up && !over.up {
@@ -216,15 +218,19 @@ fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, nod
         }
         fields.end(&mut reading.r);
         within(&mut reading.r, at, &name, interface.mtu, parent, over.mtu);
-        match tags.inner {
-            None => one_tag.push((tags.outer_service, tags.outer, interface.mtu)),
-            Some(_) => two_tags.push((at, name.clone(), tags, interface.mtu)),
+        match takes {
+            Match::Tags(Tags { outer_service, outer, inner: None }) => {
+                one_tag.push((outer_service, outer, interface.mtu));
+            }
+            Match::Tags(Tags { outer_service, outer, .. }) | Match::AnyInner { outer_service, outer } => {
+                two_tags.push((at, name.clone(), (outer_service, outer), interface.mtu));
+            }
+            Match::Untagged | Match::AnyOuter { .. } | Match::Default => {}
         }
         reading.set(at, Interface::sub_key(&name), interface);
     }
-    for (at, name, tags, mtu) in two_tags {
-        let outer =
-            one_tag.iter().find(|(service, vlan, _)| (*service, *vlan) == (tags.outer_service, tags.outer));
+    for (at, name, tag, mtu) in two_tags {
+        let outer = one_tag.iter().find(|(service, vlan, _)| (*service, *vlan) == tag);
         if let Some((_, vlan, limit)) = outer {
             within(&mut reading.r, at, &name, mtu, &format!("the sub-interface of VLAN {vlan}"), *limit);
         }
@@ -241,14 +247,12 @@ fn within(r: &mut Reader, at: At, name: &str, mtu: Option<u16>, over: &str, limi
 }
 
 /// Returns the default tag of a sub-interface: its number.
-fn tags_of(r: &mut Reader, at: At, id: u32) -> Option<Tags> {
-    match u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan)) {
-        Some(outer) => Some(Tags { outer_service: false, outer, inner: None }),
-        None => {
-            r.fault(at, format!("{id} is not a VLAN: this sub-interface needs an \"encapsulation\""));
-            None
-        }
+fn tags_of(r: &mut Reader, at: At, id: u32) -> Option<Match> {
+    let takes = numbered(id);
+    if takes.is_none() {
+        r.fault(at, format!("{id} is not a VLAN: this sub-interface needs an \"encapsulation\""));
     }
+    takes
 }
 
 /// Parses a text, and reports a fault if it is invalid.

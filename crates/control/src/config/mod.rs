@@ -50,7 +50,6 @@ pub(crate) use body::{Description, MTUS, address, mac};
 pub(crate) use interface::DEVICE_TYPES;
 use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader};
 pub use reference::reference;
-pub(crate) use route::NOWHERE;
 pub use write::{Writer, write};
 
 /// The configuration in a file.

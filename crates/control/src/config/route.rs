@@ -56,16 +56,12 @@ pub(super) fn write_tables(t: &mut Text<'_>, tree: &Tree) {
     });
 }
 
-/// Ways to drop packets, by name.
-pub(crate) const NOWHERE: [(&str, Via); 3] =
-    [("drop", Via::Drop), ("unreachable", Via::Unreachable), ("prohibit", Via::Prohibit)];
-
 /// `via` of a path.
 #[derive(Clone, Debug, PartialEq)]
 enum To {
     NextHop(IpAddr),
-    /// An index into [`NOWHERE`].
-    Nowhere(usize),
+    /// One of [`Via::WORDS`].
+    Word(Via),
 }
 
 struct Target;
@@ -75,26 +71,26 @@ impl Form for Target {
 
     fn read(&self, r: &mut Reader, node: &Node) -> Option<To> {
         let text = r.text(node)?;
-        if let Some(n) = NOWHERE.iter().position(|(word, _)| *word == text) {
-            return Some(To::Nowhere(n));
+        if let Some(via) = Via::of_word(text) {
+            return Some(To::Word(via));
         }
-        r.parsed(node, "an IP address, drop, unreachable or prohibit").map(To::NextHop)
+        r.parsed(node, "an IP address, local, drop, unreachable or prohibit").map(To::NextHop)
     }
 
     fn line(&self, to: &To) -> String {
         match to {
             To::NextHop(hop) => yaml::ip(hop),
-            To::Nowhere(n) => NOWHERE.get(*n).map_or("drop", |(word, _)| word).into(),
+            To::Word(via) => via.word().unwrap_or_default().into(),
         }
     }
 
     fn values(&self) -> String {
-        "an IP address, `drop`, `unreachable`, `prohibit`".into()
+        "an IP address, `local`, `drop`, `unreachable`, `prohibit`".into()
     }
 
     fn examples(&self) -> Vec<To> {
         let hops = ["192.0.2.1", "2001:db8::1"].into_iter().filter_map(|hop| hop.parse().ok());
-        hops.map(To::NextHop).chain((0..NOWHERE.len()).map(To::Nowhere)).collect()
+        hops.map(To::NextHop).chain(Via::WORDS.map(|(_, via)| To::Word(via))).collect()
     }
 }
 
@@ -116,9 +112,8 @@ impl Path {
             }
             Via::Attached(interface) => Path { interface: Some(interface.clone()), ..nothing },
             Via::Table(_, table) => Path { table: Some(*table), ..nothing },
-            Via::Drop | Via::Unreachable | Via::Prohibit => {
-                let n = NOWHERE.iter().position(|(_, nowhere)| nowhere == via);
-                Path { via: n.map(To::Nowhere), ..nothing }
+            Via::Local | Via::Drop | Via::Unreachable | Via::Prohibit => {
+                Path { via: Some(To::Word(via.clone())), ..nothing }
             }
         }
     }
@@ -127,7 +122,7 @@ impl Path {
     fn branch(self, family: Family) -> Option<Branch> {
         let via = match (self.via, self.interface, self.table) {
             (Some(To::NextHop(hop)), interface, None) => Via::NextHop(hop, interface),
-            (Some(To::Nowhere(n)), None, None) => NOWHERE.get(n)?.1.clone(),
+            (Some(To::Word(via)), None, None) => via,
             (None, Some(interface), None) => Via::Attached(interface),
             (None, None, Some(table)) => Via::Table(family, table),
             _ => return None,
@@ -136,7 +131,7 @@ impl Path {
     }
 
     fn check(&self) -> Result<(), Bad> {
-        if let (Some(to @ To::Nowhere(_)), Some(_), None) = (&self.via, &self.interface, self.table) {
+        if let (Some(to @ To::Word(_)), Some(_), None) = (&self.via, &self.interface, self.table) {
             return Err(Bad::new("via", format!("\"{}\" cannot have an interface", Target.line(to))));
         }
         match self.clone().branch(Family::V4) {
@@ -159,7 +154,7 @@ fn path() -> &'static Schema<Path> {
                 optional(Target),
                 |p| p.via.clone(),
                 |p, via| p.via = via,
-                "The next hop, or a way to drop packets.",
+                "The next hop, the router itself (`local`), or a way to drop packets.",
             )
             .field(
                 "interface",

@@ -60,6 +60,10 @@ interfaces:
         tcp-mss-clamp: { ip4: 1360, direction: tx, ip6: 1340, ip6-direction: rx }
         encapsulation: { dot1ad: 200, inner-dot1q: 7, exact-match: True }
         state: down
+      201: { encapsulation: { dot1ad: 201, inner-dot1q: any } }
+      202: { encapsulation: { dot1q: any, exact-match: true } }
+      203: { encapsulation: { default: true } }
+      204: { encapsulation: { untagged: true } }
   tap5:
     mtu: 9000
     addresses: [ 172.16.0.1/30 ]
@@ -74,6 +78,7 @@ routes:
     via: 192.0.2.3
     interface: host-eth0
   - { prefix: 10.2.0.0/16, via: unreachable }
+  - { prefix: 10.4.0.0/16, via: local }
   - { prefix: 10.3.0.0/16, interface: pg3 }
   - { prefix: ::/0, via: fe80::9, interface: host-eth0 }
   - prefix: 2001:db8:1::/48
@@ -108,6 +113,10 @@ fn reads_a_whole_configuration() {
         "create sub-interfaces host-eth0 100",
         "set interface state host-eth0.100 up",
         "create sub-interfaces host-eth0 200 dot1ad 200 inner-dot1q 7 exact-match",
+        "create sub-interfaces host-eth0 201 dot1ad 201 inner-dot1q any exact-match",
+        "create sub-interfaces host-eth0 202 dot1q any exact-match",
+        "create sub-interfaces host-eth0 203 default",
+        "create sub-interfaces host-eth0 204 untagged",
         "create tap id 5 host-if-name host-side host-mac-addr 02:00:00:00:00:09 host-ip4-addr 172.16.0.2/30",
         "set interface mtu 9000 tap5",
         "create packet-generator interface pg3",
@@ -118,6 +127,7 @@ fn reads_a_whole_configuration() {
         "ip route add 10.0.0.0/8 table 5 via ip4-lookup-in-table 0",
         "ip route add 10.1.0.0/16 via 192.0.2.3 host-eth0",
         "ip route add 10.2.0.0/16 via unreachable",
+        "ip route add 10.4.0.0/16 via local",
         "ip route add 10.3.0.0/16 via pg3",
         "ip route add ::/0 via fe80::9 host-eth0",
         "ip route add 2001:db8:1::/48 via 2001:db8::7 via 2001:db8::8 weight 2",
@@ -307,6 +317,18 @@ fn invalid_combinations_are_refused() {
     wrong(
         &sub("      5: { encapsulation: { dot1q: 5, dot1ad: 5 } }\n"),
         &[("5:27", "one outer tag is needed")],
+    );
+    for (fields, place, why) in [
+        ("default: true, dot1q: 5", "5:38", "cannot be combined"),
+        ("untagged: true, default: true", "5:39", "cannot be combined"),
+        ("dot1q: any, inner-dot1q: 5", "5:54", "needs one outer VLAN"),
+        ("dot1q: all", "5:36", "1 to 4094"),
+    ] {
+        wrong(&sub(&format!("      5: {{ encapsulation: {{ {fields} }} }}\n")), &[(place, why)]);
+    }
+    wrong(
+        &sub("      5: { encapsulation: { default: true }, addresses: [ 10.0.0.1/24 ] }\n"),
+        &[("5:57", "pg0.5 only receives")],
     );
     wrong(
         &sub("      5: {}\n      6: { encapsulation: { dot1q: 5 } }\n"),

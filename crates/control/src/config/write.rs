@@ -12,6 +12,7 @@ use super::encapsulation::encapsulation;
 use super::{route, settings};
 use crate::intent::{
     Addresses, Catalog, FeatureOn, Interface, Key, Neighbor, Route, Spec, Tree, Unnumbered, Value, in_order,
+    numbered,
 };
 use crate::system::System;
 
@@ -318,10 +319,10 @@ fn write_body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, up: bool
 
 /// Writes a sub-interface. `usual` is the state of its device.
 fn sub_interface(t: &mut Text<'_>, tree: &Tree, name: &str, id: u32, i: &Interface, usual: bool) {
-    let Spec::Sub { tags, .. } = &i.spec else { return };
+    let Spec::Sub { takes, .. } = &i.spec else { return };
     t.object(&id.to_string(), |t| {
-        if tags.outer_service || tags.inner.is_some() || u32::from(tags.outer) != id {
-            t.map("encapsulation", |t| encapsulation().write(t, &(*tags).into()));
+        if numbered(id) != Some(*takes) {
+            t.map("encapsulation", |t| encapsulation().write(t, &(*takes).into()));
         }
         write_body(t, tree, name, i, usual);
     });

@@ -41,7 +41,8 @@ impl Doors {
         context: &Rc<RefCell<Context>>,
     ) -> Result<Option<SocketAddr>, DaemonError> {
         let prompt = format!("{} ", startup.unix.cli_prompt.trim_end());
-        let service = Service { prompt, idle: startup.unix.cli_idle_timeout, ..Service::default() };
+        let sessions = context.borrow().sessions.clone();
+        let service = Service { prompt, idle: startup.unix.cli_idle_timeout, sessions, ..Service::default() };
         let address = self.cli.address();
         if let Some(listener) = self.read_only {
             let service = Service { read_only: true, ..service.clone() };

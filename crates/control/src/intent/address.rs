@@ -86,6 +86,7 @@ fn validate(interface: &str, list: &[Address], view: &View<'_>) -> Result<(), Re
     if list.is_empty() {
         return refuse(format!("the address list of {interface} is empty: leave it out"));
     }
+    on.can_send(interface)?;
     on.can_speak_ip6(interface, list.iter().any(|a| a.address.is_ipv6()))?;
     if let Some(lender) = Unnumbered::lender(interface, view) {
         return refuse(format!("{interface} uses the addresses of {lender}: it cannot have its own"));

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use model::object::Fact;
 use model::tuple::Tuple;
-use net::ethernet::Tags;
+use net::ethernet::Match;
 use net::ip::IpPrefix;
 
 use super::{Interface, Key, Refused, Snapshot, Store, Value, View, refuse};
 
-/// Sub-interfaces: parent, tags, name.
+/// Sub-interfaces: parent, match, name.
 const TAGGED: &str = "tags";
 /// Interfaces by index: index, name.
 pub(super) const NUMBERS: &str = "index";
@@ -31,13 +31,13 @@ pub(super) const TABLE_NAMES: &str = "table-name";
 pub(super) const BORROWERS: &str = "borrower";
 
 /// Returns the place of a sub-interface in the index.
-pub(super) fn tagged_as(parent: &str, tags: Tags, name: &str) -> Fact {
-    Fact::new(TAGGED, (parent, (tags.outer_service, tags.outer, tags.inner), name))
+pub(super) fn tagged_as(parent: &str, takes: Match, name: &str) -> Fact {
+    Fact::new(TAGGED, (parent, takes.to_string(), name))
 }
 
-/// Returns the sub-interfaces of `parent` with these tags; more than one only before validation.
-pub(super) fn tagged(view: &View<'_>, parent: &str, tags: Tags) -> impl Iterator<Item = String> {
-    view.found(TAGGED, Tuple::of(&(parent, (tags.outer_service, tags.outer, tags.inner))))
+/// Returns the sub-interfaces of `parent` with this match; more than one only before validation.
+pub(super) fn tagged(view: &View<'_>, parent: &str, takes: Match) -> impl Iterator<Item = String> {
+    view.found(TAGGED, Tuple::of(&(parent, takes.to_string())))
 }
 
 /// Returns the interfaces with this index; more than one only before validation.

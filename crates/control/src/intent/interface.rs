@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use model::key::{Kind, Need};
 use model::object::{Effect, Fact};
-use net::ethernet::Tags;
+use net::ethernet::{Match, Tags};
 use net::feature::{Attached, Backing, number_of};
 use net::nd::Advertisement;
 use net::objects;
@@ -20,6 +20,12 @@ use crate::system::System;
 /// The valid VLAN IDs (IEEE 802.1Q-2022 table 9-2 reserves 0 and 4095).
 pub const VLANS: RangeInclusive<u16> = 1..=4094;
 
+/// Returns the match of a sub-interface without an explicit one: its number is the VLAN. `None` if it cannot be one.
+pub fn numbered(id: u32) -> Option<Match> {
+    let outer = u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan))?;
+    Some(Tags { outer_service: false, outer, inner: None }.into())
+}
+
 /// The type of an interface, with its options.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spec {
@@ -33,8 +39,8 @@ pub enum Spec {
         parent: String,
         /// Number of the sub-interface.
         id: u32,
-        /// Its tags.
-        tags: Tags,
+        /// The packets that it takes.
+        takes: Match,
     },
 }
 
@@ -193,22 +199,23 @@ impl Object<System> for Interface {
         let given = super::list(view.get(&Addresses::key(name)));
         self.can_speak_ip6(name, self.ip6 || given.iter().any(|a| a.address.is_ipv6()))?;
         self.mac.map_or(Ok(()), check_mac)?;
-        let (parent, tags) = match &self.spec {
+        if self.ip6 || self.proxy || self.advertisement.is_some() {
+            self.can_send(name)?;
+        }
+        let (parent, takes) = match &self.spec {
             Spec::Backed(backed) => return backed.validate(name, self.mtu, view, abilities),
             Spec::Loopback(_) => return Ok(()),
-            Spec::Sub { parent, tags, .. } => (parent, tags),
+            Spec::Sub { parent, takes, .. } => (parent, *takes),
         };
         let over = view.must_have_interface(parent)?;
         if !over.spec.is_device() {
             return refuse(format!("{parent} cannot have sub-interfaces: it is not a device"));
         }
-        for vid in [Some(tags.outer), tags.inner].into_iter().flatten() {
-            if !VLANS.contains(&vid) {
-                return refuse(format!("invalid VLAN {vid}: expected 1 to 4094"));
-            }
+        if let Some(vid) = takes.vlans().find(|vid| !VLANS.contains(vid)) {
+            return refuse(format!("invalid VLAN {vid}: expected 1 to 4094"));
         }
-        match index::tagged(view, parent, *tags).find(|other| other != name) {
-            Some(other) => refuse(format!("{other} takes packets with these tags already")),
+        match index::tagged(view, parent, takes).find(|other| other != name) {
+            Some(other) => refuse(format!("{other} takes packets with these tags already ({takes})")),
             None => Ok(()),
         }
     }
@@ -250,17 +257,16 @@ impl Object<System> for Interface {
         let mut lines = vec![match &self.spec {
             Spec::Backed(backed) => backed.dump(plain),
             Spec::Loopback(n) => format!("create loopback interface instance {n}"),
-            Spec::Sub { parent, id, tags } => match (tags.outer_service, tags.inner) {
-                (false, None) if u32::from(tags.outer) == *id => {
-                    format!("create sub-interfaces {} {id}", quote(parent))
+            Spec::Sub { parent, id, takes } => {
+                let parent = quote(parent);
+                match takes {
+                    _ if numbered(*id) == Some(*takes) => format!("create sub-interfaces {parent} {id}"),
+                    Match::Untagged | Match::Default => {
+                        format!("create sub-interfaces {parent} {id} {takes}")
+                    }
+                    _ => format!("create sub-interfaces {parent} {id} {takes} exact-match"),
                 }
-                (service, inner) => {
-                    let outer = if service { "dot1ad" } else { "dot1q" };
-                    let inner = inner.map(|i| format!(" inner-dot1q {i}")).unwrap_or_default();
-                    let parent = quote(parent);
-                    format!("create sub-interfaces {parent} {id} {outer} {}{inner} exact-match", tags.outer)
-                }
-            },
+            }
         }];
         if let (true, Some(index)) = (indices, self.index) {
             lines.iter_mut().for_each(|line| *line += &format!(" index {index}"));
@@ -320,7 +326,7 @@ impl Object<System> for Interface {
             to(Fact::new(index::NUMBERS, (number, name)));
         }
         match &self.spec {
-            Spec::Sub { parent, tags, .. } => to(index::tagged_as(parent, *tags, name)),
+            Spec::Sub { parent, takes, .. } => to(index::tagged_as(parent, *takes, name)),
             Spec::Backed(backed) => backed.facts(name, to),
             Spec::Loopback(_) => {}
         }
@@ -343,6 +349,16 @@ impl Object<System> for Interface {
 }
 
 impl Interface {
+    /// Checks that packets can be sent on the interface: that their tags are known.
+    pub(super) fn can_send(&self, name: &str) -> Result<(), Refused> {
+        match self.spec {
+            Spec::Sub { takes, .. } if !takes.sends() => refuse(format!(
+                "{name} only receives: it takes packets with different VLAN tags ({takes}), and no tag to send is known"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that the MTU is large enough for IPv6, if IPv6 is enabled (`is_to`). Only the interface's own setting is
     /// known here, not the MTU of its device.
     pub(super) fn can_speak_ip6(&self, name: &str, is_to: bool) -> Result<(), Refused> {

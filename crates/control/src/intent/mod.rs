@@ -33,7 +33,7 @@ pub use family::{Family, OfFamily};
 pub use feature::FeatureOn;
 pub use index::{Find, in_order};
 pub(crate) use index::{RECORDS, TAPS, recorded, taps};
-pub use interface::{Interface, Spec, VLANS, can_be_name};
+pub use interface::{Interface, Spec, VLANS, can_be_name, numbered};
 pub use model::key::Key;
 pub use model::object::{Object, Refused, refuse};
 pub use model::store::Refusal;

@@ -40,7 +40,9 @@ impl Neighbor {
 
 impl Object<System> for Neighbor {
     fn validate(&self, (interface, ip): &Self::Key, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
-        if matches!(view.must_have_interface(interface)?.spec, Spec::Loopback(_)) {
+        let on = view.must_have_interface(interface)?;
+        on.can_send(interface)?;
+        if matches!(on.spec, Spec::Loopback(_)) {
             return refuse(format!("{interface} is a loopback interface: it has no neighbors"));
         }
         check_neighbor(*ip, self.mac)?;

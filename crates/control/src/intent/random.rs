@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use drivers::memif;
 use model::key::Need;
-use net::ethernet::Tags;
+use net::ethernet::{Match, Tags};
 use net::feature::Attached;
 use net::ip::{Address, IpPrefix, Prefix6};
 use net::nd::advertiser::Interval;
@@ -62,7 +62,15 @@ pub(super) fn receive() -> impl Strategy<Value = Receive> {
 }
 
 pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
-    let tags = (any::<bool>(), 1u16..4, prop::option::of(1u16..3));
+    let takes = (any::<bool>(), 1u16..4, prop::option::of(1u16..3), 0u8..12).prop_map(
+        |(outer_service, outer, inner, kind)| match kind {
+            0 => Match::Untagged,
+            1 => Match::Default,
+            2 => Match::AnyOuter { outer_service },
+            3 => Match::AnyInner { outer_service, outer },
+            _ => Tags { outer_service, outer, inner }.into(),
+        },
+    );
     let table = prop_oneof![3 => Just(0), 1 => table()];
     let up = prop::bool::weighted(0.8);
     let index = prop::option::weighted(0.1, 0u32..9);
@@ -79,24 +87,16 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
     let receive = (receive(), attached, (rare(), rare(), advertisement));
     let set =
         (up, prop::option::of(500u16..9500), prop::option::of(mac()), table, index, description, receive);
-    (ALL, tags, any::<bool>(), set).prop_map(
-        |(
-            n,
-            (outer_service, outer, inner),
-            plain,
-            (up, mtu, mac, table, index, description, (receive, attached, rest)),
-        )| {
+    (ALL, takes, any::<bool>(), set).prop_map(
+        |(n, takes, plain, (up, mtu, mac, table, index, description, (receive, attached, rest)))| {
             let name = name_of(n);
             let spec = match name.split_once('.') {
                 None if name == "loop0" => Spec::Loopback(0),
                 None => Spec::by(Generator),
                 Some((parent, id)) => {
                     let id = id.parse().unwrap();
-                    let tags = match plain {
-                        true => Tags { outer_service: false, outer: id as u16, inner: None },
-                        false => Tags { outer_service, outer, inner },
-                    };
-                    Spec::Sub { parent: parent.into(), id, tags }
+                    let takes = if plain { numbered(id).unwrap() } else { takes };
+                    Spec::Sub { parent: parent.into(), id, takes }
                 }
             };
             let queues = spec.is_device();
@@ -166,7 +166,7 @@ pub(super) fn via(family: Family) -> impl Strategy<Value = Via> {
     prop_oneof![
         3 => (prop_oneof![9 => Just(family), 1 => family_of_two()].prop_flat_map(host_of), prop::option::of(ALL)).prop_map(|(ip, i)| Via::NextHop(ip, i.map(name_of))),
         1 => ALL.prop_map(|i| Via::Attached(name_of(i))),
-        1 => prop::sample::select(vec![Via::Drop, Via::Unreachable, Via::Prohibit]),
+        1 => prop::sample::select(Via::WORDS.map(|(_, via)| via).to_vec()),
         1 => any_table().prop_map(move |t| Via::Table(family, t)),
     ]
 }

@@ -284,11 +284,11 @@ fn plain_faults(key: &Key, value: &Value, tree: &Tree) -> Option<Vec<String>> {
                 if other == *name {
                     return None;
                 }
-                if let (Spec::Sub { parent, tags, .. }, Spec::Sub { parent: p, tags: t, .. }) =
+                if let (Spec::Sub { parent, takes, .. }, Spec::Sub { parent: p, takes: t, .. }) =
                     (&i.spec, &o.spec)
-                    && (p, t) == (parent, tags)
+                    && (p, t) == (parent, takes)
                 {
-                    return Some(format!("{other} takes packets with these tags already"));
+                    return Some(format!("{other} takes packets with these tags already ({takes})"));
                 }
                 if let (Some(mine), Some(theirs)) = (host_end(i), host_end(o))
                     && mine == theirs
@@ -358,7 +358,7 @@ fn object_or_port() -> impl Strategy<Value = (Key, Value)> {
         // A VLAN of a port. Below, kind 5 is a Linux interface with the name of such a VLAN.
         if kind == 4 {
             let tags = Tags { outer_service: false, outer: 5, inner: None };
-            let spec = Spec::Sub { parent: format!("xdp-eth{n}"), id: 5, tags };
+            let spec = Spec::Sub { parent: format!("xdp-eth{n}"), id: 5, takes: tags.into() };
             return (Interface::sub_key(&format!("xdp-eth{n}.5")), Interface::new(spec).into());
         }
         let (name, spec) = match kind {

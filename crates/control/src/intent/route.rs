@@ -24,6 +24,8 @@ pub enum Via {
     NextHop(IpAddr, Option<String>),
     /// The destination itself, on the link of this interface.
     Attached(String),
+    /// The router itself: packets are delivered as for its own addresses.
+    Local,
     /// Drops packets.
     Drop,
     /// Drops packets with an ICMP error: unreachable.
@@ -41,15 +43,33 @@ impl fmt::Display for Via {
             Via::NextHop(ip, None) => write!(f, "via {ip}"),
             Via::NextHop(ip, Some(i)) => write!(f, "via {ip} {}", quote(i)),
             Via::Attached(i) => write!(f, "via {}", quote(i)),
-            Via::Drop => f.write_str("via drop"),
-            Via::Unreachable => f.write_str("via unreachable"),
-            Via::Prohibit => f.write_str("via prohibit"),
             Via::Table(family, t) => write!(f, "via {}-lookup-in-table {t}", family.word()),
+            Via::Local | Via::Drop | Via::Unreachable | Via::Prohibit => {
+                write!(f, "via {}", self.word().unwrap_or_default())
+            }
         }
     }
 }
 
 impl Via {
+    /// The targets that are a word, in commands and files.
+    pub const WORDS: [(&str, Via); 4] = [
+        ("local", Via::Local),
+        ("drop", Via::Drop),
+        ("unreachable", Via::Unreachable),
+        ("prohibit", Via::Prohibit),
+    ];
+
+    /// Returns its word, if it is one of [`WORDS`](Via::WORDS).
+    pub fn word(&self) -> Option<&'static str> {
+        Via::WORDS.iter().find(|(_, via)| via == self).map(|(word, _)| *word)
+    }
+
+    /// Returns the target that is this word.
+    pub fn of_word(word: &str) -> Option<Via> {
+        Via::WORDS.into_iter().find(|(of, _)| *of == word).map(|(_, via)| via)
+    }
+
     /// Returns its interface, if it has one.
     pub(super) fn interface(&self) -> Option<&String> {
         match self {
@@ -287,7 +307,7 @@ impl Via {
             Via::NextHop(ip, None) if is_link_local(*ip) => {
                 refuse(format!("{ip} is link-local: set the interface of the next hop too"))
             }
-            Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i).map(|_| ()),
+            Via::NextHop(_, Some(i)) | Via::Attached(i) => view.must_have_interface(i)?.can_send(i),
             Via::Table(_, t) => {
                 table::must_have(*t, view)?;
                 match *t == table {
@@ -313,6 +333,7 @@ impl Via {
                 Path::Via { next_hop: *next_hop, interface }
             }
             Via::Attached(interface) => Path::Attached(system.index(interface)?),
+            Via::Local => Path::Local,
             Via::Drop => Path::Drop,
             Via::Unreachable => Path::Unreachable,
             Via::Prohibit => Path::Prohibit,

@@ -70,7 +70,7 @@ fn invalid_transaction_changes_nothing() {
     let before = state(&mut s);
     let sub = |parent: &str, outer| {
         let tags = Tags { outer_service: false, outer, inner: None };
-        Interface::new(Spec::Sub { parent: parent.into(), id: 1, tags })
+        Interface::new(Spec::Sub { parent: parent.into(), id: 1, takes: tags.into() })
     };
     let tap = Interface::new(Spec::by(tap::Config::new("far-end")));
     let its_end = Interface::new(Spec::by(af_packet::Config::new("far-end")));
@@ -129,7 +129,7 @@ fn failed_transaction_is_rolled_back() {
     let (mut s, mut store) = (system(), Store::default());
     let sub = |parent: &str| {
         let tags = Tags { outer_service: false, outer: 5, inner: None };
-        let spec = Spec::Sub { parent: parent.into(), id: 5, tags };
+        let spec = Spec::Sub { parent: parent.into(), id: 5, takes: tags.into() };
         Change::set(Interface::sub_key("pg0.5"), Interface::new(spec))
     };
     let count = FeatureOn::key("pg0", "ip4-unicast", "ip4-count");
@@ -211,7 +211,7 @@ fn dump_has_all_settings() {
     let mut loopback = Interface::new(Spec::Loopback(3));
     (loopback.up, loopback.mtu, loopback.mac) = (true, Some(1300), Some(Mac([2, 0, 0, 0, 0, 1])));
     let tags = Tags { outer_service: true, outer: 20, inner: Some(30) };
-    let sub = Interface::new(Spec::Sub { parent: "pg0".into(), id: 7, tags });
+    let sub = Interface::new(Spec::Sub { parent: "pg0".into(), id: 7, takes: tags.into() });
     let changes = vec![
         Change::set(Interface::key("loop3"), loopback),
         interface(0),

@@ -40,7 +40,9 @@ impl Unnumbered {
 impl Object<System> for Unnumbered {
     fn validate(&self, interface: &String, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         let Unnumbered(lender) = self;
-        let table = view.must_have_interface(interface)?.table;
+        let own = view.must_have_interface(interface)?;
+        own.can_send(interface)?;
+        let table = own.table;
         let other = view.must_have_interface(lender)?;
         if interface == lender {
             return refuse(format!("{interface} cannot use its own addresses"));

@@ -3,7 +3,7 @@
 mod toy;
 
 use control::cli::client::{Connection, Failure, candidates};
-use control::cli::{Call, CliError, Listener, Service, run_file, serve};
+use control::cli::{Call, CliError, Connected, Entrance, Listener, Service, Sessions, run_file, serve};
 use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -319,6 +319,57 @@ fn invalid_requests_are_answered_and_floods_are_cut() {
     let answer = raw(&server.socket(), &vec![b'{'; 1 << 20]).unwrap();
     assert!(answer.contains("a line or request is longer than 256 KiB"), "{answer}");
     assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
+}
+
+#[test]
+fn connected_clients_are_listed_with_their_commands() {
+    let sessions = Sessions::default();
+    let server =
+        Server::serving(Service { read_only: true, sessions: sessions.clone(), ..Service::default() });
+    let idle = UnixStream::connect(server.socket()).unwrap();
+    let mut busy = UnixStream::connect(server.socket()).unwrap();
+    // A part of a request.
+    busy.write_all(b"{").unwrap();
+    let wait = |what: &str, is_so: fn(&[(u64, Connected)]) -> bool| {
+        let begun = Instant::now();
+        while !is_so(&sessions.connected()) {
+            assert!(begun.elapsed() < LONG, "{what}: {:?}", sessions.connected());
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait("both are connected", |all| all.len() == 2);
+    let uid = nix::unistd::Uid::effective().as_raw();
+    for (_, one) in sessions.connected() {
+        assert_eq!((one.client.entrance, one.client.read_only), (Entrance::Socket, true));
+        assert_eq!((one.client.peer.uid(), one.client.pid), (Some(uid), Some(std::process::id() as i32)));
+    }
+    drop(busy);
+    wait("one has left", |all| all.len() == 1);
+    drop(idle);
+    wait("all have left", |all| all.is_empty());
+    let own = server.directory.path().join("cli.sock.root");
+    let root = UnixStream::connect(own).unwrap();
+    wait("by root's socket", |all| all.iter().any(|(_, one)| one.client.entrance == Entrance::Root));
+    drop(root);
+}
+
+#[test]
+fn running_command_is_listed() {
+    let sessions = Sessions::default();
+    let server = Server::serving(Service { sessions: sessions.clone(), ..Service::default() });
+    let mut stream = UnixStream::connect(server.socket()).unwrap();
+    stream.write_all(b"numbers forever\n").unwrap();
+    let begun = Instant::now();
+    let runs = |line: &str| {
+        let all = sessions.connected();
+        all.iter().any(|(_, one)| one.running.as_ref().is_some_and(|(of, _)| **of == *line))
+    };
+    while !runs("numbers forever") {
+        assert!(begun.elapsed() < LONG, "{:?}", sessions.connected());
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(stream);
+    server.wait_for_jobs(0);
 }
 
 #[test]

@@ -37,12 +37,15 @@ pub struct EthernetInput {
 #[derive(Clone, Copy)]
 struct Port {
     interface: u32,
-    /// The interface's address. [`NO_STATION`] if it is not routed, so that no frame counts as sent to this router.
+    /// The interface's address. [`NO_STATION`] if it is not routed or a sub-interface takes its untagged frames, so
+    /// that no frame counts as sent to this router.
     mac: u64,
     fib: u16,
     up: bool,
     /// The edge for its frames, if it is not routed.
     mode: Option<EdgeId>,
+    /// The sub-interface of its untagged frames, if it has one.
+    untagged: Option<u32>,
 }
 
 /// Matches no destination address.
@@ -57,11 +60,12 @@ impl EthernetInput {
 
     fn port(&self, guard: &Guard, interface: u32) -> Port {
         let Some(i) = self.interfaces.get(guard, interface) else {
-            return Port { interface, mac: NO_STATION, fib: 0, up: false, mode: None };
+            return Port { interface, mac: NO_STATION, fib: 0, up: false, mode: None, untagged: None };
         };
         let mode = i.mode.and_then(|mode| self.modes.get(mode.number.into()));
-        let mac = if mode.is_some() { NO_STATION } else { i.mac.to_word() };
-        Port { interface, mac, fib: i.fib, up: i.up, mode }
+        let untagged = i.vlans.untagged();
+        let mac = if mode.is_some() || untagged.is_some() { NO_STATION } else { i.mac.to_word() };
+        Port { interface, mac, fib: i.fib, up: i.up, mode, untagged }
     }
 
     /// Handles a frame with VLAN tags: finds its sub-interface and skips the tags.
@@ -73,14 +77,13 @@ impl EthernetInput {
         device: Port,
         outer: u16,
     ) -> Verdict<NoNext, Reason> {
-        let bytes = p.total_len();
         if p.len() < HEADER + TAG {
             return Verdict::Drop(Reason::Runt);
         }
         let tag = *p.peek_at::<VlanTag>(HEADER);
         if tag.vid() == 0 && !ethertype::is_vlan(tag.ethertype()) {
             // A priority tag (802.1Q clause 6.9): the frame belongs to no VLAN.
-            return self.filter(p, device, tag.ethertype(), HEADER + TAG);
+            return self.untagged(guard, p, device, tag.ethertype(), HEADER + TAG);
         }
         let mut tags = Tags { outer_service: outer != ethertype::VLAN, outer: tag.vid(), inner: None };
         let (mut inner_type, mut header) = (tag.ethertype(), HEADER + TAG);
@@ -96,13 +99,41 @@ impl EthernetInput {
                 None => Verdict::Drop(Reason::UnknownVlan),
             };
         };
+        self.taken(guard, p, sub, inner_type, header)
+    }
+
+    /// Handles a frame without VLAN tags that is an exception.
+    #[cold]
+    fn untagged(
+        &mut self,
+        guard: &Guard,
+        p: &mut Packet<'_>,
+        device: Port,
+        ethertype: u16,
+        header: usize,
+    ) -> Verdict<NoNext, Reason> {
+        match device.untagged {
+            Some(sub) => self.taken(guard, p, sub, ethertype, header),
+            None => self.filter(p, device, ethertype, header),
+        }
+    }
+
+    /// Handles a frame that a sub-interface takes.
+    fn taken(
+        &mut self,
+        guard: &Guard,
+        p: &mut Packet<'_>,
+        sub: u32,
+        ethertype: u16,
+        header: usize,
+    ) -> Verdict<NoNext, Reason> {
         let port = self.port(guard, sub);
         if !port.up {
             return Verdict::Drop(Reason::Down);
         }
+        self.sub_rx.add(sub, [1, p.total_len() as u64]);
         p.set_rx_if(sub);
-        self.sub_rx.add(sub, [1, bytes as u64]);
-        self.filter(p, port, inner_type, header)
+        self.filter(p, port, ethertype, header)
     }
 
     /// Marks group frames, drops frames to other stations, and passes the rest to their protocol. In a port mode, all
@@ -172,9 +203,10 @@ impl FrameNode for EthernetInput {
         let Some(mut first) = frame.get(0) else { return };
         let mut port = self.port(cx.guard, first.rx_if());
         let (usual_kind, usual) = self.usual(port, first.peek::<EthernetHeader>().ethertype());
-        // True if the usual verdict accepts packets to the port's own address. In a port mode no packet counts as that.
+        // True if the usual verdict accepts packets to the port's own address. In a port mode no packet counts as that,
+        // nor if a sub-interface takes untagged frames.
         let taken = port.mode.is_none() && matches!(usual, Verdict::Edge(_));
-        let mut vlans = false;
+        let mut subs = false;
         out.mostly(usual, frame, |_, p| {
             if p.rx_if() != port.interface {
                 port = self.port(cx.guard, p.rx_if());
@@ -187,15 +219,16 @@ impl FrameNode for EthernetInput {
             if kind == usual_kind && dst == port.mac && taken {
                 return (!accept(p, port, HEADER)).then_some(Verdict::Drop(Reason::Runt));
             }
-            let verdict = if ethertype::is_vlan(kind) {
-                vlans = true;
+            let tagged = ethertype::is_vlan(kind);
+            subs |= tagged || port.untagged.is_some();
+            let verdict = if tagged {
                 self.tagged(cx.guard, p, port, kind)
             } else {
-                self.filter(p, port, kind, HEADER)
+                self.untagged(cx.guard, p, port, kind, HEADER)
             };
             (verdict != usual).then_some(verdict)
         });
-        if vlans {
+        if subs {
             frame.forget_uniform_rx();
         }
     }

@@ -1,7 +1,7 @@
 //! Ethernet: decides whether a frame is for this router, and for which interface.
 //!
 //! Frames with VLAN tags belong to the matching sub-interface of the device ([`Vlans`]), others to the device's own
-//! interface. On interfaces in a [mode](PortMode), a feature takes all frames. Other frames go to the node that
+//! interface or to the sub-interface of untagged frames. On interfaces in a [mode](PortMode), a feature takes all frames. Other frames go to the node that
 //! registered for their EtherType ([`Tables::ethertypes`]).
 
 mod input;
@@ -13,7 +13,7 @@ use wire::ethernet::ethertype;
 
 pub(crate) use mode::MOST as MOST_MODES;
 pub use mode::PortMode;
-pub use vlan::{Tags, Vlans};
+pub use vlan::{Match, Tags, Vlans};
 
 use crate::Tables;
 

@@ -6,7 +6,7 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::{Mac, ethertype};
 
-use super::{HEADER, PortMode, TAG, Tags, Vlans};
+use super::{HEADER, Match, PortMode, TAG, Tags, Vlans};
 use crate::interface::{Interface, Kind};
 use crate::testing::Bench;
 
@@ -18,6 +18,13 @@ const SUB_DOWN: u32 = 4;
 const DOWN: u32 = 5;
 /// A device whose frames a bridge takes.
 const SWITCHED: u32 = 6;
+/// A device with a sub-interface of each match, and these.
+const PORT: u32 = 7;
+const UNTAGGED: u32 = 8;
+const EXACT: u32 = 9;
+const ANY_INNER: u32 = 10;
+const ANY_OUTER: u32 = 11;
+const DEFAULT: u32 = 12;
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
 /// The EtherType of a feature's protocol.
 const OTHER: u16 = 0x88b5;
@@ -31,27 +38,39 @@ fn tags(outer_service: bool, outer: u16, inner: Option<u16>) -> Tags {
     Tags { outer_service, outer, inner }
 }
 
-/// Creates a device with sub-interfaces, each with its own address and VRF 10 + its index, a device that is down, and
-/// one whose frames a bridge takes.
+/// Creates two devices with sub-interfaces, each with its own address and VRF 10 + its index, a device that is down,
+/// and one whose frames a bridge takes.
 fn bench() -> (Bench, Harness) {
     let mut bench = Bench::new();
     let of_device = vec![
-        (tags(false, 100, None), DOT1Q),
-        (tags(true, 200, Some(300)), QINQ),
-        (tags(false, 100, Some(7)), DOUBLE),
-        (tags(false, 101, None), SUB_DOWN),
+        (tags(false, 100, None).into(), DOT1Q),
+        (tags(true, 200, Some(300)).into(), QINQ),
+        (tags(false, 100, Some(7)).into(), DOUBLE),
+        (tags(false, 101, None).into(), SUB_DOWN),
     ];
-    for index in DEVICE..=SWITCHED {
+    let of_port = vec![
+        (Match::Untagged, UNTAGGED),
+        (tags(false, 100, None).into(), EXACT),
+        (Match::AnyInner { outer_service: true, outer: 200 }, ANY_INNER),
+        (Match::AnyOuter { outer_service: false }, ANY_OUTER),
+        (Match::Default, DEFAULT),
+    ];
+    for index in DEVICE..=DEFAULT {
         assert_eq!(bench.interface(10 + index as u16, None), index);
-        let device = matches!(index, DEVICE | DOWN | SWITCHED);
+        let device = matches!(index, DEVICE | DOWN | SWITCHED | PORT);
+        let parent = if index > PORT { PORT } else { DEVICE };
         let record = Interface {
             kind: if device { Kind::Device } else { Kind::SubInterface },
-            device: if device { index } else { DEVICE },
+            device: if device { index } else { parent },
             mac: mac(index),
             up: index != SUB_DOWN && index != DOWN,
             fib: 10 + index as u16,
             mtu: 1500,
-            vlans: Vlans::new(if index == DEVICE { of_device.clone() } else { Vec::new() }),
+            vlans: Vlans::new(match index {
+                DEVICE => of_device.clone(),
+                PORT => of_port.clone(),
+                _ => Vec::new(),
+            }),
             addresses: Vec::new(),
             proxy: false,
             mode: (index == SWITCHED).then_some(PortMode { number: 0, name: "bridged" }),
@@ -196,7 +215,33 @@ fn tags_lead_to_their_sub_interface() {
 }
 
 #[test]
-fn down_and_missing_interfaces_drop_all_frames() {
+fn frames_go_to_the_most_specific_match() {
+    let (bench, mut h) = bench();
+    let cases = [
+        (UNTAGGED, vec![]),
+        (UNTAGGED, vec![(V, 0)]),
+        (EXACT, vec![(V, 100)]),
+        (ANY_OUTER, vec![(V, 101)]),
+        (ANY_INNER, vec![(S, 200), (V, 1)]),
+        (DEFAULT, vec![(S, 200)]),
+        (DEFAULT, vec![(S, 201), (V, 1)]),
+        (DEFAULT, vec![(V, 100), (V, 7)]),
+        (DEFAULT, vec![(V, 0), (V, 100)]),
+    ];
+    for (interface, tags) in &cases {
+        let frame = frame(mac(*interface), tags);
+        taken(&send(&mut h, PORT, &frame), &frame, "ip4-input", *interface, HEADER + TAG * tags.len());
+    }
+    let count = |i: u32| bench.tables.counters.rx.read(i)[0];
+    assert_eq!([PORT, UNTAGGED, EXACT, ANY_INNER, ANY_OUTER, DEFAULT].map(count), [0, 2, 1, 1, 1, 4]);
+    // The device's own address is no longer that of untagged frames.
+    assert_eq!(dropped(&mut h, PORT, &frame(mac(PORT), &[])), "not-for-us");
+    let group = frame(GROUP, &[]);
+    taken(&send(&mut h, PORT, &group), &group, "ip4-input", UNTAGGED, HEADER);
+}
+
+#[test]
+fn interfaces_that_are_down_or_gone_take_nothing() {
     let (bench, mut h) = bench();
     assert_eq!(dropped(&mut h, DOWN, &frame(mac(DOWN), &[])), "interface-down");
     assert_eq!(dropped(&mut h, DEVICE, &frame(mac(SUB_DOWN), &[(V, 101)])), "interface-down");
@@ -229,16 +274,19 @@ fn truncated_frames_are_runts() {
 
 /// The expected result of a frame with an IPv4 packet, in plain code.
 fn plain(interface: u32, dst: Mac, tags_of: &[(u16, u16)]) -> Result<u32, &'static str> {
-    if interface != DEVICE {
-        return Err("interface-down");
-    }
-    let by = match tags_of {
-        [] | [(_, 0)] => DEVICE,
-        [(V, 100)] => DOT1Q,
-        [(S, 200), (V, 300)] => QINQ,
-        [(V, 100), (V, 7)] => DOUBLE,
-        [(V, 101)] => return Err("interface-down"),
-        _ => return Err("unknown-vlan"),
+    let by = match (interface, tags_of) {
+        (DEVICE, [] | [(_, 0)]) => DEVICE,
+        (DEVICE, [(V, 100)]) => DOT1Q,
+        (DEVICE, [(S, 200), (V, 300)]) => QINQ,
+        (DEVICE, [(V, 100), (V, 7)]) => DOUBLE,
+        (DEVICE, [(V, 101)]) => return Err("interface-down"),
+        (DEVICE, _) => return Err("unknown-vlan"),
+        (PORT, [] | [(_, 0)]) => UNTAGGED,
+        (PORT, [(V, 100)]) => EXACT,
+        (PORT, [(V, _)]) => ANY_OUTER,
+        (PORT, [(S, 200), (V, _)]) => ANY_INNER,
+        (PORT, _) => DEFAULT,
+        _ => return Err("interface-down"),
     };
     if dst == mac(by) || dst.is_multicast() { Ok(by) } else { Err("not-for-us") }
 }
@@ -249,8 +297,8 @@ proptest! {
     #[test]
     fn mixed_vectors(
         frames in prop::collection::vec((
-            prop_oneof![8 => Just(DEVICE), 1 => Just(DOWN)],
-            prop_oneof![Just(mac(DEVICE)), Just(mac(DOT1Q)), Just(mac(QINQ)), Just(mac(DOUBLE)), Just(GROUP), Just(HOST)],
+            prop_oneof![8 => Just(DEVICE), 4 => Just(PORT), 1 => Just(DOWN)],
+            prop_oneof![1 => prop::sample::select(vec![GROUP, HOST]), 3 => (DEVICE..=DEFAULT).prop_map(mac)],
             prop_oneof![
                 3 => Just(vec![]), 2 => Just(vec![(V, 100)]), 1 => Just(vec![(S, 200), (V, 300)]),
                 1 => Just(vec![(V, 100), (V, 7)]), 1 => Just(vec![(V, 101)]), 1 => Just(vec![(V, 0)]),

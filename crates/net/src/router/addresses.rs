@@ -14,10 +14,12 @@ impl Router {
     /// Adds an address to an interface, and the routes derived from it to the router.
     ///
     /// # Errors
-    /// If the address is not a host's, or its network overlaps another interface's in the same VRF.
+    /// If the address is not a host's, its network overlaps another interface's in the same VRF, or the interface only
+    /// receives.
     pub fn add_address(&mut self, index: u32, address: Address) -> Result<(), RouterError> {
         let (fib, name) = (self.interface(index)?.fib, self.interface(index)?.name.clone());
         address.check()?;
+        self.must_send(index)?;
         let is_static = match address.address {
             IpAddr::V4(a) => self.near.is_static(index, a),
             IpAddr::V6(a) => self.near.is_static(index, a),
@@ -109,8 +111,11 @@ impl Router {
     /// Enables or disables IPv6 on an interface that has no IPv6 address except a link-local one.
     ///
     /// # Errors
-    /// If there is no such interface.
+    /// If there is no such interface, or it only receives.
     pub fn set_ip6(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
+        if on {
+            self.must_send(index)?;
+        }
         let info = self.interface(index)?;
         let (was, silent) = (info.ip6, !on && info.addresses.iter().all(|a| a.address.is_ipv4()));
         if silent {

@@ -1,4 +1,4 @@
-//! The main thread's table of interfaces, indexed by name, by parent and tags, and by connected network.
+//! The main thread's table of interfaces, indexed by name, by parent and match, and by connected network.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use drivers::{DeviceControl, Link};
 use wire::Mac;
 
-use crate::ethernet::{PortMode, Tags};
+use crate::ethernet::{Match, PortMode, Tags};
 use crate::interface::{InterfaceTotals, Kind};
 use crate::ip::{Address, Ip, IpPrefix};
 use crate::nd::{Advertisement, Standing};
@@ -49,7 +49,9 @@ pub struct InterfaceInfo {
     pub(super) last_advertisement: Option<Advertisement>,
     /// Index of the parent interface (its own for devices and loopbacks).
     pub parent: u32,
-    /// The VLAN tags of a sub-interface.
+    /// The frames that a sub-interface takes from its device.
+    pub takes: Option<Match>,
+    /// The VLAN tags of sent frames.
     pub tags: Option<Tags>,
     /// The device, if present.
     pub device: Option<DeviceState>,
@@ -71,6 +73,11 @@ impl InterfaceInfo {
     /// Returns its addresses of one family, the primary one first.
     pub fn addresses_of<A: Ip>(&self) -> impl Iterator<Item = Address<A>> {
         self.addresses.iter().filter_map(|a| a.of())
+    }
+
+    /// True if frames can be sent on it, because their tags are known.
+    pub fn sends(&self) -> bool {
+        self.takes.is_none_or(Match::sends)
     }
 
     /// True if it waits for its device.
@@ -105,8 +112,8 @@ impl DeviceState {
 pub(crate) struct InterfaceTable {
     interfaces: BTreeMap<u32, InterfaceInfo>,
     names: HashMap<String, u32>,
-    /// Sub-interfaces by parent and tags.
-    carried: BTreeMap<(u32, Tags), u32>,
+    /// Sub-interfaces by parent and match.
+    carried: BTreeMap<(u32, Match), u32>,
     /// Connected networks by VRF. Networks of different interfaces do not overlap. Link-local ones are not included.
     networks: BTreeMap<(u16, IpPrefix), u32>,
     /// Number of interfaces ever made.
@@ -118,7 +125,7 @@ impl InterfaceTable {
         self.interfaces.get(&index)
     }
 
-    /// Returns an interface, mutable. Callers must not change its index keys: name, parent, tags, addresses, and the
+    /// Returns an interface, mutable. Callers must not change its index keys: name, parent, match, addresses, and the
     /// VRF while it has addresses.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut InterfaceInfo> {
         self.interfaces.get_mut(&index)
@@ -142,13 +149,13 @@ impl InterfaceTable {
         self.get(*self.names.get(name)?)
     }
 
-    /// Adds an interface without addresses, with a unique name and unique tags. Sets its serial number.
+    /// Adds an interface without addresses, with a unique name and match. Sets its serial number.
     pub fn insert(&mut self, mut info: InterfaceInfo) {
         self.made += 1;
         info.serial = self.made;
         self.names.insert(info.name.clone(), info.index);
-        if let Some(tags) = info.tags {
-            self.carried.insert((info.parent, tags), info.index);
+        if let Some(takes) = info.takes {
+            self.carried.insert((info.parent, takes), info.index);
         }
         self.interfaces.insert(info.index, info);
     }
@@ -157,21 +164,21 @@ impl InterfaceTable {
     pub fn remove(&mut self, index: u32) -> Option<InterfaceInfo> {
         let info = self.interfaces.remove(&index)?;
         self.names.remove(&info.name);
-        if let Some(tags) = info.tags {
-            self.carried.remove(&(info.parent, tags));
+        if let Some(takes) = info.takes {
+            self.carried.remove(&(info.parent, takes));
         }
         Some(info)
     }
 
-    /// Returns the sub-interfaces of an interface, in order of their tags.
-    pub fn carried_by(&self, parent: u32) -> impl Iterator<Item = (Tags, u32)> {
-        let first = Tags { outer_service: false, outer: 0, inner: None };
-        self.carried.range((parent, first)..(parent + 1, first)).map(|((_, tags), index)| (*tags, *index))
+    /// Returns the sub-interfaces of an interface, in order of their matches.
+    pub fn carried_by(&self, parent: u32) -> impl Iterator<Item = (Match, u32)> {
+        let all = (parent, Match::FIRST)..(parent + 1, Match::FIRST);
+        self.carried.range(all).map(|((_, takes), index)| (*takes, *index))
     }
 
-    /// Returns the sub-interface of `parent` with these tags.
-    pub fn tagged(&self, parent: u32, tags: Tags) -> Option<&InterfaceInfo> {
-        self.get(*self.carried.get(&(parent, tags))?)
+    /// Returns the sub-interface of `parent` with this match.
+    pub fn taking(&self, parent: u32, takes: Match) -> Option<&InterfaceInfo> {
+        self.get(*self.carried.get(&(parent, takes))?)
     }
 
     /// Adds an address to an interface. Its network must not overlap another interface's.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use wire::Mac;
 
 use super::{InterfaceInfo, Neighborhood, Routed, Router, RouterError};
-use crate::ethernet::{Tags, Vlans};
+use crate::ethernet::{Match, Vlans};
 use crate::interface::{Interface, InterfaceTotals, Kind};
 use crate::ip::{Affected, IpPrefix, Network};
 
@@ -45,7 +45,7 @@ impl Neighborhood {
             up: self.usable(index),
             fib: i.fib,
             mtu: i.mtu,
-            vlans: Vlans::new(self.interfaces.carried_by(index).collect()),
+            vlans: Vlans::new(self.interfaces.carried_by(index)),
             addresses: addresses.clone(),
             proxy: i.proxy,
             mode: i.mode,
@@ -122,6 +122,21 @@ impl Router {
         self.near.usable(index)
     }
 
+    /// Checks that frames can be sent on an interface.
+    ///
+    /// # Errors
+    /// If not: the interface takes frames with different tags.
+    pub(super) fn must_send(&self, index: u32) -> Result<(), RouterError> {
+        let info = self.interface(index)?;
+        match info.takes.filter(|takes| !takes.sends()) {
+            Some(takes) => Err(RouterError(format!(
+                "{} only receives: the tags to send are unknown ({takes})",
+                info.name
+            ))),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn info_mut(&mut self, index: u32) -> Result<&mut InterfaceInfo, RouterError> {
         let missing = || RouterError(format!("there is no interface {index}"));
         self.near.interfaces.get_mut(index).ok_or_else(missing)
@@ -152,13 +167,13 @@ impl Router {
         Ok(self.near.records.reserve()?)
     }
 
-    /// Adds an interface, down, with this Ethernet address and MTU. A sub-interface has a parent and tags in `on`.
+    /// Adds an interface, down, with this Ethernet address and MTU. A sub-interface has a parent and a match in `on`.
     pub(super) fn new_interface(
         &mut self,
         name: &str,
         kind: Kind,
         initial: (Mac, u16),
-        on: Option<(u32, Tags)>,
+        on: Option<(u32, Match)>,
     ) -> Result<u32, RouterError> {
         if self.interface_named(name).is_some() {
             return Err(RouterError(format!("there is an interface {name} already")));
@@ -184,7 +199,8 @@ impl Router {
             advertisement: None,
             last_advertisement: None,
             parent: on.map_or(index, |(parent, _)| parent),
-            tags: on.map(|(_, tags)| tags),
+            takes: on.map(|(_, takes)| takes),
+            tags: on.and_then(|(_, takes)| takes.tags()),
             device: None,
             mode: None,
             own_mac: None,
@@ -223,17 +239,26 @@ impl Router {
     /// Adds a sub-interface for frames with these VLAN tags.
     ///
     /// # Errors
-    /// If the parent is not a device, another sub-interface has these tags, or the name is taken.
-    pub fn add_subinterface(&mut self, name: &str, parent: u32, tags: Tags) -> Result<u32, RouterError> {
+    /// If the parent is not a device, another sub-interface takes the same frames, or the name is taken.
+    pub fn add_subinterface(
+        &mut self,
+        name: &str,
+        parent: u32,
+        takes: impl Into<Match>,
+    ) -> Result<u32, RouterError> {
+        let takes = takes.into();
         let p = self.interface(parent)?;
         if p.kind != Kind::Device {
             return Err(RouterError(format!("{} cannot have sub-interfaces: it is not a device", p.name)));
         }
         let (mac, mtu) = (p.mac, p.mtu);
-        if let Some(taken) = self.near.interfaces.tagged(parent, tags) {
-            return Err(RouterError(format!("{} takes packets with these tags already", taken.name)));
+        if let Some(taken) = self.near.interfaces.taking(parent, takes) {
+            return Err(RouterError(format!(
+                "{} takes packets with these tags already ({takes})",
+                taken.name
+            )));
         }
-        let index = self.new_interface(name, Kind::SubInterface, (mac, mtu), Some((parent, tags)))?;
+        let index = self.new_interface(name, Kind::SubInterface, (mac, mtu), Some((parent, takes)))?;
         // First the sub-interface: a worker that finds it by its tags needs its record.
         self.near.publish(index)?;
         self.near.publish(parent)?;

@@ -25,11 +25,12 @@ impl Router {
     /// Makes an interface use the addresses of another one in its VRF; `None` turns this off.
     ///
     /// # Errors
-    /// If the interface or the lender does not exist, they are the same, the interface has addresses, or the lender is
-    /// unnumbered itself.
+    /// If the interface or the lender does not exist, they are the same, the interface has addresses or only receives, or
+    /// the lender is unnumbered itself.
     pub fn set_unnumbered(&mut self, index: u32, lender: Option<u32>) -> Result<(), RouterError> {
         let info = self.interface(index)?;
         if let Some(lender) = lender {
+            self.must_send(index)?;
             let other = self.interface(lender)?;
             if lender == index {
                 return Err(RouterError(format!(
@@ -56,8 +57,11 @@ impl Router {
     /// interfaces.
     ///
     /// # Errors
-    /// If there is no such interface.
+    /// If there is no such interface, or it only receives.
     pub fn set_proxy(&mut self, index: u32, on: bool) -> Result<(), RouterError> {
+        if on {
+            self.must_send(index)?;
+        }
         self.info_mut(index)?.proxy = on;
         self.changed(index)
     }

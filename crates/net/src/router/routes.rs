@@ -19,6 +19,11 @@ const VISITS: usize = 64;
 const SLICE: Duration = Duration::from_micros(500);
 
 impl Neighborhood {
+    /// True if packets can be sent on an interface now.
+    fn can_send(&self, interface: u32) -> bool {
+        self.usable(interface) && self.interfaces.get(interface).is_some_and(InterfaceInfo::sends)
+    }
+
     /// Returns the usable interface of this VRF whose connected network contains `address`.
     pub(crate) fn connected(&self, fib: u16, address: IpAddr) -> Option<u32> {
         self.interfaces.with_network_of(fib, address).map(|i| i.index).filter(|i| self.usable(*i))
@@ -32,13 +37,13 @@ impl Resolver for Neighborhood {
 
     fn resolve(&mut self, fib: u16, path: Path) -> Option<Object> {
         match path {
-            Path::Attached(interface) => self.usable(interface).then_some(Object::Glean(interface)),
+            Path::Attached(interface) => self.can_send(interface).then_some(Object::Glean(interface)),
             Path::Via { next_hop, interface } => {
                 let interface = match interface {
                     Some(i) => i,
                     None => self.connected(fib, next_hop)?,
                 };
-                if !self.usable(interface) {
+                if !self.can_send(interface) {
                     return None;
                 }
                 let record = self.records.get(interface)?;

@@ -13,14 +13,6 @@ pub const TABLE: &[Area] = &[
             use_command("create vlan", "create sub-interfaces INTERFACE 100"),
             use_command("tap connect", "create tap id 0 host-if-name lan0"),
             use_command("tap delete", "delete tap TAP"),
-            not_yet("create sub-interfaces <interface:interface> <id:u32> default"),
-            not_yet("create sub-interfaces <interface:interface> <id:u32> untagged"),
-            not_yet("create sub-interfaces <interface:interface> <id:u32> dot1q any"),
-            not_yet("create sub-interfaces <interface:interface> <id:u32> dot1ad any"),
-            not_yet("create sub-interfaces <interface:interface> <id:u32> dot1q <vlan:u16> inner-dot1q any"),
-            not_yet(
-                "create sub-interfaces <interface:interface> <id:u32> dot1ad <service:u16> inner-dot1q any",
-            ),
             not_yet("create interface af_xdp host-if <host-interface:word> name"),
             not_yet("create interface rdma"),
             not_yet("create interface vmxnet3"),
@@ -73,8 +65,7 @@ pub const TABLE: &[Area] = &[
     Area {
         title: "Routes and neighbors",
         commands: &[
-            not_yet("ip route add <prefix:prefix> via local"),
-            not_yet("ip route add <prefix:prefix> via receive"),
+            use_command("ip route add <prefix:prefix> via receive", "ip route add 10.1.0.0/16 via local"),
             not_yet("ip route add <prefix:prefix> via <next-hop:ip> udp-encap"),
             not_yet("ip route add <prefix:prefix> via <next-hop:ip> out-labels"),
             not_yet("ip mroute"),
@@ -218,7 +209,6 @@ pub const TABLE: &[Area] = &[
             ),
             hint("history", HISTORY),
             hint("show history", HISTORY),
-            not_yet("show cli-sessions"),
             not_yet("show terminal"),
             not_yet("api"),
             not_yet("show api"),

@@ -76,6 +76,9 @@ struct Interface {
     usable: bool,
     /// True if it has no device and waits for it.
     absent: bool,
+    /// The packets that a sub-interface takes, in the words of the command that makes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    takes: Option<String>,
     mtu_bytes: u16,
     table: u32,
     mac: String,
@@ -178,6 +181,7 @@ impl Rows<Context> for Interfaces {
                 name: i.name.clone(),
                 index: i.index,
                 admin_up: i.admin_up,
+                takes: i.takes.map(|takes| takes.to_string()),
                 link_up: c.system.router.link_up(i.index),
                 usable: c.system.router.usable(i.index),
                 absent: i.is_absent(),

@@ -19,6 +19,7 @@ const TECH_SUPPORT: &[&str] = &[
     "show machine",
     "show startup-conf",
     "show threads",
+    "show cli-sessions",
     "show config",
     "show config history",
     "show interface",

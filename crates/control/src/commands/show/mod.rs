@@ -11,6 +11,7 @@ mod memory;
 mod neighbor;
 mod path;
 mod runtime;
+mod sessions;
 mod table;
 
 use std::fmt::Write;
@@ -39,6 +40,7 @@ pub fn register(r: &mut Registry<Context>) {
     machine::register(r);
     memory::register(r);
     clock::register(r);
+    sessions::register(r);
     r.add("show version [verbose]", "Show the version and the build.", |_, _| Ok(version()));
     r.add("show buffers", "Show the buffer pool.", |c, _| Ok(buffers(c)));
     r.add("show threads", "Show the threads.", |c, _| Ok(threads(c)));

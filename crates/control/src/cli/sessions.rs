@@ -1,0 +1,160 @@
+//! The list of connected clients, for `show cli-sessions`.
+//!
+//! The sessions write it, and a command reads it: all on the main thread. It has an entry per session, so the places
+//! of the servers bound it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use model::origin::{FrontEnd, Origin, Peer};
+use serde::Serialize;
+
+/// The socket at which a client connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Entrance {
+    /// The UNIX socket.
+    Socket,
+    /// The UNIX socket for root alone.
+    Root,
+    /// The TCP port.
+    Tcp,
+}
+
+impl Entrance {
+    /// Returns the name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Entrance::Socket => "socket",
+            Entrance::Root => "root",
+            Entrance::Tcp => "tcp",
+        }
+    }
+}
+
+/// A client of the command line.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Where it connected.
+    pub entrance: Entrance,
+    /// True if it may only read.
+    pub read_only: bool,
+    /// Its user or address.
+    pub peer: Peer,
+    /// The process that connected. Another process may use the connection since.
+    pub pid: Option<i32>,
+}
+
+/// A connected client, and its running command.
+#[derive(Clone, Debug)]
+pub struct Connected {
+    /// The client.
+    pub client: Client,
+    /// When it connected.
+    pub since: SystemTime,
+    /// The same, on the monotonic clock.
+    pub begun: Instant,
+    /// The command that runs or waits for its turn, cut to the length that the journal stores, and when it arrived.
+    pub running: Option<(Arc<str>, Instant)>,
+}
+
+/// The connected clients of all listeners. Clones are the same list.
+#[derive(Clone, Debug, Default)]
+pub struct Sessions(Arc<Mutex<List>>);
+
+#[derive(Debug, Default)]
+struct List {
+    /// The number of the last client.
+    last: u64,
+    clients: BTreeMap<u64, Connected>,
+}
+
+impl Sessions {
+    /// Adds a client, until the returned entry is dropped.
+    pub(super) fn enter(&self, client: Client) -> Guest {
+        let mut list = self.list();
+        list.last += 1;
+        let number = list.last;
+        let (since, begun) = (SystemTime::now(), Instant::now());
+        list.clients.insert(number, Connected { client, since, begun, running: None });
+        Guest { sessions: self.clone(), number }
+    }
+
+    /// Returns the clients by number, in the order in which they connected.
+    pub fn connected(&self) -> Vec<(u64, Connected)> {
+        self.list().clients.iter().map(|(number, one)| (*number, one.clone())).collect()
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        // No change of the list can be left halfway.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_running(&self, number: u64, running: Option<(Arc<str>, Instant)>) {
+        if let Some(one) = self.list().clients.get_mut(&number) {
+            one.running = running;
+        }
+    }
+}
+
+/// A client's entry in the list.
+pub(super) struct Guest {
+    sessions: Sessions,
+    number: u64,
+}
+
+impl Guest {
+    /// Shows this command as running, until the returned value is dropped.
+    pub(super) fn runs(&self, line: &str) -> Running {
+        let line = Origin::new(FrontEnd::Cli, Peer::Own, line).line;
+        self.sessions.set_running(self.number, Some((line, Instant::now())));
+        Running { sessions: self.sessions.clone(), number: self.number }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.sessions.list().clients.remove(&self.number);
+    }
+}
+
+/// A running command in the list.
+pub(super) struct Running {
+    sessions: Sessions,
+    number: u64,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.sessions.set_running(self.number, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(uid: u32) -> Client {
+        Client { entrance: Entrance::Socket, read_only: false, peer: Peer::user(uid, None), pid: Some(7) }
+    }
+
+    #[test]
+    fn list_has_the_clients_and_their_running_commands() {
+        let sessions = Sessions::default();
+        let (first, second) = (sessions.enter(client(1)), sessions.enter(client(2)));
+        let running = second.runs(&format!(" ping {} ", "1".repeat(300)));
+        let shown = || -> Vec<_> {
+            let all = sessions.connected().into_iter();
+            all.map(|(n, one)| (n, one.client.peer.uid(), one.running.map(|(line, _)| line.len()))).collect()
+        };
+        assert_eq!(shown(), [(1, Some(1), None), (2, Some(2), Some(256 + "…".len()))]);
+        drop(running);
+        drop(first);
+        assert_eq!(shown(), [(2, Some(2), None)]);
+        let third = sessions.enter(client(3));
+        assert_eq!(shown(), [(2, Some(2), None), (3, Some(3), None)]);
+        drop((second, third));
+        assert_eq!(shown(), []);
+    }
+}
