@@ -39,20 +39,48 @@ struct Connection {
     unknown_until: Option<u64>,
 }
 
+/// Promises for released memory of an interface, kept until a time in nanoseconds. A peer can pass the proof with pages in
+/// use ([`release`](super::release)), which the free memory does not show if limits are invisible.
+#[derive(Debug)]
+struct Aftermath {
+    interface: Interface,
+    until: u64,
+    _promises: Vec<Arc<Promise>>,
+}
+
+impl Connection {
+    /// Returns the promises to keep after the proof of release.
+    fn aftermath(self, now: u64) -> Option<Aftermath> {
+        let blind: Vec<_> =
+            self.promises.into_iter().filter(|p| self.unknown_until.is_none() && p.is_blind()).collect();
+        (!blind.is_empty()).then(|| Aftermath {
+            interface: self.interface,
+            until: now + UNKNOWN,
+            _promises: blind,
+        })
+    }
+}
+
 /// The memory of all connections.
 #[derive(Debug, Default)]
 pub(super) struct Former {
-    /// The inotify instance, once there is a file to watch.
+    /// The inotify instance, if one could be created.
     inotify: Option<OwnedFd>,
     /// The connections by number.
     connections: BTreeMap<u64, Connection>,
     /// The connections of the files that exist, by watch descriptor.
     watches: BTreeMap<i32, u64>,
+    aftermath: Vec<Aftermath>,
     /// The number of the last connection.
     last: u64,
 }
 
 impl Former {
+    /// Returns an empty set. It gets its inotify instance now: other processes of this user may take all of them later.
+    pub(super) fn new() -> Former {
+        Former { inotify: inotify().ok(), ..Former::default() }
+    }
+
     /// Watches the files of a new connection of an interface. Returns the connection's number here.
     ///
     /// # Errors
@@ -128,6 +156,7 @@ impl Former {
         let numbers: Vec<u64> =
             self.connections.iter().filter(|(_, c)| forgiven(c)).map(|(number, _)| *number).collect();
         numbers.into_iter().for_each(|number| self.forget(number));
+        self.aftermath.retain(|a| a.interface != interface);
     }
 
     /// Stops waiting for all memory.
@@ -140,14 +169,7 @@ impl Former {
     fn watch(&mut self, file: BorrowedFd<'_>) -> io::Result<i32> {
         let inotify = match &self.inotify {
             Some(inotify) => inotify,
-            None => {
-                // SAFETY: no memory is involved.
-                let fd = sys::check(
-                    unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) } as isize
-                )?;
-                // SAFETY: the descriptor is new and has no other owner.
-                self.inotify.insert(unsafe { OwnedFd::from_raw_fd(fd as i32) })
-            }
+            None => self.inotify.insert(inotify()?),
         };
         let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         // SAFETY: the path is a string that ends with a zero.
@@ -170,7 +192,8 @@ impl Former {
 
     /// Returns when [`look`](Former::look) is due if no thread reports a release.
     pub(super) fn next_timeout(&self, now: u64) -> Option<u64> {
-        self.connections.values().filter_map(|c| c.unknown_until).map(|until| until.max(now + SECOND)).min()
+        let unknown = self.connections.values().filter_map(|c| c.unknown_until);
+        unknown.chain(self.aftermath.iter().map(|a| a.until)).map(|until| until.max(now + SECOND)).min()
     }
 
     /// Forgets the connections whose memory is released. Returns the interfaces with newly unknown memory.
@@ -179,6 +202,7 @@ impl Former {
         let states: Vec<(u64, State)> =
             self.connections.iter().map(|(number, c)| (*number, c.release.state())).collect();
         self.read_watches();
+        self.aftermath.retain(|a| now < a.until);
         let mut unknown = Vec::new();
         for (number, state) in states {
             let exists = self.watches.values().any(|of| *of == number);
@@ -190,7 +214,8 @@ impl Former {
                 (State::Unknown, None) => false,
             };
             if released {
-                self.connections.remove(&number);
+                let removed = self.connections.remove(&number);
+                self.aftermath.extend(removed.and_then(|c| c.aftermath(now)));
             } else if connection.unknown_until.is_none() {
                 connection.unknown_until = Some(now + UNKNOWN);
                 unknown.push(connection.interface);
@@ -224,6 +249,13 @@ impl Former {
     }
 }
 
+fn inotify() -> io::Result<OwnedFd> {
+    // SAFETY: no memory is involved.
+    let fd = sys::check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) } as isize)?;
+    // SAFETY: the descriptor is new and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::os::fd::AsFd;
@@ -253,7 +285,7 @@ mod tests {
 
         /// Ends the connection: a thread waits for the proof.
         fn end(self) {
-            std::thread::spawn(move || Debt(self.1).settle(vec![self.0]));
+            std::thread::spawn(move || Debt { release: self.1, created: false }.settle(vec![self.0]));
         }
     }
 
@@ -334,7 +366,7 @@ mod tests {
     fn an_operator_can_take_the_risk() {
         let (mut former, ours) = (Former::default(), Ours::new());
         let number = ours.begin(&mut former, 0).unwrap();
-        drop(Debt(ours.1.clone()));
+        drop(Debt { release: ours.1.clone(), created: false });
         assert_eq!(former.look(0), [INTERFACE]);
         assert_eq!(former.look(0), [], "reported once");
         let next = Ours::new();

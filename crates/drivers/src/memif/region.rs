@@ -10,13 +10,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use infra::mem::Promise;
+use infra::mem::{Promise, SMALL};
 
 use crate::kernel::{discard, sys};
 
@@ -54,36 +56,77 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
     }
 }
 
-/// Returns the bytes of a sealed file that have no pages. It counts allocated bytes, so it misses holes if the peer has
-/// allocated pages that the kernel cannot free: parts of a huge page, of which a page is in use elsewhere. The seals keep the peer from removing pages. Pages beyond
-/// the end of the file would hide missing ones. So this function frees them, and seals the file against growing.
-fn holes(file: BorrowedFd<'_>) -> io::Result<u64> {
-    add_seals(file, libc::F_SEAL_GROW)?;
-    let (size, _) = sizes(file)?;
-    // SAFETY: no memory is involved, and the file keeps its length.
-    sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size as libc::off_t) } as isize)?;
-    let (size, taken) = sizes(file)?;
-    Ok(size.saturating_sub(taken))
+/// Returns how many of the first `len` bytes of a sealed file have no pages. The seals keep the peer from removing pages.
+/// Allocated bytes are no measure: they include pages beyond the end of the file, which the kernel cannot always free.
+fn holes(file: BorrowedFd<'_>, len: u64) -> io::Result<u64> {
+    let (end, mut at, mut missing) = (len.next_multiple_of(SMALL as u64), 0, 0);
+    loop {
+        let hole = seek(file, at, libc::SEEK_HOLE)?;
+        if hole >= len {
+            return Ok(missing);
+        }
+        at = match seek(file, hole, libc::SEEK_DATA) {
+            // There are no pages up to the end of the file.
+            Err(e) if e.raw_os_error() == Some(libc::ENXIO) => end,
+            data => data?.min(end),
+        };
+        missing += at - hole;
+        if at >= end {
+            return Ok(missing);
+        }
+    }
+}
+
+/// Returns the next offset from `at` of this kind (`lseek(2)`). A page without contents is a hole, even if it is
+/// allocated.
+fn seek(file: BorrowedFd<'_>, at: u64, kind: i32) -> io::Result<u64> {
+    // SAFETY: no memory is involved.
+    let found = unsafe { libc::lseek(file.as_raw_fd(), at as libc::off_t, kind) };
+    u64::try_from(found).map_err(|_| io::Error::last_os_error())
 }
 
 /// Seals memory against writing.
 ///
 /// # Errors
 /// `EBUSY` if a process can write to a mapping of it, or a page is in use elsewhere: in a socket, a pipe, or for I/O. May
-/// wait for 0.2 s then.
+/// wait for 0.2 s then. `EEXIST` if it is sealed already: the kernel looks at no page then.
 pub(super) fn seal_unused(file: BorrowedFd<'_>) -> io::Result<()> {
-    add_seals(file, libc::F_SEAL_WRITE)
+    match seals(file) {
+        Some(seals) if seals & libc::F_SEAL_WRITE != 0 => Err(io::Error::from_raw_os_error(libc::EEXIST)),
+        _ => add_seals(file, libc::F_SEAL_WRITE),
+    }
 }
 
-/// Allocates all pages of memory that this process has created, so that the kernel charges no peer for them, and workers
-/// wait for none.
+/// Opens memory a second time, for reading and writing. The peer may have a lease on the file; this call does not wait for
+/// it.
+pub(super) fn again(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // A thread may have a table of its own: `/proc/self` would name files of another table.
+    let path = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
+    Ok(File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path)?.into())
+}
+
+/// Writes all pages of memory that this process has created, so that the kernel charges no peer for them, peers find them
+/// present, and workers wait for none.
 ///
 /// # Errors
 /// If there is too little memory.
 pub(super) fn fill(file: BorrowedFd<'_>) -> io::Result<()> {
     let (size, _) = sizes(file)?;
     // SAFETY: no memory is involved.
-    sys::check(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size as libc::off_t) } as isize).map(|_| ())
+    sys::check(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size as libc::off_t) } as isize)?;
+    let region = Region::map(file, size as usize)?;
+    // SAFETY: the range is the mapping, and the advice changes no contents.
+    let filled = unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, libc::MADV_POPULATE_WRITE) };
+    match sys::check(filled as isize) {
+        // Before Linux 5.14, the pages are allocated, but look missing to peers.
+        Err(e) if e.raw_os_error() != Some(libc::EINVAL) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the numbers that identify a file.
+pub(super) fn identity(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    stat(file).ok().map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 /// Returns the allocated bytes of these files, counting each file once. Each must be [memory](is_memory).
@@ -160,7 +203,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Creates zeroed memory for sharing. Its size is sealed.
+    /// Creates zeroed memory for sharing. Its size is sealed. The file is not the one from `memfd_create(2)`: the kernel
+    /// counts it among the open files.
     pub(super) fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
         // SAFETY: the name is a string that ends with a zero.
         let fd = sys::check(unsafe {
@@ -173,7 +217,8 @@ impl Region {
         sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) } as isize)?;
         // More seals follow after the peer has mapped it ([`seal`]).
         add_seals(file.as_fd(), libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;
-        Ok((Region::map(file.as_fd(), len)?, file))
+        let shared = again(file.as_fd()).or_else(|_| file.try_clone())?;
+        Ok((Region::map(file.as_fd(), len)?, shared))
     }
 
     /// Maps `len` bytes of a peer's file and seals it. A `trusted` peer is trusted not to change the file. A
@@ -224,7 +269,8 @@ impl Region {
             let _ = add_seals(file, libc::F_SEAL_SHRINK);
         } else {
             seal(file)?;
-            let holes = Promise::to_stranger(holes(file).map_err(unknown)?).map_err(|e| e.to_string())?;
+            let holes = holes(file, len as u64).map_err(unknown)?;
+            let holes = Promise::to_stranger(holes).map_err(|e| e.to_string())?;
             region.holes = Some(Arc::new(holes));
         }
         Ok(region)

@@ -2,6 +2,9 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use proptest::prelude::*;
 
 use super::region::{self, MemoryFile, Region};
 
@@ -62,17 +65,42 @@ fn the_pages_of_a_file_count_once() {
     assert_eq!(region::allocated(std::iter::empty()), 0);
 }
 
+/// Allocated bytes are no measure of missing pages: a peer can have pages beyond the end of its file.
 #[test]
-fn pages_behind_the_end_of_a_file_do_not_count() {
+fn pages_without_contents_are_missing_wherever_others_are_allocated() {
     let file = memfd(libc::MFD_ALLOW_SEALING, 8 << 20, libc::F_SEAL_SHRINK);
-    let fill = |from: i64, len: i64| {
-        // SAFETY: no memory is involved.
-        unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, len) == 0 }
-    };
-    assert!(fill(0, 1 << 20) && fill(8 << 20, 8 << 20));
+    let contents = file.try_clone().unwrap();
+    File::from(contents).write_all_at(&[0; 1 << 20], 0).unwrap();
+    // SAFETY: no memory is involved.
+    let beyond = unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 8 << 20, 7 << 20) };
+    assert_eq!((beyond, region::allocated([file.as_fd()].into_iter())), (0, 8 << 20));
     let region = Region::of_peer(file.as_fd(), 8 << 20, false).unwrap();
     assert_eq!(region.promised(), 7 << 20);
-    assert!(!fill(8 << 20, 4096) && fill(1 << 20, 4096), "pages may be added within the mapping");
+    let part = Region::of_peer(file.as_fd(), 5000, false).unwrap();
+    assert_eq!(part.promised(), 0);
+}
+
+proptest! {
+    #[test]
+    fn every_missing_page_counts(pages in proptest::collection::vec(any::<bool>(), 1..40), cut in 0u64..4096) {
+        let len = (pages.len() as u64 * 4096) - cut;
+        let file = memfd(libc::MFD_ALLOW_SEALING, len as i64, libc::F_SEAL_SHRINK);
+        let contents = File::from(file.try_clone().unwrap());
+        for (page, _) in pages.iter().enumerate().filter(|(_, present)| **present) {
+            contents.write_all_at(&[1], page as u64 * 4096).unwrap();
+        }
+        let missing = pages.iter().filter(|present| !**present).count() as u64;
+        let region = Region::of_peer(file.as_fd(), len, false).unwrap();
+        prop_assert_eq!(region.promised(), missing * 4096);
+    }
+}
+
+/// A server finds no page missing in the memory that a client has filled.
+#[test]
+fn filled_memory_has_no_missing_page() {
+    let (_own, file) = Region::create(c"own", 1 << 20).unwrap();
+    region::fill(file.as_fd()).unwrap();
+    assert_eq!(Region::of_peer(file.as_fd(), 1 << 20, false).unwrap().promised(), 0);
 }
 
 /// True if pages can be removed from a file.

@@ -4,27 +4,29 @@
 //! use pages without the file: it splices them into a socket or a pipe (`sendfile(2)`), and closes the file. No event
 //! reports when such pages are free.
 //!
-//! So the connection's thread keeps the memory after the connection until the kernel confirms both:
+//! So the connection's thread keeps the memory after the connection until the kernel confirms, in this order:
 //! - No process has the peer's file. The thread locks that file (`flock(2)`), and keeps only a second open file of the same
 //!   memory. The lock ends with the last copy of the peer's file.
+//! - No process has another open file of memory that this router has created. The kernel refuses a write lease
+//!   (`fcntl(2)`, `F_SETLEASE`) while one exists, and nobody can open the memory again under the lease. Open files from
+//!   `memfd_create(2)` itself do not count, so the peer gets one from `open(2)` ([`region::again`]).
 //! - No page is in use. The kernel refuses `F_SEAL_WRITE` while one is.
 //!
-//! A peer can undo the lock, or open the file a second time. Then the memory still exists after this thread has closed it,
-//! which [`former.rs`](super::former) sees by its watch: what happens to the pages later is unknown.
-//!
-//! Not covered: the seal looks at each page once, at its start, and waits for pages in use for up to 0.2 s. A peer with a
-//! second open file can keep one page in use, take the others meanwhile, and close its file. Then the memory counts as
-//! released, and the pages stay charged to this router.
+//! Memory that a client has created is not leased: the kernel counts the client's file as none, and a client that is a
+//! Volley router waits for the same memory. Such a client can undo the lock or open the file a second time. If the memory
+//! still exists after this thread has closed it, [`former.rs`](super::former) sees that by its watch. But the seal looks at
+//! each page once, at its start, and waits for pages in use for up to 0.2 s. A client can keep one page in use, take the
+//! others meanwhile, and close its file. Then the memory counts as released, and the pages stay charged to this router. The
+//! free memory limits that: a [`Promise`](infra::mem::Promise) is refused beyond it.
 
-use std::fs::File;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::region;
-use crate::kernel::sys;
+use crate::kernel::{lease, sys};
 
 /// Pauses between two checks.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -82,17 +84,21 @@ impl Release {
 
 /// The end of the connection's thread, which owes the proof.
 #[derive(Debug)]
-pub(super) struct Debt(pub(super) Arc<Release>);
+pub(super) struct Debt {
+    pub(super) release: Arc<Release>,
+    /// True if this router has created the memory.
+    pub(super) created: bool,
+}
 
 impl Debt {
     /// Waits until no process uses the memory in `files`, which are the thread's copies. Closes them. Returns at once if
     /// the memory is not watched.
     pub(super) fn settle(self, files: Vec<OwnedFd>) {
-        if self.0.state() != State::Held {
+        if self.release.state() != State::Held {
             return files.into_iter().for_each(std::mem::forget);
         }
         if self.prove(files).is_ok() {
-            let mut state = self.0.lock();
+            let mut state = self.release.lock();
             if *state == State::Held {
                 *state = State::Released;
             }
@@ -101,13 +107,16 @@ impl Debt {
 
     fn prove(&self, files: Vec<OwnedFd>) -> io::Result<()> {
         // All files are taken over before one is closed: regions may have the same file.
-        let own: Vec<OwnedFd> = files.iter().map(take_over).collect::<io::Result<_>>()?;
+        let mut own: Vec<OwnedFd> = files.iter().map(take_over).collect::<io::Result<_>>()?;
         drop(files);
+        // A second file of memory would find it sealed already.
+        let mut known = BTreeSet::new();
+        own.retain(|file| region::identity(file.as_fd()).is_none_or(|identity| known.insert(identity)));
         // A peer may use the memory again that this thread has closed, while it waits for other memory.
         for file in &own {
             let mut pause = SHORTEST;
-            while !is_released(file.as_fd())? {
-                if !self.0.pause(pause) {
+            while !self.is_released(file.as_fd())? {
+                if !self.release.pause(pause) {
                     return Ok(());
                 }
                 pause = (2 * pause).min(LONGEST);
@@ -115,11 +124,22 @@ impl Debt {
         }
         Ok(())
     }
+
+    /// True if no process has the peer's file or another file of created memory, and no page of the memory is in use. May
+    /// wait for 0.2 s.
+    fn is_released(&self, own: BorrowedFd<'_>) -> io::Result<bool> {
+        let alone = || if self.created { lease::take(own) } else { Ok(()) };
+        match lock(own, libc::LOCK_SH).and_then(|()| alone()).and_then(|()| region::seal_unused(own)) {
+            Ok(()) => Ok(true),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EWOULDBLOCK | libc::EBUSY)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
 }
 
 impl Drop for Debt {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.release.lock();
         if *state == State::Held {
             *state = State::Unknown;
         }
@@ -128,12 +148,9 @@ impl Drop for Debt {
 
 /// Locks the peer's file, and returns a second open file of the same memory.
 fn take_over(file: &OwnedFd) -> io::Result<OwnedFd> {
-    // This thread has a table of its own: `/proc/self` would name files of another table. The peer may have a lease on the
-    // file, so the call must not block.
-    let path = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
-    let own = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let own = region::again(file.as_fd())?;
     lock(file.as_fd(), libc::LOCK_EX)?;
-    Ok(own.into())
+    Ok(own)
 }
 
 fn lock(file: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
@@ -141,18 +158,9 @@ fn lock(file: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
     sys::check(unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } as isize).map(|_| ())
 }
 
-/// True if no process has the peer's file, and no page of the memory is in use. May wait for 0.2 s.
-fn is_released(own: BorrowedFd<'_>) -> io::Result<bool> {
-    let checked = lock(own, libc::LOCK_SH).and_then(|()| region::seal_unused(own));
-    match checked {
-        Ok(()) => Ok(true),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EWOULDBLOCK | libc::EBUSY)) => Ok(false),
-        Err(e) => Err(e),
-    }
-}
-
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use std::fs::File;
     use std::os::unix::fs::FileExt;
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
@@ -162,9 +170,13 @@ mod tests {
 
     /// Starts a thread that settles the debt for a file, and returns the state.
     fn settle(file: OwnedFd) -> Arc<Release> {
+        settle_of(false, file)
+    }
+
+    fn settle_of(created: bool, file: OwnedFd) -> Arc<Release> {
         let release = Arc::<Release>::default();
         release.watch();
-        let debt = Debt(release.clone());
+        let debt = Debt { release: release.clone(), created };
         std::thread::spawn(move || debt.settle(vec![file]));
         release
     }
@@ -219,6 +231,26 @@ mod tests {
         stays_held(&release);
         drop((from, to));
         becomes(&release, State::Released);
+    }
+
+    /// Under the lease, pages cannot get in use after the kernel has looked at them.
+    #[test]
+    fn created_memory_is_held_as_long_as_a_peer_has_it_open_a_second_time() {
+        let ours = file();
+        let second = File::open(format!("/proc/self/fd/{}", ours.as_raw_fd())).unwrap();
+        let release = settle_of(true, ours);
+        stays_held(&release);
+        drop(second);
+        becomes(&release, State::Released);
+    }
+
+    #[test]
+    fn a_peer_that_has_sealed_the_memory_itself_is_found() {
+        for created in [false, true] {
+            let ours = file();
+            region::seal_unused(ours.as_fd()).unwrap();
+            becomes(&settle_of(created, ours), State::Unknown);
+        }
     }
 
     #[test]

@@ -14,7 +14,10 @@ static ADDING: Mutex<()> = Mutex::new(());
 /// A reservation for pages of a file that another process maps as well. The kernel charges such a page to the process that touches it
 /// first, whoever made the file. [`Room`] does not count promised bytes as free.
 #[derive(Debug)]
-pub struct Promise(u64);
+pub struct Promise {
+    bytes: u64,
+    blind: bool,
+}
 
 impl Promise {
     /// Promises `bytes`. Pages that are taken later count twice while the promise lasts.
@@ -22,7 +25,7 @@ impl Promise {
     /// # Errors
     /// `OutOfMemory` for more than half of the free memory: the process itself always keeps some.
     pub fn of(bytes: u64) -> io::Result<Promise> {
-        Promise::within(bytes, u64::MAX)
+        Promise::within(bytes, u64::MAX, false)
     }
 
     /// Promises `bytes` for a request of an untrusted peer.
@@ -30,19 +33,27 @@ impl Promise {
     /// # Errors
     /// As [`Promise::of`]; and `OutOfMemory` for more than 256 MiB in total if the free memory is unknown.
     pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
-        Promise::within(bytes, if Room::sees_all() { u64::MAX } else { BLIND })
+        match Room::sees_all() {
+            true => Promise::within(bytes, u64::MAX, false),
+            false => Promise::within(bytes, BLIND, true),
+        }
     }
 
-    fn within(bytes: u64, most: u64) -> io::Result<Promise> {
+    fn within(bytes: u64, most: u64, blind: bool) -> io::Result<Promise> {
         let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
         fits(bytes, &Room::now(), most)?;
         TOTAL.fetch_add(bytes, Ordering::Relaxed);
-        Ok(Promise(bytes))
+        Ok(Promise { bytes, blind })
     }
 
     /// Returns its bytes.
     pub fn bytes(&self) -> u64 {
-        self.0
+        self.bytes
+    }
+
+    /// True if a control group may have a limit that cannot be read.
+    pub fn is_blind(&self) -> bool {
+        self.blind
     }
 
     /// Returns the bytes of all promises.
@@ -53,7 +64,7 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        TOTAL.fetch_sub(self.0, Ordering::Relaxed);
+        TOTAL.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -64,8 +75,8 @@ const BLIND: u64 = 256 << 20;
 fn fits(bytes: u64, room: &Room, most: u64) -> io::Result<()> {
     if room.promised.saturating_add(bytes) > most {
         let why = format!(
-            "{} MiB of the shared memory are not allocated yet, and at most {} MiB may be used for that in all: a control group around \
-             this container may limit memory, and its limit cannot be read",
+            "{} MiB of the shared memory are not allocated yet, and at most {} MiB may be used for that in an \
+             hour: a control group around this container may limit memory, and its limit cannot be read",
             bytes >> 20,
             most >> 20
         );

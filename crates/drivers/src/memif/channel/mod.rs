@@ -131,7 +131,7 @@ impl Channel {
         let files = [&[theirs.as_fd(), means.bell.as_fd(), means.signals.null()], listener].concat();
         let signals = means.signals.context();
         let (memory, release) = (RefCell::default(), Arc::<Release>::default());
-        let debt = Debt(release.clone());
+        let debt = Debt { release: release.clone(), created: matches!(way, Way::Connect(_)) };
         let porter =
             Porter { way, let_go: let_go.clone(), orders: to_send, to_main, signals, memory, freed, debt };
         apart::run(crew, THREAD, STACK, &files, move |files| porter.run(files))?;

@@ -330,7 +330,7 @@ mod tests {
             signals: Signals::new().unwrap().context(),
             memory: RefCell::default(),
             freed: Freed::default(),
-            debt: Debt(Arc::default()),
+            debt: Debt { release: Arc::default(), created: false },
         };
         (porter, own, ours)
     }

@@ -215,7 +215,7 @@ impl Sockets {
             sockets: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             connections: BTreeMap::new(),
-            former: Former::default(),
+            former: Former::new(),
             resting: Vec::new(),
             more: false,
             now: 0,

@@ -245,8 +245,11 @@ impl Sockets {
             return;
         };
         let Some(Prepared { plan, after, watched, .. }) = c.prepared.take() else { return };
-        if let (Some(watched), Ok(regions)) = (watched, &mapped) {
-            self.keep_promises(watched, regions);
+        match (watched, &mapped) {
+            (Some(watched), Ok(regions)) => self.keep_promises(watched, regions),
+            // The router has touched no page: the client may offer the memory again.
+            (Some(watched), Err(_)) => self.former.forget(watched),
+            (None, _) => {}
         }
         match mapped.and_then(|regions| self.attach_client(number, plan, regions)) {
             Ok(()) => self.act_for_client(number, after),

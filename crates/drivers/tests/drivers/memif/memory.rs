@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 
 use super::*;
@@ -74,11 +75,14 @@ fn a_peer_that_keeps_pages_of_former_connections_gets_no_more() {
     until(&mut [&mut a, &mut b], "the connection after the release", connected);
 }
 
-/// A peer that opens the memory a second time can use its pages later, which nothing shows.
+/// A peer that has a path to the memory (`O_PATH`) can open it after the proof, and use its pages.
 #[test]
 fn a_peer_that_hides_its_use_of_memory_gets_no_more_until_the_operator_allows_it() {
     let place = Place::new("hides");
-    let again = |file: File| File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+    let again = |file: File| {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        File::options().read(true).custom_flags(libc::O_PATH).open(path).unwrap()
+    };
     let (mut a, mut b, mut client) = keep_memory(&place, 256, "peers may secretly use the memory of", again);
     let _server = a.open(&Config { ring_size: 256, ..config(0, Role::Server) });
     let end = Instant::now() + Duration::from_secs(3);
