@@ -5,6 +5,7 @@ use super::listen::roots;
 use super::protocol::{Reply, Request};
 use super::screen;
 use super::script::{Command, Commands, Unread};
+use memchr::memchr;
 use model::cli::{CliError, Completion, is_comment, quote};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Uid;
@@ -28,6 +29,10 @@ pub const DEFAULT_SOCKET: &str = "/run/volley/cli.sock";
 
 /// How often a waiting client checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
+/// Longest line of a reply, in bytes: a router's are far shorter.
+const LONGEST_REPLY: usize = 64 << 20;
+/// Most bytes of an output that this program keeps as a whole: a list of a million routes fits.
+const MOST_KEPT: usize = 256 << 20;
 
 /// The options of `volley ctl`.
 #[derive(Clone, Debug)]
@@ -129,6 +134,21 @@ impl Connection {
         self.carry_out(line, (json, false), out, &mut String::new(), interrupted)
     }
 
+    /// Runs a command, and returns its output as a whole.
+    ///
+    /// # Errors
+    /// As [`run`](Connection::run), and if the output has more than 256 MiB.
+    pub(crate) fn output(
+        &mut self,
+        line: &str,
+        json: bool,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut kept = Kept(Vec::new());
+        self.run(line, json, &mut kept, interrupted)?;
+        Ok(kept.0)
+    }
+
     /// Runs a command without interrupts. Repeats it if the line ends with `| watch`.
     fn say(&mut self, line: &str, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
         match screen::watched(line) {
@@ -184,7 +204,8 @@ impl Connection {
     pub fn complete(&mut self, line: &str) -> Result<Completion, Failure> {
         self.send(&Request::Complete { line: line.to_owned() })?;
         match self.receive(&|| false)? {
-            Reply::Completion(completion) => Ok(completion),
+            // The place of a word in this line, whatever the router says.
+            Reply::Completion(completion) if line.is_char_boundary(completion.from) => Ok(completion),
             Reply::Closed(why) => Err(Failure::Closed(why)),
             _ => Ok(Completion::default()),
         }
@@ -223,7 +244,7 @@ impl Connection {
                     out.write_all(&bytes[..n]).map_err(Failure::Output)?;
                     n
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => 0,
+                Err(error) if is_pause(&error) => 0,
                 Err(error) => return Err(lost(&error)),
             };
             self.stream.consume(n);
@@ -233,24 +254,57 @@ impl Connection {
     }
 
     fn receive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<Reply, Failure> {
+        let foreign = |error: &dyn fmt::Display| {
+            Failure::Unreachable(format!("the server is not volley, or has another version: {error}"))
+        };
         let mut line = Vec::new();
         loop {
             // Checked in every round, so that a command with endless output can be interrupted.
             if interrupted() {
                 return Err(Failure::Interrupted);
             }
-            match self.stream.read_until(b'\n', &mut line) {
-                Ok(_) if line.ends_with(b"\n") => break,
-                Ok(_) => return Err(lost(&ErrorKind::UnexpectedEof.into())),
-                // The part of the line read so far stays in `line`.
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            let (n, ended) = match self.stream.fill_buf() {
+                Ok([]) => return Err(lost(&ErrorKind::UnexpectedEof.into())),
+                Ok(bytes) => {
+                    let end = memchr(b'\n', bytes).map(|at| at + 1);
+                    let n = end.unwrap_or(bytes.len());
+                    line.extend_from_slice(&bytes[..n]);
+                    (n, end.is_some())
+                }
+                Err(error) if is_pause(&error) => continue,
                 Err(error) => return Err(lost(&error)),
+            };
+            self.stream.consume(n);
+            if ended {
+                break;
+            }
+            if line.len() > LONGEST_REPLY {
+                return Err(foreign(&format_args!("a line has more than {} MiB", LONGEST_REPLY >> 20)));
             }
         }
-        serde_json::from_slice(&line).map_err(|error| {
-            Failure::Unreachable(format!("the server is not volley, or has another version: {error}"))
-        })
+        serde_json::from_slice(&line).map(Reply::visible).map_err(|error| foreign(&error))
     }
+}
+
+/// Output that is kept.
+struct Kept(Vec<u8>);
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_KEPT {
+            return Err(io::Error::other(format!("the router sent more than {} MiB", MOST_KEPT >> 20)));
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// True if a read ended without data because it was interrupted or waited for [`LOOK`].
+fn is_pause(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 fn connect(socket: &Path) -> io::Result<Box<dyn Stream>> {

@@ -27,7 +27,10 @@
 //! The prompt is also shown to a client that sends nothing for two seconds. If its first request arrives later, it is
 //! answered as a program, after the line with the prompt. So programs send `hello` as soon as they are connected.
 
+use std::borrow::Cow;
+
 use model::cli::Completion;
+use model::visible::visible;
 use serde::{Deserialize, Serialize};
 
 /// Longest request, in bytes.
@@ -82,4 +85,31 @@ pub(super) enum Reply {
     Failed(String),
     /// The server closes the connection, for this reason. The request was not started.
     Closed(String),
+}
+
+impl Reply {
+    /// Escapes the characters that control a terminal: the client trusts no server with its user's terminal.
+    pub(super) fn visible(mut self) -> Reply {
+        match &mut self {
+            Reply::Hello { prompt: text }
+            | Reply::Out(text)
+            | Reply::Data { told: text, .. }
+            | Reply::Failed(text)
+            | Reply::Closed(text) => escape(text),
+            Reply::Completion(completion) => {
+                completion
+                    .candidates
+                    .iter_mut()
+                    .for_each(|c| [&mut c.text, &mut c.help].into_iter().for_each(escape));
+            }
+            Reply::Done => {}
+        }
+        self
+    }
+}
+
+fn escape(text: &mut String) {
+    if let Cow::Owned(escaped) = visible(text) {
+        *text = escaped;
+    }
 }

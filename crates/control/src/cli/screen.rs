@@ -112,8 +112,7 @@ pub(super) fn watch(
     let erase = if io::stdout().is_terminal() { ERASE } else { "" };
     loop {
         let begun = Instant::now();
-        let mut text = Vec::new();
-        connection.run(line, json, &mut text, interrupted)?;
+        let text = connection.output(line, json, interrupted)?;
         let now = humantime::format_rfc3339_seconds(SystemTime::now());
         let shown = write!(out, "{erase}Every {} s: {line}    {now}\n\n", every.as_secs_f64())
             .and_then(|()| out.write_all(&text))

@@ -2,6 +2,7 @@
 //!
 //! A client of the CLI like any other: it asks for `show … --json` once an interval, so read-only users can watch, too.
 
+mod keys;
 mod page;
 mod sample;
 mod screen;
@@ -11,9 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
-
 use crate::cli::client::{Connection, Failure};
+use keys::Keys;
 use sample::Sample;
 use screen::{Screen, Wish};
 
@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> ExitCode {
     let result = watch(&mut connection, &mut terminal, options);
     ratatui::restore();
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) | Err(Failure::Interrupted) => ExitCode::SUCCESS,
         Err(failure) => failed(&failure),
     }
 }
@@ -71,35 +71,35 @@ fn watch(
 ) -> Result<(), Failure> {
     let every = Duration::from_secs_f64(options.interval);
     let mut screen = Screen::new(&options.socket.display().to_string());
-    let mut next = Instant::now();
+    let (mut next, keys) = (Instant::now(), Keys::default());
+    let interrupted = || keys.ask_to_end();
     loop {
         if Instant::now() >= next {
             next = Instant::now() + every;
             if !screen.is_paused() {
-                screen.take(Sample::ask(connection)?);
+                screen.take(Sample::ask(connection, &interrupted)?);
             }
         }
         terminal.draw(|frame| screen.draw(frame)).map_err(Failure::Output)?;
-        if !event::poll(next.saturating_duration_since(Instant::now())).map_err(Failure::Output)? {
-            continue;
-        }
-        let Event::Key(key) = event::read().map_err(Failure::Output)? else { continue };
-        if key.kind == KeyEventKind::Release {
-            continue;
-        }
-        match screen.key(key) {
+        let key = keys.next(next.saturating_duration_since(Instant::now())).map_err(Failure::Output)?;
+        match key.and_then(|key| screen.key(key)) {
             Some(Wish::Leave) => return Ok(()),
-            Some(Wish::Detail(command)) => screen.detail(&command, &text(connection, &command)?),
+            Some(Wish::Detail(command)) => {
+                screen.detail(&command, &text(connection, &command, &interrupted)?);
+            }
             None => {}
         }
     }
 }
 
 /// Returns the output of a command. A refusal is text, too: the selected object may be gone.
-fn text(connection: &mut Connection, command: &str) -> Result<String, Failure> {
-    let mut text = Vec::new();
-    match connection.run(command, false, &mut text, &|| false) {
-        Ok(()) => Ok(String::from_utf8_lossy(&text).into_owned()),
+fn text(
+    connection: &mut Connection,
+    command: &str,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<String, Failure> {
+    match connection.output(command, false, interrupted) {
+        Ok(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
         Err(Failure::Refused(message)) => Ok(message),
         Err(failure) => Err(failure),
     }

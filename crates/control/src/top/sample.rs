@@ -112,11 +112,11 @@ impl Sample {
     ///
     /// # Errors
     /// If the router refuses, is gone, or gives an unknown answer because it is another version.
-    pub fn ask(connection: &mut Connection) -> Result<Sample, Failure> {
+    pub fn ask(connection: &mut Connection, interrupted: &dyn Fn() -> bool) -> Result<Sample, Failure> {
         Ok(Sample {
-            interfaces: answer(connection, "show interface")?,
-            threads: answer(connection, "show runtime")?,
-            drops: answer(connection, "show errors")?,
+            interfaces: answer(connection, "show interface", interrupted)?,
+            threads: answer(connection, "show runtime", interrupted)?,
+            drops: answer(connection, "show errors", interrupted)?,
             at: Instant::now(),
         })
     }
@@ -131,9 +131,12 @@ impl Sample {
     }
 }
 
-fn answer<T: DeserializeOwned>(connection: &mut Connection, command: &str) -> Result<T, Failure> {
-    let mut text = Vec::new();
-    connection.run(command, true, &mut text, &|| false)?;
+fn answer<T: DeserializeOwned>(
+    connection: &mut Connection,
+    command: &str,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<T, Failure> {
+    let text = connection.output(command, true, interrupted)?;
     let unknown = |error| {
         Failure::Refused(format!("unknown answer to \"{command}\" ({error}): is the router another version?"))
     };

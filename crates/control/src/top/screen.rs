@@ -3,12 +3,13 @@
 use std::cmp::Ordering;
 
 use ratatui::Frame;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Paragraph, Row as TableRow, Table, TableState};
 
+use super::keys::ends;
 use super::page::{Cell, PAGES, Page, Row, short};
 use super::sample::{Rates, Sample};
 
@@ -119,7 +120,7 @@ impl Screen {
 
     /// Handles a key. Returns a request if it needs more than the screen.
     pub fn key(&mut self, key: KeyEvent) -> Option<Wish> {
-        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+        if ends(key) {
             return Some(Wish::Leave);
         }
         if self.typing {

@@ -1,5 +1,6 @@
 //! The command line over real sockets: a toy router, and clients of all kinds.
 
+mod hostile;
 mod toy;
 
 use control::cli::client::{Connection, Failure, candidates};

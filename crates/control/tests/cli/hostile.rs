@@ -1,0 +1,68 @@
+//! Clients of a server that is not a router.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use control::cli::client::{Connection, Failure, candidates};
+
+/// A server that greets one client, and then does this with its next request.
+fn hostile(act: impl FnOnce(UnixStream) + Send + 'static) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("cli.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut requests = BufReader::new(stream.try_clone().unwrap());
+        requests.read_line(&mut String::new()).unwrap();
+        stream.write_all(b"{\"hello\":{\"prompt\":\"\\u001b[2Jx# \"}}\n").unwrap();
+        requests.read_line(&mut String::new()).unwrap();
+        act(stream);
+    });
+    (directory, socket)
+}
+
+#[test]
+fn terminals_get_no_control_characters_of_a_server() {
+    let (_directory, socket) = hostile(|mut stream| {
+        let reply = b"{\"out\":\"a\\u001b]0;title\\u0007b\\n\"}\n{\"failed\":\"\\u009b2J\"}\n";
+        stream.write_all(reply).unwrap();
+    });
+    let mut connection = Connection::open(&socket).unwrap();
+    assert_eq!(connection.prompt(), "\\u001b[2Jx# ");
+    let mut out = Vec::new();
+    let failure = connection.run("show version", false, &mut out, &|| false).unwrap_err();
+    assert_eq!(String::from_utf8(out).unwrap(), "a\\u001b]0;title\\u0007b\n");
+    assert_eq!(failure.to_string(), "\\u009b2J");
+}
+
+#[test]
+fn a_line_without_end_is_interrupted_and_limited() {
+    let endless = |mut stream: UnixStream| while stream.write_all(&[b' '; 65536]).is_ok() {};
+    let (_directory, socket) = hostile(endless);
+    let mut connection = Connection::open(&socket).unwrap();
+    let begun = Instant::now();
+    let interrupted = || begun.elapsed() > Duration::from_millis(5);
+    let failure = connection.run("show version", false, &mut Vec::new(), &interrupted).unwrap_err();
+    assert!(matches!(failure, Failure::Interrupted), "{failure}");
+    let (_directory, socket) = hostile(endless);
+    let mut connection = Connection::open(&socket).unwrap();
+    let failure = connection.run("show version", false, &mut Vec::new(), &|| false).unwrap_err();
+    assert!(failure.to_string().contains("more than 64 MiB"), "{failure}");
+}
+
+#[test]
+fn a_completion_of_no_place_in_the_line_is_ignored() {
+    let reply = |from: usize| {
+        format!(
+            "{{\"completion\":{{\"from\":{from},\"candidates\":[{{\"text\":\"\\u001bx\",\"help\":\"\",\"placeholder\":false}}]}}}}\n"
+        )
+    };
+    for (from, expected) in [(99, vec![]), (5, vec!["\\u001bx".to_string()])] {
+        let (_directory, socket) =
+            hostile(move |mut stream| stream.write_all(reply(from).as_bytes()).unwrap());
+        assert_eq!(candidates(&socket, &["show".into(), "v".into()]), expected);
+    }
+}
