@@ -24,6 +24,7 @@ mod pmtu;
 mod policer;
 mod redirect;
 mod routes;
+mod samples;
 mod service;
 mod show;
 mod strangers;
