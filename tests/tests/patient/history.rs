@@ -71,7 +71,7 @@ fn changes_and_their_authors_survive_restarts_and_kills() {
     let whole = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{whole}0123456789abcdef {{\"number\":7,")).unwrap();
     let router = start(&fs::read_to_string(&saved).unwrap());
-    assert!(router.log().contains("1 changes cannot be read in the journal"), "{}", router.log());
+    assert!(router.log().contains("1 changes in the journal cannot be read"), "{}", router.log());
     assert_eq!(newest(&router, 2, &["generation", "changed"])[1], [json!(6), json!("rollback of change 3")]);
     assert_eq!(router.ctl("config rollback"), "- set interface mtu 1400 host-eth0\n");
     assert_eq!(router.ctl("show config"), before);

@@ -135,7 +135,7 @@ fn public_and_used_listen_addresses_are_refused() {
     let Some((_a, r, _b)) = cabled() else { return };
     let refused = Router::refused(&r, "unix { nodaemon }\nmetrics { listen 0.0.0.0:9482 }\n");
     assert!(
-        !refused.ok() && refused.stderr.contains("refused.conf:2:11: 0.0.0.0:9482 is no loopback address")
+        !refused.ok() && refused.stderr.contains("refused.conf:2:11: 0.0.0.0:9482 is not a loopback address")
     );
     let router = Router::start_with(&r, METRICS, "");
     let dir = r.lab().dir().join("second");
