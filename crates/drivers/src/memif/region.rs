@@ -59,7 +59,10 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), String> {
 /// Returns how many of the first `len` bytes of a sealed file have no pages. The seals keep the peer from removing pages.
 /// Allocated bytes are no measure: they include pages beyond the end of the file, which the kernel cannot always free.
 fn holes(file: BorrowedFd<'_>, len: u64) -> io::Result<u64> {
-    let (end, mut at, mut missing) = (len.next_multiple_of(SMALL as u64), 0, 0);
+    // The peer's own file has a place to read from, and a lock on it.
+    let own = again(file)?;
+    let (file, end) = (own.as_fd(), len.next_multiple_of(SMALL as u64));
+    let (mut at, mut missing) = (0, 0);
     loop {
         let hole = seek(file, at, libc::SEEK_HOLE)?;
         if hole >= len {
