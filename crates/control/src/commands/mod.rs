@@ -426,6 +426,8 @@ mod rollback_tests;
 #[cfg(test)]
 mod route_tests;
 #[cfg(test)]
+mod save_tests;
+#[cfg(test)]
 mod table_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -22,6 +22,8 @@ mod backing_tests;
 mod body;
 mod encapsulation;
 mod interface;
+#[cfg(test)]
+mod interface_tests;
 mod receive;
 mod reference;
 mod route;
