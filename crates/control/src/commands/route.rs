@@ -9,7 +9,7 @@ use model::store::Counts;
 use net::ip::{Address, BadPaths, IpPrefix};
 
 use super::long::{ForClient, SLICE, Unfinished};
-use super::{Context, Output, table};
+use super::{Context, Output, table, warnings};
 use crate::cli::{Args, CliError, Job, Registry, Step};
 use crate::intent::{Branch, Change, Edit, Family, Find, Key, Note, Route, Table, Value, Via};
 
@@ -236,15 +236,18 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     work.tell(c);
     c.notice = c.goes_back_too();
     let before = work.before.pop().and_then(|(_, before)| before);
-    Ok(match (before, Work::route(c, &work.key(0))) {
-        (Some(old), Some(now)) if deed == Deed::Add && old != now => {
-            Output::text(match now.paths().count() {
-                1 => format!("{prefix} goes {now} now, instead of {old}"),
-                paths => format!("{prefix} has {paths} paths now, which share its flows: {now}"),
-            })
-        }
-        _ => Output::none(),
-    })
+    let mut told = match (before, Work::route(c, &work.key(0))) {
+        (Some(old), Some(now)) if deed == Deed::Add && old != now => match now.paths().count() {
+            1 => format!("{prefix} goes {now} now, instead of {old}\n"),
+            paths => format!("{prefix} has {paths} paths now, which share its flows: {now}\n"),
+        },
+        _ => String::new(),
+    };
+    if deed != Deed::Remove {
+        let snapshot = c.store.snapshot();
+        told += &warnings::unreachable_paths(&snapshot.view(), table(a, "table"), prefix, &branches);
+    }
+    Ok(if told.is_empty() { Output::none() } else { Output::text(told.trim_end()) })
 }
 
 /// A change of routes for consecutive prefixes in slices, all or nothing.

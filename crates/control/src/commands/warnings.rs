@@ -6,13 +6,37 @@ use std::net::IpAddr;
 use net::ip::IpPrefix;
 use net::router::Router;
 
-use crate::intent::{Addresses, Interface, Key, Plan, Route, Via};
+use crate::intent::{Addresses, Branch, Interface, Key, Plan, Route, Via, View, is_connected};
 
 /// Maximum number of next hops listed; the others are counted.
 const MOST: usize = 10;
 
-/// Returns a warning, one line, for each unreachable next hop of a new route: no connected network and no other route
-/// covers it.
+/// Returns a warning, one line, for each unreachable next hop of a new route's paths: no connected network and no other
+/// route covers it.
+pub(super) fn unreachable_paths(view: &View<'_>, table: u32, prefix: IpPrefix, paths: &[Branch]) -> String {
+    let covered = |ip: IpAddr| {
+        let most = IpPrefix::host(ip).len();
+        let mut wider = (0..=most).rev().map(|len| IpPrefix::new(ip, len));
+        wider.any(|wider| {
+            is_connected(view, table, wider)
+                || wider != prefix && view.get(&Route::key(table, wider)).is_some()
+        })
+    };
+    let hops = paths.iter().filter_map(|path| match path.via {
+        Via::NextHop(ip, None) => Some(ip),
+        _ => None,
+    });
+    hops.filter(|ip| !covered(*ip)).map(|ip| unreachable(table, ip, prefix)).collect()
+}
+
+fn unreachable(table: u32, ip: IpAddr, prefix: IpPrefix) -> String {
+    let at = if table == 0 { String::new() } else { format!(" in table {table}") };
+    format!(
+        "! {ip}, the next hop of {prefix}{at}, is unreachable: no connected network and no other route covers it\n"
+    )
+}
+
+/// Returns the same warnings for all new routes of a plan.
 pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
     let mut hops: BTreeMap<(u32, IpAddr), IpPrefix> = BTreeMap::new();
     for edit in &plan.edits {
@@ -37,12 +61,7 @@ pub(super) fn unreachable_next_hops(plan: &Plan) -> String {
         let routes = routes(plan);
         hops.retain(|(table, ip), prefix| !routes.covers(*table, *ip, Some(*prefix)));
     }
-    let line = |((table, ip), prefix): (&(u32, IpAddr), &IpPrefix)| {
-        let at = if *table == 0 { String::new() } else { format!(" in table {table}") };
-        format!(
-            "! {ip}, the next hop of {prefix}{at}, is unreachable: no connected network and no other route covers it\n"
-        )
-    };
+    let line = |((table, ip), prefix): (&(u32, IpAddr), &IpPrefix)| unreachable(*table, *ip, *prefix);
     let mut text: String = hops.iter().take(MOST).map(line).collect();
     if let Some(more) = hops.len().checked_sub(MOST).filter(|more| *more > 0) {
         text += &format!("! {more} more next hops are unreachable\n");
@@ -176,5 +195,32 @@ mod tests {
                 "! pg0 has no queue 3 now"
             ]
         );
+    }
+
+    /// A command warns of the same next hops as an apply of the same routes.
+    #[test]
+    fn commands_warn_of_unreachable_next_hops() {
+        let mut cli = Cli::new();
+        cli.ok("ip table add 7");
+        cli.ok("set interface ip address pg0 2001:db8::1/64");
+        for (line, hop) in [
+            ("20.0.0.0/8 via 10.0.0.2", None),
+            ("21.0.0.0/8 via 10.0.1.2", Some("10.0.1.2, the next hop of 21.0.0.0/8,")),
+            ("22.0.0.0/8 via 22.0.0.1", Some("22.0.0.1, the next hop of 22.0.0.0/8,")),
+            ("24.0.0.0/8 via 20.0.0.1", None),
+            ("2001:db8:1::/48 via 2001:db8::2", None),
+            ("2001:db8:1::/48 via 2001:db8:2::1", Some("2001:db8:2::1, the next hop of 2001:db8:1::/48,")),
+            ("25.0.0.0/8 table 7 via 10.0.0.2", Some("10.0.0.2, the next hop of 25.0.0.0/8 in table 7,")),
+            ("26.0.0.0/8 via 10.0.1.2 pg0", None),
+            ("27.0.0.0/8 via drop", None),
+        ] {
+            let told = cli.ok(&format!("ip route add {line}"));
+            let warning: Vec<&str> = told.lines().filter(|told| told.starts_with('!')).collect();
+            match hop {
+                None => assert_eq!(warning, [""; 0], "{line}"),
+                Some(hop) => assert!(warning.len() == 1 && warning[0].contains(hop), "{line}: {told}"),
+            }
+        }
+        assert!(!cli.ok("ip route del 21.0.0.0/8").contains('!'));
     }
 }

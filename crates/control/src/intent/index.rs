@@ -60,6 +60,11 @@ pub(super) fn owners(view: &View<'_>, table: u32, address: IpAddr) -> impl Itera
     view.found(OWNERS, Tuple::of(&(table, address)))
 }
 
+/// True if an interface of the VRF has this network.
+pub(crate) fn is_connected(view: &View<'_>, table: u32, network: IpPrefix) -> bool {
+    view.found::<String>(NETWORKS, Tuple::of(&(table, network))).next().is_some()
+}
+
 /// Returns another interface of the VRF with an overlapping network.
 pub(super) fn overlapping(view: &View<'_>, table: u32, network: IpPrefix, but: &str) -> Option<String> {
     let wider = (0..network.len()).flat_map(|len| {

@@ -32,7 +32,7 @@ pub use anew::{made_anew, opened_anew, slow};
 pub use family::{Family, OfFamily};
 pub use feature::FeatureOn;
 pub use index::{Find, in_order};
-pub(crate) use index::{RECORDS, TAPS, recorded, taps};
+pub(crate) use index::{RECORDS, TAPS, is_connected, recorded, taps};
 pub use interface::{Interface, Spec, VLANS, can_be_name, numbered};
 pub use model::key::Key;
 pub use model::object::{Object, Refused, refuse};
