@@ -1,5 +1,7 @@
 //! Completion at a place of a line.
 
+use std::borrow::Cow;
+
 use super::explain::leaves;
 use super::grammar::{Kind, Leaf};
 use super::lex::{Line, quote};
@@ -7,6 +9,9 @@ use super::parse::{State, walk};
 use super::registry::Values;
 use super::table::Table;
 use serde::{Deserialize, Serialize};
+
+/// Maximum number of next words in the help of a word with several commands.
+const NEXT: usize = 9;
 
 /// A candidate for the end of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +61,8 @@ pub(super) fn complete<'g>(
             Leaf::Keyword(keyword) => {
                 // One spelling is enough, as the others lead to the same command.
                 let spelling = keyword.completed(&begun).into_iter();
-                candidates.extend(spelling.map(|word| candidate(word, meaning(&states, leaf, &help), false)));
+                candidates
+                    .extend(spelling.map(|word| candidate(word, &meaning(&states, leaf, &help), false)));
             }
             Leaf::Arg { kind: Kind::Name(name) | Kind::Numbered(name), .. } => {
                 let names = values.values(name).into_iter().filter(|value| value.starts_with(&*begun));
@@ -81,14 +87,34 @@ fn candidate(text: &str, help: &str, placeholder: bool) -> Candidate {
     Candidate { text: text.into(), help: help.into(), placeholder }
 }
 
-/// Returns the help of the keyword's command, if it has only one.
-fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g str) -> &'g str {
-    let mut commands =
-        states.iter().filter(|state| state.expects().contains(&leaf)).map(|state| state.command);
-    match commands.next() {
-        Some(first) if commands.all(|other| other == first) => help(first),
-        _ => "...",
+/// Returns the help of the keyword's command, or the next words if several commands have the keyword.
+fn meaning<'g>(states: &[State<'g>], leaf: &Leaf, help: &impl Fn(usize) -> &'g str) -> Cow<'g, str> {
+    let after: Vec<State> = states.iter().flat_map(|state| state.after(leaf)).collect();
+    match after.split_first() {
+        Some((first, others)) if others.iter().all(|other| other.command == first.command) => {
+            help(first.command).into()
+        }
+        _ => format!("followed by {}", next_words(&after)).into(),
     }
+}
+
+/// Returns a list of the next words. The end of a command is none.
+fn next_words(states: &[State]) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for leaf in leaves(states) {
+        let word = match leaf {
+            Leaf::Keyword(keyword) => keyword.name.clone(),
+            Leaf::Arg { name, .. } => format!("<{name}>"),
+        };
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    if words.len() > NEXT {
+        words.truncate(NEXT);
+        words.push("...".into());
+    }
+    words.join(", ")
 }
 
 /// Formats the candidates as an aligned list.

@@ -67,6 +67,17 @@ impl<'g> State<'g> {
         leaves
     }
 
+    /// Returns the states after a word for this element.
+    pub(super) fn after(&self, element: &Leaf) -> Vec<State<'g>> {
+        let mut states = Vec::new();
+        self.each(&mut |leaf, items, next| {
+            if leaf == Some(element) {
+                states.push(State { command: self.command, items, next: next.clone(), taken: None });
+            }
+        });
+        states
+    }
+
     /// True if the command is complete.
     pub(super) fn may_end(&self) -> bool {
         let mut may = false;

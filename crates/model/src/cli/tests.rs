@@ -412,6 +412,11 @@ fn completion_offers_words_names_and_hints() {
     assert_eq!(complete("show # "), [""; 0]);
     let found = registry().complete(&Toy::default(), "sh ver", false);
     assert_eq!((found.from, found.candidates[0].help.as_str()), (3, "A command."));
+    let group = |line| registry().complete(&Toy::default(), line, false).candidates.remove(0).help;
+    assert_eq!(group("sho"), "followed by interface, ip, version, arp");
+    assert_eq!(group("set"), "followed by interface");
+    assert_eq!(group("set inter"), "followed by state, ip, mtu");
+    assert_eq!(group("show ip"), "followed by fib, neighbors");
 }
 
 #[test]
