@@ -18,22 +18,39 @@ struct Owner {
     id: libc::pid_t,
 }
 
-/// Takes the write lease of a file, if the kernel has leases for such files and allows this process one. The lease lasts
-/// until the file is closed. Opening the file elsewhere waits for it.
+/// Takes the write lease of a file. Opening the file elsewhere waits for the lease: for at most 45 s, or the time in
+/// `/proc/sys/fs/lease-break-time`. Returns false if the kernel has no leases for such files or allows this process none.
 ///
 /// # Errors
-/// `EAGAIN` while another open file of the same contents exists. Files from `memfd_create(2)` do not count.
-pub(crate) fn take(file: BorrowedFd<'_>) -> io::Result<()> {
+/// `EAGAIN` while another open file of the same contents exists, or if somebody has tried to open the file since the
+/// lease was taken; the next attempt takes a new lease. Files from `memfd_create(2)` do not count.
+pub(crate) fn take(file: BorrowedFd<'_>) -> io::Result<bool> {
     // The kernel signals the owner when a process opens the file. The signal would end this process.
     block_signal()?;
     let owner = Owner { kind: OWNER_IS_THREAD, id: cpu::thread_id() };
     // SAFETY: the record lives through the call.
     sys::check(unsafe { libc::fcntl(file.as_raw_fd(), SET_OWNER, &raw const owner) } as isize)?;
-    // SAFETY: no memory is involved.
-    match sys::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) } as isize) {
+    match set(file, libc::F_WRLCK) {
         Err(e) if e.raw_os_error() == Some(libc::EAGAIN) => Err(e),
-        _ => Ok(()),
+        Err(_) => Ok(false),
+        // The time of an earlier attempt to open the file goes on.
+        Ok(()) if !is_intact(file) => {
+            set(file, libc::F_UNLCK)?;
+            Err(io::Error::from_raw_os_error(libc::EAGAIN))
+        }
+        Ok(()) => Ok(true),
     }
+}
+
+/// True if nobody has tried to open the file elsewhere since the lease was taken.
+pub(crate) fn is_intact(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: no memory is involved.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) == libc::F_WRLCK }
+}
+
+fn set(file: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    sys::check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) } as isize).map(|_| ())
 }
 
 /// Blocks the signal of leases in this thread.
@@ -70,9 +87,13 @@ mod tests {
             assert_eq!(refused.raw_os_error(), Some(libc::EAGAIN));
             drop(other);
         }
-        take(own.as_fd()).unwrap();
-        // The signal of this attempt stays pending, as this thread blocks it.
-        assert_eq!(again(false).unwrap_err().raw_os_error(), Some(libc::EAGAIN));
+        for write in [false, true] {
+            assert!(take(own.as_fd()).unwrap() && is_intact(own.as_fd()));
+            // The signal of this attempt stays pending, as this thread blocks it.
+            assert_eq!(again(write).unwrap_err().raw_os_error(), Some(libc::EAGAIN));
+            assert!(!is_intact(own.as_fd()));
+            assert_eq!(take(own.as_fd()).unwrap_err().raw_os_error(), Some(libc::EAGAIN));
+        }
         drop(own);
         again(false).unwrap();
     }

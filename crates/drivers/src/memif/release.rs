@@ -8,9 +8,10 @@
 //! - No process has the peer's file. The thread locks that file (`flock(2)`), and keeps only a second open file of the same
 //!   memory. The lock ends with the last copy of the peer's file.
 //! - No process has another open file of memory that this router has created. The kernel refuses a write lease
-//!   (`fcntl(2)`, `F_SETLEASE`) while one exists, and nobody can open the memory again under the lease. Open files from
-//!   `memfd_create(2)` itself do not count, so the peer gets one from `open(2)` ([`region::again`]).
+//!   (`fcntl(2)`, `F_SETLEASE`) while one exists. Open files from `memfd_create(2)` itself do not count, so the peer gets
+//!   one from `open(2)` ([`region::again`]).
 //! - No page is in use. The kernel refuses `F_SEAL_WRITE` while one is.
+//! - Nobody has tried to open that memory since: the lease is intact. The kernel would let an attempt succeed after 45 s.
 //!
 //! Memory that a client has created is not leased: the kernel counts the client's file as none, and a client that is a
 //! Volley router waits for the same memory. Such a client can undo the lock or open the file a second time. If the memory
@@ -112,25 +113,37 @@ impl Debt {
         // A second file of memory would find it sealed already.
         let mut known = BTreeSet::new();
         own.retain(|file| region::identity(file.as_fd()).is_none_or(|identity| known.insert(identity)));
+        let mut leased = Vec::new();
         // A peer may use the memory again that this thread has closed, while it waits for other memory.
         for file in &own {
             let mut pause = SHORTEST;
-            while !self.is_released(file.as_fd())? {
+            while !self.is_released(file.as_fd(), &mut leased)? {
                 if !self.release.pause(pause) {
                     return Ok(());
                 }
                 pause = (2 * pause).min(LONGEST);
             }
         }
-        Ok(())
+        match leased.into_iter().all(lease::is_intact) {
+            true => Ok(()),
+            // It may have used pages after the kernel has looked at them, and memory can be sealed only once.
+            false => Err(io::Error::other("a peer has tried to open the memory")),
+        }
     }
 
     /// True if no process has the peer's file or another file of created memory, and no page of the memory is in use. May
-    /// wait for 0.2 s.
-    fn is_released(&self, own: BorrowedFd<'_>) -> io::Result<bool> {
-        let alone = || if self.created { lease::take(own) } else { Ok(()) };
-        match lock(own, libc::LOCK_SH).and_then(|()| alone()).and_then(|()| region::seal_unused(own)) {
-            Ok(()) => Ok(true),
+    /// wait for 0.2 s. Adds the file to `leased` if it has a lease.
+    fn is_released<'f>(&self, own: BorrowedFd<'f>, leased: &mut Vec<BorrowedFd<'f>>) -> io::Result<bool> {
+        let checked = || {
+            lock(own, libc::LOCK_SH)?;
+            let has_lease = self.created && lease::take(own)?;
+            region::seal_unused(own).map(|()| has_lease)
+        };
+        match checked() {
+            Ok(has_lease) => {
+                leased.extend(has_lease.then_some(own));
+                Ok(true)
+            }
             Err(e) if matches!(e.raw_os_error(), Some(libc::EWOULDBLOCK | libc::EBUSY)) => Ok(false),
             Err(e) => Err(e),
         }
@@ -161,7 +174,7 @@ fn lock(file: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::fs::File;
-    use std::os::unix::fs::FileExt;
+    use std::os::unix::fs::{FileExt, OpenOptionsExt};
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
 
@@ -242,6 +255,26 @@ mod tests {
         stays_held(&release);
         drop(second);
         becomes(&release, State::Released);
+    }
+
+    /// A broken lease ends after 45 s, in the middle of a wait for pages in use.
+    #[test]
+    fn a_peer_that_tries_to_open_created_memory_under_the_lease_is_found() {
+        let (ours, other) = (file(), file());
+        let path = format!("/proc/self/fd/{}", ours.as_raw_fd());
+        let way = File::options().read(true).custom_flags(libc::O_PATH).open(path).unwrap();
+        let kept = other.try_clone().unwrap();
+        let release = Arc::<Release>::default();
+        release.watch();
+        let debt = Debt { release: release.clone(), created: true };
+        std::thread::spawn(move || debt.settle(vec![ours, other]));
+        // The thread has sealed the first file by then, and waits for the second one.
+        stays_held(&release);
+        let path = format!("/proc/self/fd/{}", way.as_raw_fd());
+        let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        assert_eq!(opened.unwrap_err().raw_os_error(), Some(libc::EWOULDBLOCK));
+        drop(kept);
+        becomes(&release, State::Unknown);
     }
 
     #[test]

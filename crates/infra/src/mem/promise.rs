@@ -25,23 +25,25 @@ impl Promise {
     /// # Errors
     /// `OutOfMemory` for more than half of the free memory: the process itself always keeps some.
     pub fn of(bytes: u64) -> io::Result<Promise> {
-        Promise::within(bytes, u64::MAX, false)
+        Promise::within(bytes, u64::MAX, 0, false)
     }
 
     /// Promises `bytes` for a request of an untrusted peer.
     ///
     /// # Errors
-    /// As [`Promise::of`]; and `OutOfMemory` for more than 256 MiB in total if the free memory is unknown.
+    /// `OutOfMemory` for more than half of the free memory without another 64 MiB: peers that take all they get leave
+    /// enough for clients of the CLI and for routes. `OutOfMemory` for more than 256 MiB in total if the free memory is
+    /// unknown.
     pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
         match Room::sees_all() {
-            true => Promise::within(bytes, u64::MAX, false),
-            false => Promise::within(bytes, BLIND, true),
+            true => Promise::within(bytes, u64::MAX, KEPT, false),
+            false => Promise::within(bytes, BLIND, KEPT, true),
         }
     }
 
-    fn within(bytes: u64, most: u64, blind: bool) -> io::Result<Promise> {
+    fn within(bytes: u64, most: u64, kept: u64, blind: bool) -> io::Result<Promise> {
         let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
-        fits(bytes, &Room::now(), most)?;
+        fits(bytes, &Room::now(), most, kept)?;
         TOTAL.fetch_add(bytes, Ordering::Relaxed);
         Ok(Promise { bytes, blind })
     }
@@ -70,9 +72,12 @@ impl Drop for Promise {
 
 /// Maximum bytes of all promises if a control group may have a limit that cannot be read.
 const BLIND: u64 = 256 << 20;
+/// Bytes that untrusted peers leave free, besides the reserve of [`Room`].
+const KEPT: u64 = 64 << 20;
 
-/// Checks that `bytes` may be promised when all promises together may have at most `most`.
-fn fits(bytes: u64, room: &Room, most: u64) -> io::Result<()> {
+/// Checks that `bytes` may be promised, when all promises together may have at most `most`, and half of the free memory
+/// without `kept`.
+fn fits(bytes: u64, room: &Room, most: u64, kept: u64) -> io::Result<()> {
     if room.promised.saturating_add(bytes) > most {
         let why = format!(
             "{} MiB of the shared memory are not allocated yet, and at most {} MiB may be used for that in an \
@@ -82,11 +87,12 @@ fn fits(bytes: u64, room: &Room, most: u64) -> io::Result<()> {
         );
         return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
     }
-    if room.spare().is_none_or(|spare| bytes <= spare / 2) {
+    if room.spare().is_none_or(|spare| bytes <= spare.saturating_sub(kept) / 2) {
         return Ok(());
     }
+    let but = if kept == 0 { String::new() } else { format!(" without {} MiB", kept >> 20) };
     let why = format!(
-        "{} MiB of the shared memory are not allocated yet, and at most half of the free memory may be used for that: {room}",
+        "{} MiB of the shared memory are not allocated yet, and at most half of the free memory{but} may be used for that: {room}",
         bytes >> 20
     );
     Err(io::Error::new(io::ErrorKind::OutOfMemory, why))
@@ -99,17 +105,22 @@ mod tests {
     #[test]
     fn half_of_the_free_memory_can_be_promised() {
         let room = |mib: u64| Room { bytes: mib << 20, promised: 0, bound: "memory.max".into(), huge: None };
-        fits(100 << 20, &room(232), u64::MAX).unwrap();
-        let error = fits(101 << 20, &room(232), u64::MAX).unwrap_err();
+        fits(100 << 20, &room(232), u64::MAX, 0).unwrap();
+        let error = fits(101 << 20, &room(232), u64::MAX, 0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         let told = error.to_string();
         assert!(told.starts_with("101 MiB of the shared memory are not allocated yet"), "{told}");
         assert!(told.ends_with("200 MiB free and 32 MiB reserved (memory.max)"), "{told}");
-        fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, u64::MAX).unwrap();
+        fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, u64::MAX, 0).unwrap();
+        // Untrusted peers leave more.
+        fits(68 << 20, &room(232), u64::MAX, KEPT).unwrap();
+        let told = fits(69 << 20, &room(232), u64::MAX, KEPT).unwrap_err().to_string();
+        assert!(told.contains("half of the free memory without 64 MiB"), "{told}");
+        fits(0, &room(0), u64::MAX, KEPT).unwrap();
         // Other promises count.
         let shared = Room { promised: 100 << 20, ..room(2000) };
-        fits(156 << 20, &shared, BLIND).unwrap();
-        let told = fits(157 << 20, &shared, BLIND).unwrap_err().to_string();
+        fits(156 << 20, &shared, BLIND, KEPT).unwrap();
+        let told = fits(157 << 20, &shared, BLIND, KEPT).unwrap_err().to_string();
         assert!(told.contains("at most 256 MiB") && told.ends_with("its limit cannot be read"), "{told}");
     }
 
