@@ -7,6 +7,7 @@ use super::screen;
 use super::script::{Command, Commands, Unread};
 use memchr::memchr;
 use model::cli::{CliError, Completion, is_comment, quote};
+use model::visible::visible;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Uid;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -31,8 +32,8 @@ pub const DEFAULT_SOCKET: &str = "/run/volley/cli.sock";
 const LOOK: Duration = Duration::from_millis(100);
 /// Longest line of a reply, in bytes: a router's are far shorter.
 const LONGEST_REPLY: usize = 64 << 20;
-/// Most bytes of an output that this program keeps as a whole: a list of a million routes fits.
-const MOST_KEPT: usize = 256 << 20;
+/// Most bytes of an output that this program keeps as a whole.
+const MOST_KEPT: usize = 64 << 20;
 
 /// The options of `volley ctl`.
 #[derive(Clone, Debug)]
@@ -104,10 +105,15 @@ impl Connection {
     /// # Errors
     /// If no router answers, or it has no room for another client.
     pub fn open(socket: &Path) -> Result<Connection, Failure> {
+        Connection::open_unless(socket, &|| false)
+    }
+
+    /// Connects like [`open`](Connection::open), and polls `interrupted`.
+    fn open_unless(socket: &Path, interrupted: &dyn Fn() -> bool) -> Result<Connection, Failure> {
         let stream = connect(socket).map_err(|error| unreachable(socket, &error))?;
         let mut connection = Connection { stream: BufReader::new(stream), prompt: String::new() };
         connection.send(&Request::Hello)?;
-        match connection.receive(&|| false)? {
+        match connection.receive(interrupted)? {
             Reply::Hello { prompt } => connection.prompt = prompt,
             Reply::Closed(why) => return Err(Failure::Closed(why)),
             _ => {}
@@ -137,7 +143,7 @@ impl Connection {
     /// Runs a command, and returns its output as a whole.
     ///
     /// # Errors
-    /// As [`run`](Connection::run), and if the output has more than 256 MiB.
+    /// As [`run`](Connection::run), and if the output has more than 64 MiB.
     pub(crate) fn output(
         &mut self,
         line: &str,
@@ -186,6 +192,7 @@ impl Connection {
                 Reply::Out(text) => {
                     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::Output)?;
                 }
+                Reply::Data { .. } if !binary => return Err(foreign("it sent binary data instead of text")),
                 Reply::Data { bytes, told: now } => {
                     *told = now;
                     self.pass_on(bytes, out, interrupted)?;
@@ -254,9 +261,6 @@ impl Connection {
     }
 
     fn receive(&mut self, interrupted: &dyn Fn() -> bool) -> Result<Reply, Failure> {
-        let foreign = |error: &dyn fmt::Display| {
-            Failure::Unreachable(format!("the server is not volley, or has another version: {error}"))
-        };
         let mut line = Vec::new();
         loop {
             // Checked in every round, so that a command with endless output can be interrupted.
@@ -279,11 +283,15 @@ impl Connection {
                 break;
             }
             if line.len() > LONGEST_REPLY {
-                return Err(foreign(&format_args!("a line has more than {} MiB", LONGEST_REPLY >> 20)));
+                return Err(foreign(&format!("a line has more than {} MiB", LONGEST_REPLY >> 20)));
             }
         }
-        serde_json::from_slice(&line).map(Reply::visible).map_err(|error| foreign(&error))
+        serde_json::from_slice(&line).map(Reply::visible).map_err(|error| foreign(&error.to_string()))
     }
+}
+
+fn foreign(why: &str) -> Failure {
+    Failure::Unreachable(format!("the server is not volley, or has another version: {}", visible(why)))
 }
 
 /// Output that is kept.
@@ -385,10 +393,9 @@ pub fn capture(socket: &Path, words: &[String]) -> ExitCode {
     }
     let line: Vec<_> = ["capture"].into_iter().chain(words.iter().map(String::as_str)).map(quote).collect();
     let (mut told, mut out) = (String::new(), io::stdout());
-    let result = Connection::open(socket).and_then(|mut connection| {
-        let interrupted = || interrupt.load(Ordering::Relaxed) || nobody_reads();
-        connection.stream(&line.join(" "), &mut out, &mut told, &interrupted)
-    });
+    let interrupted = || interrupt.load(Ordering::Relaxed) || nobody_reads();
+    let result = Connection::open_unless(socket, &interrupted)
+        .and_then(|mut connection| connection.stream(&line.join(" "), &mut out, &mut told, &interrupted));
     if !told.is_empty() {
         eprintln!("{told}");
     }

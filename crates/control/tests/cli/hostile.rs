@@ -39,6 +39,20 @@ fn terminals_get_no_control_characters_of_a_server() {
 }
 
 #[test]
+fn replies_that_no_router_sends_are_refused() {
+    for (reply, part) in [
+        ("{\"\\u001b[2J\":1}\n", "unknown variant `\\u001b[2J`"),
+        ("{\"data\":{\"bytes\":3,\"told\":\"\"}}\n\u{1b}[2", "binary data instead of text"),
+    ] {
+        let (_directory, socket) = hostile(move |mut stream| stream.write_all(reply.as_bytes()).unwrap());
+        let mut connection = Connection::open(&socket).unwrap();
+        let mut out = Vec::new();
+        let failure = connection.run("show version", false, &mut out, &|| false).unwrap_err();
+        assert!(failure.to_string().contains(part) && out.is_empty(), "{failure}");
+    }
+}
+
+#[test]
 fn a_line_without_end_is_interrupted_and_limited() {
     let endless = |mut stream: UnixStream| while stream.write_all(&[b' '; 65536]).is_ok() {};
     let (_directory, socket) = hostile(endless);
