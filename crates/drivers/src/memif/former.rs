@@ -35,6 +35,8 @@ struct Connection {
     release: Arc<Release>,
     /// Memory that the kernel may charge to this router.
     promises: Vec<Arc<Promise>>,
+    /// True if the peer can pass the proof with pages in use.
+    doubtful: bool,
     /// Until when it counts although nothing shows any use of its memory, in nanoseconds.
     unknown_until: Option<u64>,
 }
@@ -51,8 +53,8 @@ struct Aftermath {
 impl Connection {
     /// Returns the promises to keep after the proof of release.
     fn aftermath(self, now: u64) -> Option<Aftermath> {
-        let blind: Vec<_> =
-            self.promises.into_iter().filter(|p| self.unknown_until.is_none() && p.is_blind()).collect();
+        let doubtful = self.doubtful && self.unknown_until.is_none();
+        let blind: Vec<_> = self.promises.into_iter().filter(|p| doubtful && p.is_blind()).collect();
         (!blind.is_empty()).then(|| Aftermath {
             interface: self.interface,
             until: now + UNKNOWN,
@@ -112,14 +114,22 @@ impl Former {
         }
         self.last = number;
         release.watch();
-        let connection =
-            Connection { interface, release: release.clone(), promises: Vec::new(), unknown_until: None };
+        let connection = Connection {
+            interface,
+            release: release.clone(),
+            promises: Vec::new(),
+            doubtful: false,
+            unknown_until: None,
+        };
         self.connections.insert(number, connection);
         Ok(number)
     }
 
     /// Checks that the memory of at most `most` former connections of an interface may be in use.
-    fn check(&self, interface: Interface, most: usize) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// If that of more may be in use.
+    pub(super) fn check(&self, interface: Interface, most: usize) -> Result<(), String> {
         let of = || self.connections.values().filter(|c| c.interface == interface);
         let (all, unknown) = (of().count(), of().filter(|c| c.unknown_until.is_some()).count());
         match (all, unknown) {
@@ -134,10 +144,12 @@ impl Former {
         }
     }
 
-    /// Keeps a promise until the connection's memory is released.
-    pub(super) fn keep(&mut self, number: u64, promise: Arc<Promise>) {
+    /// Keeps a promise until the connection's memory is released. `doubtful`: the peer has created the memory, and can
+    /// pass the proof with pages in use.
+    pub(super) fn keep(&mut self, number: u64, promise: Arc<Promise>, doubtful: bool) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.promises.push(promise);
+            connection.doubtful |= doubtful;
         }
     }
 
@@ -325,7 +337,7 @@ mod tests {
         let (mut former, ours) = (Former::default(), Ours::new());
         let (peers, promise) = (ours.peers(), Arc::new(Promise::of(4096).unwrap()));
         let number = ours.begin(&mut former, OF_CLIENT).unwrap();
-        former.keep(number, promise.clone());
+        former.keep(number, promise.clone(), true);
         ours.end();
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!((former.look(0), Arc::strong_count(&promise)), (vec![], 2));

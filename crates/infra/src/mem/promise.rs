@@ -32,13 +32,24 @@ impl Promise {
     ///
     /// # Errors
     /// `OutOfMemory` for more than half of the free memory without another 64 MiB: peers that take all they get leave
-    /// enough for clients of the CLI and for routes. `OutOfMemory` for more than 256 MiB in total if the free memory is
-    /// unknown.
+    /// enough for clients of the CLI and for routes. If the free memory is unknown: for more than 256 MiB in total, and
+    /// if a child process that takes all promised memory is killed for it. Such a trial takes 0.1 s.
     pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
-        match Room::sees_all() {
-            true => Promise::within(bytes, u64::MAX, KEPT, false),
-            false => Promise::within(bytes, BLIND, KEPT, true),
+        if bytes == 0 || Room::sees_all() {
+            return Promise::within(bytes, u64::MAX, KEPT, false);
         }
+        let promise = Promise::within(bytes, BLIND, KEPT, true)?;
+        #[cfg(not(miri))]
+        Room::try_unseen(Promise::total() + KEPT)?;
+        Ok(promise)
+    }
+
+    /// Promises `bytes` of memory that this process creates, and that an untrusted peer may keep.
+    ///
+    /// # Errors
+    /// As [`Promise::of`]; as [`Promise::to_stranger`] if the free memory is unknown.
+    pub fn shared_with_stranger(bytes: u64) -> io::Result<Promise> {
+        if Room::sees_all() { Promise::of(bytes) } else { Promise::to_stranger(bytes) }
     }
 
     fn within(bytes: u64, most: u64, kept: u64, blind: bool) -> io::Result<Promise> {

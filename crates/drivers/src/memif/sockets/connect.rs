@@ -23,8 +23,6 @@ pub(super) struct Memory {
     regions: Vec<(u64, Arc<OwnedFd>)>,
     /// The event descriptor of each ring, in the layout's order.
     bells: Vec<Arc<Bell>>,
-    /// The promise of the pages of that memory, until they are allocated.
-    promise: Option<Promise>,
     /// Receive rings and transmit rings, until the queues take them.
     rings: (Vec<Ring>, Vec<Ring>),
 }
@@ -131,18 +129,28 @@ impl Sockets {
         let gone = || "the interface was deleted".to_string();
         let (entry, socket) = self.interfaces.get_mut(&key).zip(self.sockets.get(&key.0)).ok_or_else(gone)?;
         let Side::Client(c) = &mut entry.side else { return Err(gone()) };
+        // A trusted server may use the memory as it likes: the pool's, too.
+        let trusted = entry.shared.config.trusted;
+        if !trusted {
+            self.former.check(key, former::OF_CLIENT)?;
+        }
         let memory = make(layout, c).map_err(|e| e.to_string())?;
         let (Some(own), Some(channel)) = (memory.own(), &c.channel) else { return Err(gone()) };
-        let fill = |files: &[BorrowedFd<'_>]| {
-            files.iter().try_for_each(|file| region::fill(*file)).map_err(|e| e.to_string())
+        let number = match trusted {
+            true => None,
+            false => Some(self.former.begin(key, &[own], channel.release(), former::OF_CLIENT)?),
+        };
+        let len = memory.regions.first().map_or(0, |(len, _)| *len);
+        let fill = move |files: &[BorrowedFd<'_>]| {
+            // It lasts as long as this thread takes pages, even if the connection has ended.
+            let promise = if trusted { Promise::of(len) } else { Promise::shared_with_stranger(len) };
+            let promise = promise.map_err(|e| e.to_string())?;
+            files.iter().try_for_each(|file| region::fill(*file)).map_err(|e| e.to_string())?;
+            Ok(Some(promise).filter(Promise::is_blind).map(Arc::new))
         };
         let filling = Preparing::begin(&socket.crew, &self.bell, &[own], self.now, fill);
         let filling = filling.map_err(|e| e.to_string())?;
-        // A trusted server may use the memory as it likes: the pool's, too.
-        if !entry.shared.config.trusted {
-            self.former.begin(key, &[own], channel.release(), former::OF_CLIENT)?;
-        }
-        (c.memory, c.filling) = (Some(memory), Some(filling));
+        (c.memory, c.filling) = (Some(memory), Some((filling, number)));
         Ok(())
     }
 
@@ -150,15 +158,17 @@ impl Sockets {
     pub(super) fn look_at_filled(&mut self, key: (u32, u32)) {
         let now = self.now;
         let Some(Side::Client(c)) = self.interfaces.get_mut(&key).map(|e| &mut e.side) else { return };
-        let Some(filled) = c.filling.as_ref().and_then(|filling| filling.poll(now)) else { return };
-        c.filling = None;
-        let Some(memory) = &mut c.memory else { return };
-        memory.promise = None;
+        let Some(filled) = c.filling.as_ref().and_then(|(filling, _)| filling.poll(now)) else { return };
+        let number = c.filling.take().and_then(|(_, number)| number);
+        let Some(memory) = &c.memory else { return };
         let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
+        if let (Some(number), Ok(Some(promise))) = (number, &filled) {
+            self.former.keep(number, promise.clone(), false);
+        }
         self.drive(
             key,
             match filled {
-                Ok(()) => client::Event::Made(sizes),
+                Ok(_) => client::Event::Made(sizes),
                 Err(e) => client::Event::End(format!("cannot allocate the memory: {e}")),
             },
         );
@@ -206,7 +216,6 @@ impl Memory {
 fn make(layout: Layout, client: &ClientSide) -> io::Result<Memory> {
     let (pool, channel) = (client.pool.as_ref(), client.channel.as_ref().ok_or(io::ErrorKind::NotConnected)?);
     let len = if pool.is_some() { layout.rings_len() } else { layout.len() };
-    let promise = Some(Promise::of(len as u64)?);
     let (region, file) = Region::create(channel::MEMORY_NAME, len)?;
     let mut regions = vec![(len as u64, Arc::new(file))];
     let mapped: Arc<[Region]> = [region].into();
@@ -225,5 +234,5 @@ fn make(layout: Layout, client: &ClientSide) -> io::Result<Memory> {
             Direction::ToServer => rings.1.push(ring),
         }
     }
-    Ok(Memory { layout, regions, bells, promise, rings })
+    Ok(Memory { layout, regions, bells, rings })
 }

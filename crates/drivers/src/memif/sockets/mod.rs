@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use buf::{LentInOrder, Pool};
 use infra::doorbell::Doorbell;
+use infra::mem::Promise;
 
 use super::channel::{self, Channel, File, Freed, Listener, Means};
 use super::client::{self, Client, Wish};
@@ -112,12 +113,15 @@ struct Prepared {
     after: Vec<server::Action<File>>,
 }
 
+/// The allocation of a client's memory. Its result is the promise to keep until the memory is released.
+type Filling = Preparing<Option<Arc<Promise>>>;
+
 struct ClientSide {
     machine: Client,
     channel: Option<Channel>,
     memory: Option<Memory>,
-    /// The allocation of the memory in progress.
-    filling: Option<Preparing<()>>,
+    /// The allocation of the memory in progress, and the connection's number in [`Former`]; none of a trusted server.
+    filling: Option<(Filling, Option<u64>)>,
     /// The sealing in progress, and the server's program and interface.
     sealing: Option<(Preparing<()>, String, String)>,
     /// The pool whose buffers are lent to the server, if any.
@@ -441,7 +445,7 @@ impl Sockets {
         let sides = self.interfaces.values().filter_map(|e| match &e.side {
             Side::Client(c) => {
                 let preparing = c.sealing.as_ref().map(|s| s.0.until).into_iter();
-                let preparing = preparing.chain(c.filling.as_ref().map(|f| f.until));
+                let preparing = preparing.chain(c.filling.as_ref().map(|(filling, _)| filling.until));
                 c.machine.poll_timeout().into_iter().chain(preparing).min()
             }
             Side::Server(_) => None,

@@ -263,7 +263,7 @@ impl Sockets {
         let promises = || regions.iter().filter_map(Region::promise);
         match promises().all(|promise| promise.bytes() == 0) {
             true => self.former.forget(watched),
-            false => promises().for_each(|promise| self.former.keep(watched, promise)),
+            false => promises().for_each(|promise| self.former.keep(watched, promise, true)),
         }
     }
 
