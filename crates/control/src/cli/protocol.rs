@@ -33,8 +33,10 @@ use model::cli::Completion;
 use model::visible::visible;
 use serde::{Deserialize, Serialize};
 
-/// Longest request, in bytes.
+/// Longest request of a client that may change the configuration, in bytes.
 pub(super) const LONGEST_REQUEST: usize = 256 << 10;
+/// Longest request of a read-only client, in bytes. Such clients may be many and hostile, and no `show` is longer.
+pub(super) const LONGEST_READ: usize = 8 << 10;
 
 /// A message from the client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -18,9 +18,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{setsockopt, sockopt};
 
 /// Buffer size for each direction, in bytes.
 const ROOM: usize = 16 << 10;
+/// Size of a socket's send buffer, in bytes: the kernel charges it to the router until the client reads.
+const SEND_BUFFER: usize = 32 << 10;
 /// How long a client has to read the rest of its output without progress, after the session has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Stack size of a thread, in bytes.
@@ -120,6 +123,7 @@ impl Relays {
         let ready = pair().and_then(|(outer, inner)| {
             for socket in [&*client, &outer, &inner] {
                 socket.set_nonblocking(true)?;
+                setsockopt(socket, sockopt::SndBuf, &SEND_BUFFER)?;
             }
             // The client is sent over a channel: if no thread can be started, the closure is dropped with its contents.
             spawn(move || {
@@ -351,7 +355,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use nix::libc::linger;
-    use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg, setsockopt, sockopt};
+    use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! One client's session on the command line.
 
 use super::client::is_farewell;
-use super::protocol::{LONGEST_REQUEST, Reply, Request};
+use super::protocol::{LONGEST_READ, LONGEST_REQUEST, Reply, Request};
 use super::sessions::{Client, Guest};
 use super::turns::Share;
 use model::cli::{Answer, Call, CliError, Completion, Job, Registry, Step, Values};
@@ -19,6 +19,8 @@ use tokio::time::{self, Instant};
 pub(super) const ROOT: u32 = 0;
 /// Most text in one reply, in bytes.
 const CHUNK: usize = 32 << 10;
+/// Bytes by which the buffer of requests grows.
+const PIECE: usize = 4 << 10;
 /// Time without input after which a client counts as a person and is shown the prompt.
 const GREETING: Duration = Duration::from_secs(2);
 /// How long a command without output runs on after its client has shut down its side. The client may wait for the
@@ -155,7 +157,8 @@ impl<C: Values + 'static> Session<C> {
         let seat = Seat::new(client.peer.uid() == Some(ROOT));
         let (input, output) = tokio::io::split(stream);
         let replies = Replies { output, prompt, speech: Speech::Requests, seat, guest };
-        let requests = Requests { input, buffer: Vec::new(), taken: 0, searched: 0 };
+        let longest = if client.read_only { LONGEST_READ } else { LONGEST_REQUEST };
+        let requests = Requests { input, buffer: Vec::new(), taken: 0, searched: 0, longest };
         Session { requests, replies, registry, cx, share, client }
     }
 
@@ -317,7 +320,12 @@ async fn run<C: Values + 'static>(
         Ok(answer) => answer,
         Err(error) => return Ok(Err(error)),
     };
+    let reserved = match share.reserve(text.len()) {
+        Ok(reserved) => reserved,
+        Err(error) => return Ok(Err(error)),
+    };
     replies.print(&text).await?;
+    drop((text, reserved));
     match job {
         Some(job) => finish(job, replies, cx, share).await,
         None => Ok(Ok(())),
@@ -396,7 +404,7 @@ impl Replies {
     }
 }
 
-/// The input from the client. The buffer holds at most [`LONGEST_REQUEST`] bytes.
+/// The input from the client. The buffer holds at most one request of the longest kind.
 struct Requests {
     input: ReadHalf<Box<dyn Stream>>,
     buffer: Vec<u8>,
@@ -404,6 +412,8 @@ struct Requests {
     taken: usize,
     /// End of the part already searched for a line feed.
     searched: usize,
+    /// The longest request, in bytes.
+    longest: usize,
 }
 
 impl Requests {
@@ -426,9 +436,9 @@ impl Requests {
                 return Ok(Some(self.take(self.searched + end + 1)));
             }
             self.searched = self.buffer.len();
-            if self.searched - self.taken >= LONGEST_REQUEST {
+            if self.searched - self.taken >= self.longest {
                 let why =
-                    format!("disconnected: a line or request is longer than {} KiB", LONGEST_REQUEST >> 10);
+                    format!("disconnected: a line or request is longer than {} KiB", self.longest >> 10);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
             if !self.more().await? {
@@ -446,7 +456,7 @@ impl Requests {
 
     /// Waits until the client is gone, or seems to be. Buffers its input meanwhile.
     async fn gone(&mut self, seat: &Seat) {
-        while self.buffer.len() - self.taken < LONGEST_REQUEST {
+        while self.buffer.len() - self.taken < self.longest {
             match self.more().await {
                 Ok(true) => {}
                 // Its side is shut down, but it may still read.
@@ -463,7 +473,9 @@ impl Requests {
         self.buffer.drain(..self.taken);
         self.searched -= self.taken;
         self.taken = 0;
-        let room = LONGEST_REQUEST - self.buffer.len();
+        let room = self.longest - self.buffer.len();
+        // A buffer that has to grow becomes twice as large.
+        self.buffer.reserve_exact(room.min(PIECE));
         Ok((&mut self.input).take(room as u64).read_buf(&mut self.buffer).await? > 0)
     }
 

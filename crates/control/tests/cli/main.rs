@@ -320,6 +320,11 @@ fn invalid_requests_are_answered_and_floods_are_cut() {
     }
     let answer = raw(&server.socket(), &vec![b'{'; 1 << 20]).unwrap();
     assert!(answer.contains("a line or request is longer than 256 KiB"), "{answer}");
+    let readers = Server::serving(Service { read_only: true, ..Service::default() });
+    let request = |len: usize| format!("{{\"run\":{{\"line\":\"show count{}\"}}}}\n", " ".repeat(len));
+    assert_eq!(raw(&readers.socket(), request(8000).as_bytes()).unwrap(), "{\"out\":\"0\\n\"}\n");
+    let answer = raw(&readers.socket(), request(9000).as_bytes()).unwrap();
+    assert!(answer.contains("a line or request is longer than 8 KiB"), "{answer}");
     assert_eq!(server.ctl(&["show", "count"], "", |_| ()), ok(0, "0\n"));
 }
 
