@@ -12,7 +12,6 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -118,38 +117,42 @@ impl Relays {
         client: Unclosed,
         pair: impl FnOnce() -> io::Result<(UnixStream, UnixStream)>,
     ) -> io::Result<UnixStream> {
-        let (give, take) = mpsc::channel::<(Unclosed, UnixStream)>();
         let entered = Entered::new(&self.counts, |counts| &counts.all);
+        // Shared with the thread: if it cannot be started, its closure is dropped with its contents.
+        let client = Arc::new(Mutex::new(Some(client)));
+        let take =
+            |client: &Mutex<Option<Unclosed>>| client.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (theirs, mut ways) = (client.clone(), [Way::new(), Way::new()]);
         let ready = pair().and_then(|(outer, inner)| {
-            for socket in [&*client, &outer, &inner] {
+            let sockets = client.lock().unwrap_or_else(PoisonError::into_inner);
+            for socket in [sockets.as_deref(), Some(&outer), Some(&inner)].into_iter().flatten() {
                 socket.set_nonblocking(true)?;
                 setsockopt(socket, sockopt::SndBuf, &SEND_BUFFER)?;
             }
-            // The client is sent over a channel: if no thread can be started, the closure is dropped with its contents.
+            drop(sockets);
             spawn(move || {
-                let Ok((client, outer)) = take.recv() else { return };
-                relay(&client, &outer, &entered.counts);
+                let Some(client) = take(&theirs) else { return };
+                relay(&client, &outer, &entered.counts, &mut ways);
                 // This ends the session. The next drop may hang.
                 drop(outer);
                 drop(std::mem::ManuallyDrop::into_inner(client));
                 drop(entered);
             })?;
-            Ok((outer, inner))
+            Ok(inner)
         });
-        match ready {
-            Ok((outer, inner)) => {
-                // The thread is waiting for it.
-                let _ = give.send((client, outer));
-                Ok(inner)
-            }
+        let error = match ready {
+            Ok(inner) => return Ok(inner),
+            Err(error) => error,
+        };
+        match take(&client) {
             // A thread is not needed here, so an operator can connect even when threads have run out.
-            Err(_) if self.refuses_files => {
+            Some(client) if self.refuses_files => {
                 let client = std::mem::ManuallyDrop::into_inner(client);
                 client.set_nonblocking(true)?;
                 Ok(client)
             }
-            Err(error) => {
-                self.close(vec![client], &Arc::from([]));
+            client => {
+                self.close(client.into_iter().collect(), &Arc::from([]));
                 Err(error)
             }
         }
@@ -202,9 +205,8 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// Relays bytes until both directions have ended. If the session closes its socket first, passes on the rest of its
-/// output.
-fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>) {
-    let (mut inwards, mut outwards) = (Way::default(), Way::default());
+/// output. Allocates nothing: a thread that does gets a heap of its own, of half a MiB.
+fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>, [inwards, outwards]: &mut [Way; 2]) {
     // A socket that has hung up is no longer polled: poll would return at once, every time.
     let (mut client_is_there, mut router_is_there) = (true, true);
     let (mut moved, mut finishing) = (Instant::now(), None);
@@ -230,22 +232,21 @@ fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>) {
         if left.is_some_and(|left| left.is_zero()) {
             return;
         }
-        let mut files = Vec::with_capacity(2);
         let of = |reads: bool, writes: bool| {
             PollFlags::from_iter(
                 [(reads, PollFlags::POLLIN), (writes, PollFlags::POLLOUT)]
                     .map(|(b, f)| if b { f } else { PollFlags::empty() }),
             )
         };
-        if client_is_there {
-            files.push(PollFd::new(client.as_fd(), of(inwards.wants(), outwards.waits())));
-        }
-        if router_is_there {
-            files.push(PollFd::new(router.as_fd(), of(outwards.wants(), inwards.waits())));
-        }
+        let of_client = PollFd::new(client.as_fd(), of(inwards.wants(), outwards.waits()));
+        let of_router = PollFd::new(router.as_fd(), of(outwards.wants(), inwards.waits()));
+        let mut files = [of_client, of_router];
+        let first = if client_is_there { 0 } else { 1 };
+        let last = if router_is_there { 2 } else { 1 };
+        let files = files.get_mut(first..last).unwrap_or_default();
         let time = left.map_or(PollTimeout::NONE, |t| PollTimeout::try_from(t).unwrap_or(PollTimeout::MAX));
         // If it fails, the loop moves bytes and polls again.
-        let _ = poll(&mut files, time);
+        let _ = poll(files, time);
         let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
         let mut is_there = files.iter().map(|f| !f.revents().is_some_and(|r| r.intersects(gone)));
         if client_is_there && is_there.next() == Some(false) {
@@ -260,7 +261,6 @@ fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>) {
 }
 
 /// One direction of the relay.
-#[derive(Default)]
 struct Way {
     bytes: Vec<u8>,
     /// Number of bytes already written.
@@ -281,6 +281,10 @@ enum State {
 }
 
 impl Way {
+    fn new() -> Way {
+        Way { bytes: Vec::with_capacity(ROOM), written: 0, state: State::Open }
+    }
+
     fn wants(&self) -> bool {
         self.state == State::Open && self.bytes.is_empty()
     }
