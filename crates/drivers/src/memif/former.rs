@@ -22,6 +22,9 @@ use crate::kernel::sys;
 pub(super) const OF_SERVER: usize = 4;
 /// The same of a client's interface, which connects again after a second: the memory is released by then.
 pub(super) const OF_CLIENT: usize = 1;
+/// Nanoseconds for which a file may exist after the proof: this router's other threads still unmap or fill it if the
+/// connection has ended early.
+const GRACE: u64 = 2 * SECOND;
 /// Nanoseconds for which memory counts as used if its state is unknown.
 const UNKNOWN: u64 = 3600 * SECOND;
 
@@ -37,6 +40,8 @@ struct Connection {
     promises: Vec<Arc<Promise>>,
     /// True if the peer can pass the proof with pages in use.
     doubtful: bool,
+    /// Since when the file should be gone, in nanoseconds.
+    released_at: Option<u64>,
     /// Until when it counts although nothing shows any use of its memory, in nanoseconds.
     unknown_until: Option<u64>,
 }
@@ -119,6 +124,7 @@ impl Former {
             release: release.clone(),
             promises: Vec::new(),
             doubtful: false,
+            released_at: None,
             unknown_until: None,
         };
         self.connections.insert(number, connection);
@@ -204,7 +210,8 @@ impl Former {
 
     /// Returns when [`look`](Former::look) is due if no thread reports a release.
     pub(super) fn next_timeout(&self, now: u64) -> Option<u64> {
-        let unknown = self.connections.values().filter_map(|c| c.unknown_until);
+        let due = |c: &Connection| c.unknown_until.or(c.released_at.map(|since| since + GRACE));
+        let unknown = self.connections.values().filter_map(due);
         unknown.chain(self.aftermath.iter().map(|a| a.until)).map(|until| until.max(now + SECOND)).min()
     }
 
@@ -222,7 +229,13 @@ impl Former {
             let released = match (state, connection.unknown_until) {
                 (State::Held, _) => continue,
                 (_, Some(until)) => !exists && now >= until,
-                (State::Released | State::Unwatched, None) => !exists,
+                (State::Released | State::Unwatched, None) if exists => {
+                    if now < *connection.released_at.get_or_insert(now) + GRACE {
+                        continue;
+                    }
+                    false
+                }
+                (State::Released | State::Unwatched, None) => true,
                 (State::Unknown, None) => false,
             };
             if released {
@@ -358,19 +371,24 @@ mod tests {
         ours.begin(&mut former, 0).unwrap();
         ours.end();
         let until = Instant::now() + Duration::from_secs(20);
-        while former.look(5) != [INTERFACE] {
+        while former.next_timeout(5).is_none() {
             assert!(Instant::now() < until);
             std::thread::yield_now();
+            assert_eq!(former.look(5), []);
         }
         let next = Ours::new();
-        let refused = |former: &mut Former| next.begin(former, 0).is_err_and(|why| why.contains("secretly"));
-        assert_eq!(former.next_timeout(5), Some(UNKNOWN + 5));
-        former.look(UNKNOWN + 5);
-        assert!(refused(&mut former), "it still exists");
+        let refused = |former: &mut Former, why: &str| next.begin(former, 0).is_err_and(|e| e.contains(why));
+        let found = 5 + GRACE;
+        assert_eq!((former.next_timeout(5), former.look(found - 1)), (Some(found), vec![]));
+        assert!(refused(&mut former, "still uses"), "this router may still unmap it");
+        assert_eq!(former.look(found), [INTERFACE]);
+        assert_eq!(former.next_timeout(found), Some(UNKNOWN + found));
+        former.look(UNKNOWN + found);
+        assert!(refused(&mut former, "secretly"), "it still exists");
         drop(second);
-        former.look(UNKNOWN + 4);
-        assert!(refused(&mut former));
-        former.look(UNKNOWN + 5);
+        former.look(UNKNOWN + found - 1);
+        assert!(refused(&mut former, "secretly"));
+        former.look(UNKNOWN + found);
         next.begin(&mut former, 0).unwrap();
     }
 
