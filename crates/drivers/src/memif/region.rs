@@ -260,6 +260,9 @@ impl Region {
                     "it forbids further seals (F_SEAL_SEAL), so the peer could take its pages away",
                 );
             }
+            if seals & libc::F_SEAL_FUTURE_WRITE != 0 {
+                return Err("it is sealed against writing, most likely by an earlier attempt to connect: a client must create new memory".into());
+            }
             // Waits here for page removal to end, rather than inside the mapping, where other threads would wait for
             // this one.
             add_seals(file, libc::F_SEAL_SHRINK).map_err(|e| format!("it cannot be sealed: {e}"))?;

@@ -44,6 +44,10 @@ fn memory_that_can_be_truncated_is_refused() {
     );
     let closed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL);
     assert!(refused(&closed, 8192).starts_with("it forbids further seals"));
+    let again = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
+    drop(Region::of_peer(again.as_fd(), 8192, false).unwrap());
+    let why = Region::of_peer(again.as_fd(), 8192, false).err().unwrap();
+    assert!(why.ends_with("a client must create new memory"), "{why}");
     let large = memfd(libc::MFD_ALLOW_SEALING, 2 << 30, libc::F_SEAL_SHRINK);
     assert!(refused(&large, 2 << 30).contains("an untrusted peer may bring"));
     let null = OwnedFd::from(File::open("/dev/null").unwrap());
