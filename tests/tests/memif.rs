@@ -453,12 +453,24 @@ fn a_killed_router_or_peer_connects_again() {
     drop(first);
     until("the link is down", SOON, || router.ctl("show interface").contains("up, link down"));
     assert!(!router.ctl("show ip fib").contains("10.0.0.0/24"), "routes are withdrawn with the link");
-    let _ = std::fs::remove_file(&file);
-    let mut second = Testpmd::start(&r, "server", &file, 0, "icmpecho --auto-start", "");
+    let again = || {
+        let _ = std::fs::remove_file(&file);
+        Testpmd::start(&r, "server", &file, 0, "icmpecho --auto-start", "")
+    };
+    let mut second = again();
+    // This DPDK polls rings on one thread and unmaps them on another when its peer goes, which sometimes crashes it.
+    let mut lives = |second: &mut Testpmd| {
+        if !second.process.running() {
+            *second = again();
+        }
+    };
     until("the new testpmd answers", SOON, || answered(&router));
     router.kill();
     router = Router::start(&r, &commands);
-    until("testpmd answers the new router", SOON, || answered(&router));
+    until("testpmd answers the new router", SOON, || {
+        lives(&mut second);
+        answered(&router)
+    });
     // A change of the ring size needs a new connection, and the router reports how long the traffic stood still.
     let saved = dir.join("saved.yaml");
     router.ctl(&format!("config save {}", saved.display()));
@@ -469,14 +481,13 @@ fn a_killed_router_or_peer_connects_again() {
     // On a busy machine the connection may take longer than the apply waits for the peer. Then the log reports it.
     assert!(said.contains("memif1/0 was opened anew"), "{said}");
     let stood_still = "memif1/0: opened anew, its traffic stood still for ";
-    until("the time is logged", SOON, || router.log().contains(stood_still));
+    until("the time is logged", SOON, || {
+        lives(&mut second);
+        router.log().contains(stood_still)
+    });
     assert!(router.ctl("show memif").contains("256"), "{}", router.ctl("show memif"));
     until("testpmd answers through the new rings", LIMIT, || {
-        // This DPDK polls rings on one thread and changes them on another, which sometimes crashes it.
-        if !second.process.running() {
-            let _ = std::fs::remove_file(&file);
-            second = Testpmd::start(&r, "server", &file, 0, "icmpecho --auto-start", "");
-        }
+        lives(&mut second);
         answered(&router)
     });
     assert!(second.process.running() && second.packets().0 > 0);
