@@ -459,7 +459,7 @@ fn a_killed_router_or_peer_connects_again() {
     };
     let mut second = again();
     // This DPDK polls rings on one thread and unmaps them on another when its peer goes, which sometimes crashes it.
-    let mut lives = |second: &mut Testpmd| {
+    let lives = |second: &mut Testpmd| {
         if !second.process.running() {
             *second = again();
         }
