@@ -479,8 +479,8 @@ fn a_killed_router_or_peer_connects_again() {
     std::fs::write(&saved, text.replace("role: slave\n", "role: slave\n      ring-size: 256\n")).unwrap();
     let said = router.ctl(&format!("config apply {}", saved.display()));
     // On a busy machine the connection may take longer than the apply waits for the peer. Then the log reports it.
-    assert!(said.contains("memif1/0 was opened anew"), "{said}");
-    let stood_still = "memif1/0: opened anew, its traffic stood still for ";
+    assert!(said.contains("memif1/0 was reopened"), "{said}");
+    let stood_still = "memif1/0: reopened, traffic was interrupted for ";
     until("the time is logged", SOON, || {
         lives(&mut second);
         router.log().contains(stood_still)

@@ -89,7 +89,7 @@ fn a_port_is_reopened_under_traffic() {
         let said = router.ctl(&format!("config apply {}", file.display()));
         assert!(said.contains("! xdp-eth0 is reopened: its traffic is interrupted\n"), "{said}");
         let (_, after) =
-            said.split_once("xdp-eth0 was opened anew: its traffic stood still for ").expect(&said);
+            said.split_once("xdp-eth0 was reopened: traffic was interrupted for ").expect(&said);
         stood += after.split(' ').next().and_then(|ms| ms.parse::<f64>().ok()).expect(&said);
         times += 1;
         let shown = router.ctl("show ip neighbor");
@@ -106,7 +106,7 @@ fn a_port_is_reopened_under_traffic() {
         .unwrap();
     let before = router.ctl("show config");
     let gaps =
-        || router.ctl("show logging").matches("xdp-eth0: opened anew, its traffic stood still").count();
+        || router.ctl("show logging").matches("xdp-eth0: reopened, traffic was interrupted").count();
     let had = gaps();
     let refused = router.attempt(&format!("config apply {}", file.display()));
     assert!(!refused.ok() && refused.stderr.contains("zero"), "{refused:?}");

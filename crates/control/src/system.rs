@@ -113,7 +113,7 @@ impl System {
         let away = self.deleted.iter().filter(|(name, _)| again(name));
         let away: Vec<Gap> = away
             .filter_map(|(name, deleted)| {
-                Some(Gap { name: name.clone(), how: "made", since: deleted.since?, took: None })
+                Some(Gap { name: name.clone(), how: "recreated", since: deleted.since?, took: None })
             })
             .collect();
         self.gaps.extend(away);
@@ -181,7 +181,7 @@ impl System {
         if !waits {
             return Err(why);
         }
-        tracing::warn!(event = "device", "{name} is without its device until it can be opened: {why}");
+        tracing::warn!(event = "device", "{name} has no device until it can be opened: {why}");
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl System {
         if let Err(why) = done {
             let back = self.open_device(name, &old, None).map_err(|unopened| unopened.why);
             if let Err(e) = back.and_then(|device| self.attach(index, name, device, own == NEVER_SEEN)) {
-                tracing::warn!(event = "device", "{name} is without its device until it can be opened: {e}");
+                tracing::warn!(event = "device", "{name} has no device until it can be opened: {e}");
                 self.router.detach_device(index)?;
             }
             self.note_gap(name, since);
@@ -228,7 +228,7 @@ impl System {
     fn note_gap(&mut self, name: &str, since: Option<Instant>) {
         let Some(since) = since else { return };
         self.gaps.retain(|gap| gap.name != name);
-        self.gaps.push(Gap { name: name.to_string(), how: "opened", since, took: None });
+        self.gaps.push(Gap { name: name.to_string(), how: "reopened", since, took: None });
         self.look_at_gaps();
     }
 
@@ -242,7 +242,7 @@ impl System {
                 let ms = took.as_secs_f64() * 1e3;
                 tracing::info!(
                     event = "device",
-                    "{}: {} anew, its traffic stood still for {ms:.1} ms",
+                    "{}: {}, traffic was interrupted for {ms:.1} ms",
                     gap.name,
                     gap.how
                 );
@@ -259,13 +259,13 @@ impl System {
     pub fn stood_still(&self) -> String {
         let line = |gap: &Gap| match gap.took {
             Some(took) => format!(
-                "{} was {} anew: its traffic stood still for {:.1} ms\n",
+                "{} was {}: traffic was interrupted for {:.1} ms\n",
                 gap.name,
                 gap.how,
                 took.as_secs_f64() * 1e3
             ),
             None => format!(
-                "! {} was {} anew and its link is not up yet: the log will show how long its traffic stood still\n",
+                "! {} was {} and its link is not up yet: the log will show how long traffic was interrupted\n",
                 gap.name, gap.how
             ),
         };

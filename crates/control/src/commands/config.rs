@@ -18,7 +18,7 @@ use super::{Context, Output, warnings};
 use crate::cli::{Args, CliError, Job, Registry, Rows, Step};
 use crate::config::{self, Wanted, Writer};
 use crate::files;
-use crate::intent::{Catalog, Edit, Interface, Key, Plan, Snapshot, in_order, made_anew, opened_anew};
+use crate::intent::{Catalog, Edit, Interface, Key, Plan, Snapshot, in_order, recreated, reopened};
 use crate::journal;
 use crate::startup::Fault;
 
@@ -230,10 +230,10 @@ pub(super) fn difference(plan: &Plan, numbered: &BTreeSet<Key>) -> String {
         }
     }
     text += &warnings::unreachable_next_hops(plan);
-    for name in made_anew(plan) {
+    for name in recreated(plan) {
         text += &format!("! {name} is recreated: its traffic stops\n");
     }
-    for name in opened_anew(plan) {
+    for name in reopened(plan) {
         text += &format!("! {name} is reopened: its traffic is interrupted\n");
     }
     text

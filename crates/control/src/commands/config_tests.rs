@@ -214,7 +214,7 @@ fn apply_reports_the_interruption_of_recreated_interfaces() {
         let (_folder, path) = file("a.yaml", &format!("interfaces:\n  pg0: {{}}\n  pg1: {{ {pg1} }}\n"));
         cli.ok(&format!("config apply {path}"))
     };
-    let was_away = "pg1 was made anew: its traffic stood still for ";
+    let was_away = "pg1 was recreated: traffic was interrupted for ";
     let said = apply(&mut cli, "index: 9");
     assert!(said.contains(was_away) && !said.contains("pg0 was"), "{said}");
     // No report for an interface that was down, or that was removed for good.
@@ -224,7 +224,7 @@ fn apply_reports_the_interruption_of_recreated_interfaces() {
     apply(&mut cli, "index: 7");
     let (_folder, path) = file("a.yaml", "interfaces:\n  pg0: {}\n");
     let said = cli.ok(&format!("config apply {path}"));
-    assert!(said.contains("- create packet-generator interface pg1") && !said.contains("was made"), "{said}");
+    assert!(said.contains("- create packet-generator interface pg1") && !said.contains("was recreated"), "{said}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::config::Wanted;
 use crate::files;
 use crate::intent::{
     Abilities, Backed, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way,
-    opened_anew, slow,
+    reopened, slow,
 };
 use crate::journal;
 use crate::startup::Fault;
@@ -362,7 +362,7 @@ fn planned(
     let interfaces =
         plan.edits.iter().map(|edit| &edit.key).filter(|key| key.is::<Interface>()).cloned().collect();
     let made = plan.steps.iter().filter(|step| step.from.is_none());
-    let opened = made.filter_map(|step| Interface::device_in(&step.key)).chain(opened_anew(&plan)).collect();
+    let opened = made.filter_map(|step| Interface::device_in(&step.key)).chain(reopened(&plan)).collect();
     let edits = std::mem::take(&mut plan.edits);
     let objects = edits.len();
     let edits = if is_start { Vec::new() } else { edits };

@@ -8,7 +8,7 @@
 mod abilities;
 mod address;
 mod advertisement;
-mod anew;
+mod reopened;
 mod family;
 mod feature;
 mod index;
@@ -28,7 +28,7 @@ use net::router::Router;
 pub use abilities::Abilities;
 pub use address::Addresses;
 pub(crate) use advertisement::{INFINITE, PREFERENCES, lifetime};
-pub use anew::{made_anew, opened_anew, slow};
+pub use reopened::{recreated, reopened, slow};
 pub use family::{Family, OfFamily};
 pub use feature::FeatureOn;
 pub use index::{Find, in_order};

@@ -179,7 +179,6 @@ fn is_capture(path: &Path) -> io::Result<bool> {
 ///
 /// # Errors
 /// If the name belongs to another kind of file, or the system refuses.
-/// Something else has the name, or the system refuses.
 pub fn create(path: &Path) -> io::Result<File> {
     match fs::symlink_metadata(path) {
         Ok(there) if there.is_file() && is_capture(path)? => fs::remove_file(path)?,

@@ -129,7 +129,7 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
     fn dump(&self, name: &str) -> String;
 
     /// True if the device can be reopened in place of `old`, keeping the interface and its configuration. The main
-    /// thread then opens it without preparation. Other backings are always made anew, without this call.
+    /// thread then opens it without preparation. Other backings are always recreated, without this call.
     fn takes_over(&self, _old: &Self) -> bool {
         false
     }

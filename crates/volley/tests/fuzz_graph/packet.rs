@@ -59,6 +59,7 @@ fn tags(s: &mut Script<'_>) -> Vec<(u16, u16)> {
         4 => vec![(s.pick(&[ethertype::VLAN, ethertype::QINQ]), 0)],
         5 => vec![(ethertype::QINQ, s.u16() & 0xfff), (ethertype::VLAN, s.u16() & 0xfff)],
         6 => vec![(ethertype::VLAN, 100); 3],
+        7 => vec![(ethertype::QINQ, 200), (ethertype::VLAN, s.u16() & 0xfff)],
         _ => Vec::new(),
     }
 }

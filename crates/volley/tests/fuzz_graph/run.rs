@@ -380,7 +380,7 @@ impl Run<'_> {
         self.w.changed = true;
         match s.below(LINKS + OTHERS.len()) {
             n if n < LINKS => self.attach(n),
-            n => self.w.add_other(n - LINKS, OTHERS[n - LINKS]),
+            n => self.w.add_other(n - LINKS),
         }
     }
 

@@ -18,12 +18,12 @@ use control::intent::Catalog;
 use graph::{PuntReason, Worker};
 use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;
-use net::ethernet::Tags;
+use net::ethernet::{Match, Tags};
 use net::feature::Attached;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::{Address, IpPrefix, Packets, Path, PathList, Source, Weighted};
-use net::router::{Parts, Receive, Routed, Router, Sizes};
+use net::router::{InterfaceInfo, Parts, Receive, Routed, Router, Sizes};
 use wire::nd::{self, Message};
 use wire::{
     ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Ipv6Header, Mac, VlanTag, ethertype, protocol,
@@ -102,13 +102,27 @@ pub fn device_mac(link: usize) -> Mac {
 }
 
 /// The interfaces that are not devices.
-pub const OTHERS: [&str; 3] = ["d0.100", "d1.200", "loop0"];
-pub const DOT1Q: Tags = Tags { outer_service: false, outer: 100, inner: None };
-pub const QINQ: Tags = Tags { outer_service: true, outer: 200, inner: Some(300) };
+pub const OTHERS: [(&str, Other); 7] = [
+    ("d0.100", Other::SubInterface(0, Match::Tags(Tags { outer_service: false, outer: 100, inner: None }))),
+    ("d1.200", Other::SubInterface(1, Match::Tags(Tags { outer_service: true, outer: 200, inner: Some(300) }))),
+    ("loop0", Other::Loopback),
+    // It takes the frames of its device, so only scripts add it.
+    ("d2.untagged", Other::SubInterface(2, Match::Untagged)),
+    ("d0.default", Other::SubInterface(0, Match::Default)),
+    ("d1.inner", Other::SubInterface(1, Match::AnyInner { outer_service: true, outer: 200 })),
+    ("d1.outer", Other::SubInterface(1, Match::AnyOuter { outer_service: false })),
+];
+
+/// An interface that is not a device.
+#[derive(Clone, Copy)]
+pub enum Other {
+    /// A sub-interface of this link's device.
+    SubInterface(usize, Match),
+    Loopback,
+}
 
 impl World {
-    /// Returns a router with an interface for each link, two sub-interfaces, a loopback, two VRFs, neighbors and
-    /// routes.
+    /// Returns a router with an interface for each link, sub-interfaces, a loopback, two VRFs, neighbors and routes.
     pub fn new(buffers: usize) -> World {
         let sizes = Sizes { buffers, workers: WORKERS };
         let Parts { mut router, workers } = Router::build(track::install, &sizes).expect("a router");
@@ -169,9 +183,10 @@ impl World {
             self.router.prefer_index(Some(n as u32));
             self.add_device(n);
         }
-        for (n, name) in OTHERS.iter().enumerate() {
+        let at_start = |n: &usize| !matches!(OTHERS[*n].1, Other::SubInterface(_, Match::Untagged));
+        for n in (0..OTHERS.len()).filter(at_start) {
             self.router.prefer_index(Some((LINKS + n) as u32));
-            self.add_other(n, name);
+            self.add_other(n);
         }
         for worker in 0..WORKERS {
             let own: Vec<usize> = (0..SHARDS).filter(|shard| shard % WORKERS == worker).collect();
@@ -253,13 +268,15 @@ impl World {
     }
 
     /// Adds one of the interfaces that are not devices, if its parent exists.
-    pub fn add_other(&mut self, n: usize, name: &str) {
-        let parent = self.router.interface_named(&device_name(n)).map(|i| i.index);
-        let index = match (n, parent) {
-            (0, Some(parent)) => self.router.add_subinterface(name, parent, DOT1Q),
-            (1, Some(parent)) => self.router.add_subinterface(name, parent, QINQ),
-            (2, _) => self.router.add_loopback(name, Mac([2, 0, 0, 0, 0, 0xff])),
-            _ => return,
+    pub fn add_other(&mut self, n: usize) {
+        let (name, other) = OTHERS[n];
+        let index = match other {
+            Other::SubInterface(link, takes) => {
+                let Some(parent) = self.router.interface_named(&device_name(link)) else { return };
+                let parent = parent.index;
+                self.router.add_subinterface(name, parent, takes)
+            }
+            Other::Loopback => self.router.add_loopback(name, Mac([2, 0, 0, 0, 0, 0xff])),
         };
         if let Ok(index) = index {
             self.set_up(index, LINKS + n);
@@ -375,10 +392,13 @@ impl World {
         };
         let device =
             self.router.interface_named(&device_name(link)).expect("a sending link has an interface").index;
-        let by = self.router.interfaces().find(|i| i.parent == device && i.tags == tags);
-        let by = by.unwrap_or_else(|| panic!("link {link} has no interface with the tags {tags:?}"));
+        // Without a tag, the device's interface and its sub-interface for untagged frames both send.
+        let can_send = |i: &&InterfaceInfo| i.parent == device && i.tags == tags && i.sends();
+        let mut by: Vec<&InterfaceInfo> = self.router.interfaces().filter(can_send).collect();
+        assert!(!by.is_empty(), "link {link} has no interface with the tags {tags:?}");
+        by.retain(|i| self.router.usable(i.index));
+        let by = by.iter().max_by_key(|i| i.mtu).expect("sent by an interface that is up");
         assert_eq!(ethernet.src(), by.mac, "sent from the interface's own address");
-        assert!(self.router.usable(by.index), "sent by an interface that is down");
 
         if kind == ethertype::IPV6 {
             self.reached6 += u64::from(ethernet.dst() == ANSWERING);

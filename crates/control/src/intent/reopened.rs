@@ -3,14 +3,14 @@
 use super::{Backed, Interface, Key, Plan, Spec};
 
 /// Returns the interfaces that the plan removes and creates again.
-pub fn made_anew(plan: &Plan) -> impl Iterator<Item = String> {
+pub fn recreated(plan: &Plan) -> impl Iterator<Item = String> {
     let gone = plan.steps.iter().filter(|step| step.to.is_none());
     let again = gone.filter(|step| plan.after.tree().contains_key(&step.key));
     again.filter_map(|step| Interface::name_in(&step.key))
 }
 
 /// Returns the interfaces that stay while their devices are reopened.
-pub fn opened_anew(plan: &Plan) -> impl Iterator<Item = String> {
+pub fn reopened(plan: &Plan) -> impl Iterator<Item = String> {
     plan.steps.iter().filter_map(|step| {
         let (old, new) = (step.from.as_ref()?.get::<Interface>()?, step.to.as_ref()?.get::<Interface>()?);
         if old.spec == new.spec { None } else { Interface::device_in(&step.key) }
