@@ -88,8 +88,7 @@ fn a_port_is_reopened_under_traffic() {
         std::fs::write(&file, text).unwrap();
         let said = router.ctl(&format!("config apply {}", file.display()));
         assert!(said.contains("! xdp-eth0 is reopened: its traffic is interrupted\n"), "{said}");
-        let (_, after) =
-            said.split_once("xdp-eth0 was reopened: traffic was interrupted for ").expect(&said);
+        let (_, after) = said.split_once("xdp-eth0 was reopened: traffic was interrupted for ").expect(&said);
         stood += after.split(' ').next().and_then(|ms| ms.parse::<f64>().ok()).expect(&said);
         times += 1;
         let shown = router.ctl("show ip neighbor");
@@ -105,8 +104,7 @@ fn a_port_is_reopened_under_traffic() {
     std::fs::write(&file, saved.replace("  xdp-eth0:\n", "  xdp-eth0:\n    af-xdp: { zero-copy: true }\n"))
         .unwrap();
     let before = router.ctl("show config");
-    let gaps =
-        || router.ctl("show logging").matches("xdp-eth0: reopened, traffic was interrupted").count();
+    let gaps = || router.ctl("show logging").matches("xdp-eth0: reopened, traffic was interrupted").count();
     let had = gaps();
     let refused = router.attempt(&format!("config apply {}", file.display()));
     assert!(!refused.ok() && refused.stderr.contains("zero"), "{refused:?}");

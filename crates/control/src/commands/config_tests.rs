@@ -224,7 +224,10 @@ fn apply_reports_the_interruption_of_recreated_interfaces() {
     apply(&mut cli, "index: 7");
     let (_folder, path) = file("a.yaml", "interfaces:\n  pg0: {}\n");
     let said = cli.ok(&format!("config apply {path}"));
-    assert!(said.contains("- create packet-generator interface pg1") && !said.contains("was recreated"), "{said}");
+    assert!(
+        said.contains("- create packet-generator interface pg1") && !said.contains("was recreated"),
+        "{said}"
+    );
 }
 
 #[test]

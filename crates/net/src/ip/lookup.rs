@@ -69,6 +69,7 @@ reasons! {
     pub enum Reason {
         Blackhole = "blackhole", Info, "the route drops packets to this destination";
         Unresolved = "unresolved", Info, "the path has lost its interface, and the next best route is not installed yet";
+        Nested = "nested-feature", Error, "a feature follows a route that leads to an entry of a feature";
         NoTable = "no-table", Error, "a route leads to a VRF that does not exist";
         TableLoop = "table-loop", Error, "routes form a loop between VRFs";
         LinkLocal = "link-local-destination", Info, "the destination is a link-local address, which is never forwarded to";
@@ -137,6 +138,8 @@ impl<A: Packets> Lookup<A> {
 struct Ways<'t, A: Packets> {
     tables: &'t Forwarding<A>,
     guard: &'t Guard,
+    /// True if packets may go to the nodes of forwarding kinds, which are edges of the lookup node only.
+    to_features: bool,
 }
 
 impl<A: Packets> Ways<'_, A> {
@@ -200,6 +203,7 @@ impl<A: Packets> Ways<'_, A> {
             Object::Local => Verdict::Next(Next::Local),
             Object::Drop => Verdict::Drop(Reason::Blackhole),
             Object::Unresolved => Verdict::Drop(Reason::Unresolved),
+            Object::Feature(..) if !self.to_features => Verdict::Drop(Reason::Nested),
             Object::Feature(kind, index) => {
                 p.set_fwd(index);
                 match self.tables.kinds.get(kind.to_raw().into()) {
@@ -265,7 +269,7 @@ impl<A: Packets> FrameNode for Lookup<A> {
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         self.leaves.fill(self.tables.fibs.get(cx.guard), frame, A::dst);
-        let ways = Ways { tables: &self.tables, guard: cx.guard };
+        let ways = Ways { tables: &self.tables, guard: cx.guard, to_features: true };
         out.mostly(Verdict::Next(Next::Rewrite), frame, |i, p| {
             let (address, leaf) = self.leaves.get(i);
             ways.go(p, leaf, |_| address)
@@ -274,7 +278,8 @@ impl<A: Packets> FrameNode for Lookup<A> {
 }
 
 /// The node for packets with a [track](super::Track)'s object as their forwarding index. It continues as if
-/// their destination had been looked up.
+/// their destination had been looked up, but sends no packet to a feature's entry: that could be the entry that
+/// the packet comes from, and the packet would never leave the graph.
 pub struct Follow<A: Packets>(Forwarding<A>);
 
 impl<A: Packets> Follow<A> {
@@ -291,7 +296,7 @@ impl<A: Packets> FrameNode for Follow<A> {
     const TRACE: graph::trace::TraceFn = crate::trace::lookup::<A>;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
-        let ways = Ways { tables: &self.0, guard: cx.guard };
+        let ways = Ways { tables: &self.0, guard: cx.guard, to_features: false };
         out.mostly(Verdict::Next(Next::Rewrite), frame, |_, p| {
             let object = p.fwd();
             ways.go(p, object, |p| A::dst(p.peek()))

@@ -8,6 +8,7 @@
 use infra::lpm::Address as _;
 
 use super::family::Ip;
+use super::object::Object;
 use super::path::Path;
 use super::prefix::Prefix;
 use super::table::{Resolver, RouteError, Routes};
@@ -53,9 +54,10 @@ impl<A: Ip> Routes<A> {
         self.leave_list(track.list, by);
     }
 
-    /// True if packets to a tracked destination can be sent.
+    /// True if packets to a tracked destination can be sent. The entry of a feature is no way.
     pub(crate) fn leads(&self, track: &Track) -> bool {
-        self.rib.paths.states[track.list].resolved.is_some()
+        let state = &self.rib.paths.states[track.list];
+        state.resolved.is_some() && !state.ways.iter().all(|way| matches!(way, Object::Feature(..)))
     }
 
     /// Returns a tracked destination of a VRF.

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use buf::Packet;
 use graph::{Builder, Cx, GraphError, NoReason, PacketNode, Verdict, edges};
@@ -9,11 +10,11 @@ use wire::builder::PacketBuilder;
 use wire::{EthernetHeader, Ipv4Header, Mac, ipv4};
 
 use super::lab::{Lab, own_mac};
-use super::{Hooks, RouterError};
+use super::{Hooks, Router, RouterError};
 use crate::Tables;
 use crate::ethernet::{PortMode, Tags};
 use crate::interface::{InterfaceKind, InterfaceKindInfo};
-use crate::ip::{Address, IpPrefix, Path};
+use crate::ip::{Address, ForwardingKind, IpPrefix, KindInfo, Path};
 
 /// A host on each link.
 const HOST: [Mac; 2] = [Mac([2, 0, 0, 0, 0xa, 2]), Mac([2, 0, 0, 0, 0xb, 2])];
@@ -21,8 +22,9 @@ const HOST: [Mac; 2] = [Mac([2, 0, 0, 0, 0xa, 2]), Mac([2, 0, 0, 0, 0xb, 2])];
 const FAR: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// The object of the tunnel's track. One test at a time uses it.
+/// The object of the track. One test at a time uses it, and holds [`TRACKING`].
 static OBJECT: AtomicU32 = AtomicU32::new(0);
+static TRACKING: Mutex<()> = Mutex::new(());
 
 /// IPv4 in IPv4 (RFC 2003): only the outer header.
 struct Encapsulate;
@@ -63,9 +65,24 @@ impl PacketNode for Wire {
     }
 }
 
+/// The entry of a forwarding kind: its packets follow the track.
+struct Entry;
+
+impl PacketNode for Entry {
+    const NAME: &'static str = "toy-entry";
+    type Next = Outer;
+    type Drop = NoReason;
+
+    fn one(&mut self, _: &Cx<'_>, p: &mut Packet<'_>) -> Verdict<Outer, NoReason> {
+        p.set_fwd(OBJECT.load(Ordering::Relaxed));
+        Verdict::Next(Outer::Follow)
+    }
+}
+
 #[derive(Default)]
 struct Toys {
     tunnel: Option<InterfaceKind>,
+    entry: Option<ForwardingKind>,
     modes: Vec<PortMode>,
 }
 
@@ -73,11 +90,15 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphEr
     crate::install(b, t, hooks)?;
     b.packet(|_| Ok(Encapsulate));
     b.packet(|_| Ok(Wire));
+    b.packet(|_| Ok(Entry));
+    let show = |_: &Router, _| "entry".into();
+    let info = KindInfo { name: "toy-entry", ip4: Some("toy-entry"), ip6: None, show };
+    let entry = Some(hooks.forwarding_kind(b, t, info)?);
     let info = InterfaceKindInfo { name: "toy-tunnel", node: "toy-encapsulate", point_to_point: true };
     let tunnel = Some(hooks.interface_kind(b, t, info)?);
     let modes = ["toy-wire", "toy-bridge"].map(|name| hooks.port_mode(b, t, name, "toy-wire"));
     let modes = modes.into_iter().collect::<Result<_, _>>()?;
-    hooks.state(|_| Ok(Toys { tunnel, modes }))?;
+    hooks.state(|_| Ok(Toys { tunnel, entry, modes }))?;
     Ok(())
 }
 
@@ -124,6 +145,7 @@ fn inner(frame: &[u8], link: u32) -> Ipv4Header {
 
 #[test]
 fn a_tunnel_follows_the_route_to_its_far_end() {
+    let _tracking = TRACKING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut lab = lab();
     let kind = lab.router.state::<Toys>().unwrap().tunnel.unwrap();
     let tunnel = lab.router.add_feature_interface("tun0", kind, Mac([2, 0, 0, 0, 0, 0x77]), 1480).unwrap();
@@ -171,6 +193,25 @@ fn a_tunnel_follows_the_route_to_its_far_end() {
         [1, 0],
         "no route to the far end: the host gets an ICMP error"
     );
+}
+
+/// Otherwise a packet could run through the graph for ever: from the entry to the track, and back.
+#[test]
+fn a_track_does_not_lead_through_an_entry_of_a_feature() {
+    let _tracking = TRACKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lab = lab();
+    let entry = Path::Feature(lab.router.state::<Toys>().unwrap().entry.unwrap(), 0);
+    let track = lab.router.track(0, FAR.into()).unwrap();
+    OBJECT.store(track.object, Ordering::Relaxed);
+    let to = Ipv4Addr::new(10, 97, 0, 1);
+    lab.router.add_route(0, prefix("10.97.0.0/16"), entry).unwrap();
+    for (path, leads) in [(via(1), true), (entry, false), (via(1), true)] {
+        lab.router.add_route(0, prefix("203.0.113.0/24"), path).unwrap();
+        lab.run();
+        assert_eq!(lab.router.leads(&track), leads, "{path:?}");
+        assert_eq!(sent(&mut lab, to).map(|s| s.len()), [0, leads.into()], "{path:?}");
+    }
+    lab.router.untrack(track);
 }
 
 #[test]

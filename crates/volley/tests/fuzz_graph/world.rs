@@ -104,7 +104,10 @@ pub fn device_mac(link: usize) -> Mac {
 /// The interfaces that are not devices.
 pub const OTHERS: [(&str, Other); 7] = [
     ("d0.100", Other::SubInterface(0, Match::Tags(Tags { outer_service: false, outer: 100, inner: None }))),
-    ("d1.200", Other::SubInterface(1, Match::Tags(Tags { outer_service: true, outer: 200, inner: Some(300) }))),
+    (
+        "d1.200",
+        Other::SubInterface(1, Match::Tags(Tags { outer_service: true, outer: 200, inner: Some(300) })),
+    ),
     ("loop0", Other::Loopback),
     // It takes the frames of its device, so only scripts add it.
     ("d2.untagged", Other::SubInterface(2, Match::Untagged)),
@@ -397,8 +400,9 @@ impl World {
         let mut by: Vec<&InterfaceInfo> = self.router.interfaces().filter(can_send).collect();
         assert!(!by.is_empty(), "link {link} has no interface with the tags {tags:?}");
         by.retain(|i| self.router.usable(i.index));
-        let by = by.iter().max_by_key(|i| i.mtu).expect("sent by an interface that is up");
-        assert_eq!(ethernet.src(), by.mac, "sent from the interface's own address");
+        assert!(!by.is_empty(), "sent by an interface that is down");
+        by.retain(|i| ethernet.src() == i.mac);
+        let by = by.iter().max_by_key(|i| i.mtu).expect("sent from the interface's own address");
 
         if kind == ethertype::IPV6 {
             self.reached6 += u64::from(ethernet.dst() == ANSWERING);
