@@ -38,6 +38,7 @@ pub struct Reserve {
     len: usize,
     /// The range to release on drop, before alignment.
     whole: (NonNull<u8>, usize),
+    /// Committed pieces, and those whose addresses may belong to another mapping since a commit failed.
     committed: Mutex<Vec<Range<usize>>>,
 }
 
@@ -97,8 +98,11 @@ impl Reserve {
         // SAFETY: at + len is inside the range.
         let to = unsafe { self.base.add(at) };
         // SAFETY: the piece is ours, aligned, and not committed, so no memory in use can be lost.
-        let (fd, page) = unsafe { backend::commit(to, len, numa, committed.is_empty()) }?;
-        committed.push(at..end);
+        let done = unsafe { backend::commit(to, len, numa, committed.is_empty()) };
+        if done.as_ref().map_or_else(|failed| failed.lost, |_| true) {
+            committed.push(at..end);
+        }
+        let (fd, page) = done.map_err(|failed| failed.why)?;
         Ok(Segment { fd, at, len, page })
     }
 }
@@ -108,6 +112,19 @@ impl Drop for Reserve {
         // SAFETY: this is the range from backend::reserve; a pointer into it still in use violates base()'s
         // terms.
         unsafe { backend::release(self.whole.0, self.whole.1) };
+    }
+}
+
+/// The reason that a piece has no memory.
+struct Failed {
+    why: io::Error,
+    /// True if other memory may have the piece's addresses now.
+    lost: bool,
+}
+
+impl From<io::Error> for Failed {
+    fn from(why: io::Error) -> Failed {
+        Failed { why, lost: false }
     }
 }
 
@@ -155,29 +172,53 @@ mod backend {
         len: usize,
         numa: Option<u32>,
         first: bool,
-    ) -> io::Result<(Option<OwnedFd>, PageSize)> {
-        if let Ok((fd, page)) = fill(to, len, numa, true) {
-            return Ok((Some(fd), page));
+    ) -> Result<(Option<OwnedFd>, PageSize), Failed> {
+        match fill(to, len, numa, true) {
+            Ok((fd, page)) => return Ok((Some(fd), page)),
+            Err(failed) if failed.lost => return Err(failed),
+            Err(_) => {}
         }
         Room::now().must_have(len as u64)?;
         if !Room::sees_all() {
             trial::fill(len, if first { trial::BESIDE } else { 0 })?;
         }
-        let (fd, page) = fill(to, len, numa, false).map_err(|e| match e.kind() {
-            io::ErrorKind::OutOfMemory if e.raw_os_error().is_none() => e,
-            _ => crate::mem::refused("memory", len, &e),
+        let (fd, page) = fill(to, len, numa, false).map_err(|Failed { why, lost }| {
+            let clear = why.kind() == io::ErrorKind::OutOfMemory && why.raw_os_error().is_none();
+            Failed { why: if clear { why } else { crate::mem::refused("memory", len, &why) }, lost }
         })?;
         Ok((Some(fd), page))
     }
 
     /// Maps a new memory file over the piece, with hugetlb pages or ordinary ones, and makes all of it
-    /// present. Leaves the piece empty on failure.
+    /// present. Leaves the piece empty on failure, unless it is lost.
     fn fill(
         to: NonNull<u8>,
         len: usize,
         numa: Option<u32>,
         hugetlb: bool,
-    ) -> io::Result<(OwnedFd, PageSize)> {
+    ) -> Result<(OwnedFd, PageSize), Failed> {
+        let fd = file(len, hugetlb)?;
+        // A failed mapping at a fixed address leaves a hole, and the next mapping of another thread may take its
+        // addresses. So another mapping of the file shows first that the kernel maps it: for hugetlb pages, that
+        // reserves them.
+        let rw = libc::PROT_READ | libc::PROT_WRITE;
+        let trial = map(std::ptr::null_mut(), len, rw, libc::MAP_SHARED, fd.as_raw_fd())?;
+        let fixed = map(to.as_ptr().cast(), len, rw, libc::MAP_SHARED | libc::MAP_FIXED, fd.as_raw_fd());
+        // SAFETY: nothing has the address of this mapping.
+        unsafe { libc::munmap(trial.as_ptr().cast(), len) };
+        fixed.map_err(|why| Failed { why, lost: true })?;
+        match populate(to, len, numa, hugetlb) {
+            Ok(page) => Ok((fd, page)),
+            Err(why) => {
+                // The file's pages are freed with its last mapping.
+                let empty = map(to.as_ptr().cast(), len, libc::PROT_NONE, NOTHING | libc::MAP_FIXED, -1);
+                Err(Failed { why, lost: empty.is_err() })
+            }
+        }
+    }
+
+    /// Returns a new memory file of this size.
+    fn file(len: usize, hugetlb: bool) -> io::Result<OwnedFd> {
         let kind = if hugetlb { libc::MFD_HUGETLB | libc::MFD_HUGE_2MB } else { 0 };
         // SAFETY: the name is a C string; the call touches no memory of ours.
         let fd = unsafe {
@@ -201,35 +242,28 @@ mod backend {
         if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        let rw = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-        let present = map(to.as_ptr().cast(), len, rw, flags, fd.as_raw_fd()).and_then(|_| {
-            if let Some(node) = numa {
-                prefer(to, len, node);
-            }
-            let mut page = if hugetlb { PageSize::Huge2M } else { PageSize::Transparent };
-            for offset in (0..len).step_by(PIECE) {
-                // SAFETY: offset is less than len.
-                let (at, len) = (unsafe { to.add(offset) }, PIECE.min(len - offset));
-                // Pages of the hugetlb pool were reserved by the mapping. Ordinary memory may be less by now.
-                if !hugetlb {
-                    Room::now().must_have(len as u64)?;
-                }
-                if page == PageSize::Transparent && collapse(at, len).is_err() {
-                    page = PageSize::Small;
-                }
-                advise(at, len, libc::MADV_POPULATE_WRITE)?;
-            }
-            Ok(page)
-        });
-        match present {
-            Ok(page) => Ok((fd, page)),
-            Err(error) => {
-                // A failed fixed mapping may have left a hole that any later mmap could take: close it.
-                map(to.as_ptr().cast(), len, libc::PROT_NONE, NOTHING | libc::MAP_FIXED, -1)?;
-                Err(error)
-            }
+        Ok(fd)
+    }
+
+    /// Makes all pages of a newly mapped piece present. Returns their size.
+    fn populate(to: NonNull<u8>, len: usize, numa: Option<u32>, hugetlb: bool) -> io::Result<PageSize> {
+        if let Some(node) = numa {
+            prefer(to, len, node);
         }
+        let mut page = if hugetlb { PageSize::Huge2M } else { PageSize::Transparent };
+        for offset in (0..len).step_by(PIECE) {
+            // SAFETY: offset is less than len.
+            let (at, len) = (unsafe { to.add(offset) }, PIECE.min(len - offset));
+            // Pages of the hugetlb pool were reserved by the mapping. Ordinary memory may be less by now.
+            if !hugetlb {
+                Room::now().must_have(len as u64)?;
+            }
+            if page == PageSize::Transparent && collapse(at, len).is_err() {
+                page = PageSize::Small;
+            }
+            advise(at, len, libc::MADV_POPULATE_WRITE)?;
+        }
+        Ok(page)
     }
 
     /// Makes transparent huge pages of a newly mapped piece. The kernel collapses only ranges with pages, and
@@ -295,7 +329,7 @@ mod backend {
         _len: usize,
         _numa: Option<u32>,
         _first: bool,
-    ) -> io::Result<(Option<OwnedFd>, PageSize)> {
+    ) -> Result<(Option<OwnedFd>, PageSize), Failed> {
         Ok((None, PageSize::Small))
     }
 }
@@ -354,6 +388,48 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         assert!(error.to_string().contains("of memory needed"), "{error}");
         r.commit(0, HUGE, None).unwrap();
+    }
+
+    /// A thread whose new mapping got an address within the piece would find its memory replaced.
+    #[test]
+    #[cfg(not(miri))]
+    fn a_commit_leaves_no_hole_for_mappings_of_other_threads() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        const PIECES: usize = 100;
+        let r = Reserve::new(PIECES * HUGE).unwrap();
+        let over = AtomicBool::new(false);
+        // A new mapping that nothing accesses. The kernel takes the highest gap that is large enough.
+        let map = || {
+            let (len, flags) = (HUGE - crate::mem::SMALL, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: the kernel chooses an address that is free.
+            let p = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
+            (p, len)
+        };
+        let distance = |p: *mut libc::c_void| p.addr().wrapping_sub(r.base().as_ptr().addr());
+        // First the gaps above the reserve are filled.
+        while distance(map().0).cast_signed() > 0 {}
+        let map_often = || {
+            let mut inside = 0;
+            while !over.load(Ordering::Relaxed) {
+                let (p, len) = map();
+                match distance(p) < r.len() {
+                    true => inside += 1,
+                    // SAFETY: it was just mapped. One within the reserve may have been replaced.
+                    false => drop(unsafe { libc::munmap(p, len) }),
+                }
+            }
+            inside
+        };
+        let inside: usize = std::thread::scope(|s| {
+            let mappers = [s.spawn(map_often), s.spawn(map_often)];
+            // Without huge pages in the kernel's pool, the first attempt to map fails.
+            for at in 0..PIECES {
+                r.commit(at * HUGE, HUGE, None).unwrap();
+            }
+            over.store(true, Ordering::Relaxed);
+            mappers.into_iter().map(|mapper| mapper.join().unwrap()).sum()
+        });
+        assert_eq!(inside, 0, "mappings got addresses of the reserve");
     }
 
     #[test]
