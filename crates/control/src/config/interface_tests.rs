@@ -56,7 +56,7 @@ interfaces:
         ("{ pcap: { rx: /a, loop: never } }", "never"),
         ("{ pcap: { rx: /a, rate: 5, full-speed: true } }", "not both"),
         ("{ pcap: { tx: /a, loop: 5 } }", "need a file to replay"),
-        ("{ pcap: { rx: /a, max: 5 } }", "needs a file to record"),
+        ("{ pcap: { rx: /a, max: 5 } }", "max limits a recording"),
         ("{ pcap: { rx: /a, speed: 5 } }", "speed"),
     ] {
         let all = faults(&format!("interfaces:\n  pcap0: {body}\n"));

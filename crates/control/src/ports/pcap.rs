@@ -123,7 +123,9 @@ impl Files {
             Files { rate: Some(_), full: true, .. } => {
                 Err(Bad::new("", "a file is replayed at a rate or at full speed, not both"))
             }
-            Files { tx: None, max: Some(_), .. } => Err(Bad::new("", "max needs a file to record: \"tx\"")),
+            Files { tx: None, max: Some(_), .. } => {
+                Err(Bad::new("", "max limits a recording: name its file with \"tx\""))
+            }
             Files { rx: None, tx: None, .. } => {
                 Err(Bad::new("", "no file is given: use \"rx\" to replay one, \"tx\" to record one, or both"))
             }
@@ -316,7 +318,7 @@ fn create(c: &mut Context, a: &Args) -> Done {
     if let Some(file) = a.get::<PathBuf>("tx") {
         config.record = Some(Record { file, most: a.get::<u64>("most").unwrap_or(PACKETS) });
     } else if a.has("max") {
-        return Err(a.fault("max", "this needs a file to record: tx FILE"));
+        return Err(a.fault("max", "max limits a recording: name its file with tx FILE"));
     }
     if config.replay.is_none() && config.record.is_none() {
         return Err(

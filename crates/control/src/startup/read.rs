@@ -116,9 +116,7 @@ impl<'a> Reader<'a> {
         let message = if path == other {
             format!("{shown} is already the socket of cli-listen: {name}")
         } else if roots(&path) == other || roots(&other) == path {
-            format!(
-                "{shown} conflicts with a socket of root, which is beside each socket with .root at the end of its name: {name}"
-            )
+            format!("{shown} conflicts with root's own socket (each socket NAME has one, NAME.root): {name}")
         } else {
             return;
         };

@@ -431,7 +431,7 @@ fn sockets_of_the_cli_must_differ() {
     assert!(faults("unix { cli-listen-read-only cli.sock }").contains("f:1:8: "), "the usual name");
     for (one, other) in [("a", "a.root"), ("a.root", "a")] {
         let both = format!("unix {{ cli-listen {one} cli-listen-read-only {other} }}");
-        assert!(faults(&both).contains("conflicts with a socket of root"), "{both}");
+        assert!(faults(&both).contains("conflicts with root's own socket"), "{both}");
     }
 }
 

@@ -47,7 +47,7 @@ impl SourceNames {
     /// If the name is taken, the distance is reserved for the router's own sources, or there are too many
     /// sources.
     pub fn register(&mut self, name: &'static str, distance: u8) -> Result<Source, GraphError> {
-        let refused = |why: &str| GraphError(format!("routes cannot be from \"{name}\": {why}"));
+        let refused = |why: &str| GraphError(format!("cannot declare the route source \"{name}\": {why}"));
         if self.0.contains(&name) {
             return Err(refused("the name is taken"));
         }
