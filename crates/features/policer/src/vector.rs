@@ -135,35 +135,48 @@ impl Vector {
                 }
             }
         }
-        for group in &*groups {
-            // The policer may be removed by now: then all packets pass.
+        for group in &mut *groups {
+            // The policer may be removed by now: then all packets pass, and none counts.
             let Some(policer) = policers.get(group.policer) else {
                 members(group, next, |i| actions[i] = TRANSMIT);
+                group.first = NONE;
                 continue;
             };
             let unit = policer.unit();
-            let (mut n, mut tokens, mut all) = (0, 0, [0u64; 2]);
+            if group.first == group.last {
+                let i = usize::from(group.first) % FRAME_SIZE;
+                let mut item =
+                    Item { tokens: loads[i].tokens(unit), came: loads[i].came, color: Color::Green };
+                policer.each(worker, now, std::slice::from_mut(&mut item));
+                (colors[i], actions[i]) = (item.color, policer.action(item.color));
+                continue;
+            }
+            let (mut n, mut tokens) = (0, 0);
             members(group, next, |i| {
-                let load = loads[i];
-                items[n] = Item { tokens: load.tokens(unit), came: load.came, color: Color::Green };
+                items[n] = Item { tokens: loads[i].tokens(unit), came: loads[i].came, color: Color::Green };
                 tokens += u64::from(items[n].tokens);
-                all = [all[0] + u64::from(load.packets), all[1] + u64::from(load.bytes)];
                 n += 1;
             });
-            if n > 1 && !policer.is_aware() && policer.all(worker, now, tokens) {
-                counts.add(group.policer, [all[0], all[1], 0, 0, 0, 0]);
+            if !policer.is_aware() && policer.all(worker, now, tokens) {
                 let action = policer.action(Color::Green);
                 members(group, next, |i| (colors[i], actions[i]) = (Color::Green, action));
                 continue;
             }
             policer.each(worker, now, &mut items[..n]);
-            let (mut k, mut sums) = (0, [0u64; 6]);
+            let mut k = 0;
             members(group, next, |i| {
                 let color = items[k].color;
                 k += 1;
                 (colors[i], actions[i]) = (color, policer.action(color));
-                sums[2 * color as usize] += u64::from(loads[i].packets);
-                sums[2 * color as usize + 1] += u64::from(loads[i].bytes);
+            });
+        }
+        // Not between the exchanges: each waits until all stores before it are done, so also until their lines have come.
+        for group in &*groups {
+            let mut sums = [0u64; 6];
+            members(group, next, |i| {
+                let color = colors[i] as usize;
+                sums[2 * color] += u64::from(loads[i].packets);
+                sums[2 * color + 1] += u64::from(loads[i].bytes);
             });
             counts.add(group.policer, sums);
         }
