@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::Room;
 
@@ -28,7 +29,8 @@ impl Promise {
         Promise::within(bytes, u64::MAX, 0, false)
     }
 
-    /// Promises `bytes` for a request of an untrusted peer.
+    /// Promises `bytes` that an untrusted peer may keep: for missing pages of its file, or for memory that this process
+    /// creates.
     ///
     /// # Errors
     /// `OutOfMemory` for more than half of the free memory without another 64 MiB: peers that take all they get leave
@@ -38,18 +40,11 @@ impl Promise {
         if bytes == 0 || Room::sees_all() {
             return Promise::within(bytes, u64::MAX, KEPT, false);
         }
+        // One at a time: trials at once would take each other's memory.
+        let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
         let promise = Promise::within(bytes, BLIND, KEPT, true)?;
-        #[cfg(not(miri))]
-        Room::try_unseen(Promise::total() + KEPT)?;
+        try_once(&mut failed, Instant::now(), Promise::total() + KEPT, Room::try_unseen)?;
         Ok(promise)
-    }
-
-    /// Promises `bytes` of memory that this process creates, and that an untrusted peer may keep.
-    ///
-    /// # Errors
-    /// As [`Promise::of`]; as [`Promise::to_stranger`] if the free memory is unknown.
-    pub fn shared_with_stranger(bytes: u64) -> io::Result<Promise> {
-        if Room::sees_all() { Promise::of(bytes) } else { Promise::to_stranger(bytes) }
     }
 
     fn within(bytes: u64, most: u64, kept: u64, blind: bool) -> io::Result<Promise> {
@@ -79,6 +74,33 @@ impl Drop for Promise {
     fn drop(&mut self) {
         TOTAL.fetch_sub(self.bytes, Ordering::Relaxed);
     }
+}
+
+/// How long the result of a failed trial holds for all trials of as much memory.
+const HOLDS: Duration = Duration::from_secs(1);
+
+/// A failed trial: when it failed, its bytes, and the reason.
+type FailedTrial = (Instant, u64, String);
+
+/// The last one.
+static FAILED: Mutex<Option<FailedTrial>> = Mutex::new(None);
+
+/// Tries to take `bytes`, unless a trial of as much has just failed.
+fn try_once(
+    failed: &mut Option<FailedTrial>,
+    now: Instant,
+    bytes: u64,
+    trial: impl FnOnce(u64) -> io::Result<()>,
+) -> io::Result<()> {
+    if let Some((at, least, why)) = &*failed
+        && bytes >= *least
+        && now.saturating_duration_since(*at) < HOLDS
+    {
+        return Err(io::Error::new(io::ErrorKind::OutOfMemory, why.clone()));
+    }
+    let tried = trial(bytes);
+    *failed = tried.as_ref().err().map(|e| (now, bytes, e.to_string()));
+    tried
 }
 
 /// Maximum bytes of all promises if a control group may have a limit that cannot be read.
@@ -133,6 +155,23 @@ mod tests {
         fits(156 << 20, &shared, BLIND, KEPT).unwrap();
         let told = fits(157 << 20, &shared, BLIND, KEPT).unwrap_err().to_string();
         assert!(told.contains("at most 256 MiB") && told.ends_with("its limit cannot be read"), "{told}");
+    }
+
+    /// Otherwise peers that are refused could have trials run without pause.
+    #[test]
+    fn a_failed_trial_holds_for_a_second() {
+        let fails = |_| Err(io::Error::other("killed"));
+        let never = |_| panic!("a trial");
+        let (mut failed, start) = (None, Instant::now());
+        try_once(&mut failed, start, 100, |_| Ok(())).unwrap();
+        try_once(&mut failed, start, 100, fails).unwrap_err();
+        for bytes in [100, 101] {
+            let why = try_once(&mut failed, start + HOLDS / 2, bytes, never).unwrap_err();
+            assert_eq!((why.kind(), why.to_string()), (io::ErrorKind::OutOfMemory, "killed".to_string()));
+        }
+        try_once(&mut failed, start + HOLDS / 2, 99, |_| Ok(())).unwrap();
+        try_once(&mut failed, start, 100, fails).unwrap_err();
+        try_once(&mut failed, start + HOLDS, 100, |_| Ok(())).unwrap();
     }
 
     #[test]

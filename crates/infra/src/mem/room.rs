@@ -95,9 +95,14 @@ impl Room {
     ///
     /// # Errors
     /// `OutOfMemory` if the kernel killed the child or refused it the memory.
-    #[cfg(not(miri))]
     pub fn try_unseen(bytes: u64) -> io::Result<()> {
-        if Room::sees_all() { Ok(()) } else { trial::fill(bytes as usize, 0) }
+        // Miri has no processes.
+        #[cfg(not(miri))]
+        if !Room::sees_all() {
+            trial::fill(bytes as usize, 0)?;
+        }
+        let _ = bytes;
+        Ok(())
     }
 }
 

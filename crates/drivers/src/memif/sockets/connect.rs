@@ -143,7 +143,7 @@ impl Sockets {
         let len = memory.regions.first().map_or(0, |(len, _)| *len);
         let fill = move |files: &[BorrowedFd<'_>]| {
             // It lasts as long as this thread takes pages, even if the connection has ended.
-            let promise = if trusted { Promise::of(len) } else { Promise::shared_with_stranger(len) };
+            let promise = if trusted { Promise::of(len) } else { Promise::to_stranger(len) };
             let promise = promise.map_err(|e| e.to_string())?;
             files.iter().try_for_each(|file| region::fill(*file)).map_err(|e| e.to_string())?;
             Ok(Some(promise).filter(Promise::is_blind).map(Arc::new))
