@@ -5,6 +5,7 @@ pub(crate) mod claim;
 pub(crate) mod discard;
 pub(crate) mod events;
 pub(crate) mod hidden;
+pub(crate) mod inotify;
 pub(crate) mod lease;
 pub(crate) mod mapping;
 pub(crate) mod netdev;

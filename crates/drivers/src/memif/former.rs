@@ -6,16 +6,15 @@
 //! memory then vanishes with the thread's own copy, as it must. The watch itself keeps nothing allocated.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use infra::mem::Promise;
 
 use super::SECOND;
 use super::release::{Release, State};
-use crate::kernel::sys;
+use crate::kernel::inotify::{Event, Watches};
 
 /// Most former connections of a server's interface whose memory may be in use: this router frees its part on another
 /// thread, and a client may connect again at once.
@@ -72,7 +71,7 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(super) struct Former {
     /// The inotify instance, if one could be created.
-    inotify: Option<OwnedFd>,
+    inotify: Option<Watches>,
     /// The connections by number.
     connections: BTreeMap<u64, Connection>,
     /// The connections of the files that exist, by watch descriptor.
@@ -85,7 +84,7 @@ pub(super) struct Former {
 impl Former {
     /// Returns an empty set. It gets its inotify instance now: other processes of this user may take all of them later.
     pub(super) fn new() -> Former {
-        Former { inotify: inotify().ok(), ..Former::default() }
+        Former { inotify: Watches::new().ok(), ..Former::default() }
     }
 
     /// Watches the files of a new connection of an interface. Returns the connection's number here.
@@ -187,13 +186,9 @@ impl Former {
     fn watch(&mut self, file: BorrowedFd<'_>) -> io::Result<i32> {
         let inotify = match &self.inotify {
             Some(inotify) => inotify,
-            None => self.inotify.insert(inotify()?),
+            None => self.inotify.insert(Watches::new()?),
         };
-        let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        // SAFETY: the path is a string that ends with a zero.
-        let watch =
-            unsafe { libc::inotify_add_watch(inotify.as_raw_fd(), path.as_ptr(), libc::IN_DELETE_SELF) };
-        sys::check(watch as isize).map(|watch| watch as i32)
+        inotify.add(file)
     }
 
     /// Removes the watches of a connection.
@@ -201,8 +196,7 @@ impl Former {
         let Some(inotify) = &self.inotify else { return };
         self.watches.retain(|watch, of| {
             if *of == number {
-                // SAFETY: no memory is involved. It fails if the kernel has removed the watch, as is wanted.
-                unsafe { libc::inotify_rm_watch(inotify.as_raw_fd(), *watch) };
+                inotify.remove(*watch);
             }
             *of != number
         });
@@ -252,38 +246,17 @@ impl Former {
     /// Forgets the files that do not exist any more.
     fn read_watches(&mut self) {
         let Some(inotify) = &self.inotify else { return };
-        // A record of a watched file has no name, so records have one size.
-        const RECORD: usize = size_of::<libc::inotify_event>();
-        let mut records = [0; 64 * RECORD];
-        loop {
-            // SAFETY: the buffer is writable for its length.
-            let n = unsafe { libc::read(inotify.as_raw_fd(), records.as_mut_ptr().cast(), records.len()) };
-            let Some(read) = usize::try_from(n).ok().filter(|n| *n > 0) else { return };
-            for record in records[..read].chunks_exact(RECORD) {
-                let field = |at: usize| record[at..].first_chunk().copied().unwrap_or_default();
-                let (watch, mask) = (i32::from_ne_bytes(field(0)), u32::from_ne_bytes(field(4)));
-                if mask & libc::IN_Q_OVERFLOW != 0 {
-                    // Events are lost: the threads' reports must do.
-                    self.watches.clear();
-                }
-                if mask & (libc::IN_DELETE_SELF | libc::IN_IGNORED) != 0 {
-                    self.watches.remove(&watch);
-                }
-            }
-        }
+        inotify.read(|event| match event {
+            Event::Gone(watch) | Event::Removed(watch) => drop(self.watches.remove(&watch)),
+            // The threads' reports must do.
+            Event::Lost => self.watches.clear(),
+        });
     }
-}
-
-fn inotify() -> io::Result<OwnedFd> {
-    // SAFETY: no memory is involved.
-    let fd = sys::check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) } as isize)?;
-    // SAFETY: the descriptor is new and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, AsRawFd, OwnedFd};
     use std::time::{Duration, Instant};
 
     use super::*;

@@ -12,6 +12,8 @@
 //!   one from `open(2)` ([`region::again`]).
 //! - No page is in use. The kernel refuses `F_SEAL_WRITE` while one is.
 //! - Nobody has tried to open that memory since: the lease is intact. The kernel would let an attempt succeed after 45 s.
+//! - That memory vanishes when the thread closes it: nobody has a path to it (`O_PATH`), by which it could be opened when the
+//!   lease is gone. An inotify watch of the thread's own tells.
 //!
 //! Memory that a client has created is not leased: the kernel counts the client's file as none, and a client that is a
 //! Volley router waits for the same memory. Such a client can undo the lock or open the file a second time. If the memory
@@ -27,6 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::region;
+use crate::kernel::inotify::{Event, Watches};
 use crate::kernel::{lease, sys};
 
 /// Pauses between two checks.
@@ -124,11 +127,16 @@ impl Debt {
                 pause = (2 * pause).min(LONGEST);
             }
         }
-        match leased.into_iter().all(lease::is_intact) {
-            true => Ok(()),
+        if !leased.into_iter().all(lease::is_intact) {
             // It may have used pages after the kernel has looked at them, and memory can be sealed only once.
-            false => Err(io::Error::other("a peer has tried to open the memory")),
+            return Err(io::Error::other("a peer has tried to open the memory"));
         }
+        if !self.created {
+            return Ok(());
+        }
+        let watched = Vanishing::watch(&own, |pause| self.release.pause(pause))?;
+        let vanished = watched.is_none_or(|vanishing| vanishing.close(own));
+        if vanished { Ok(()) } else { Err(io::Error::other("a peer has a path to the memory")) }
     }
 
     /// True if no process has the peer's file or another file of created memory, and no page of the memory is in use. May
@@ -147,6 +155,40 @@ impl Debt {
             Err(e) if matches!(e.raw_os_error(), Some(libc::EWOULDBLOCK | libc::EBUSY)) => Ok(false),
             Err(e) => Err(e),
         }
+    }
+}
+
+/// Watches on files that must vanish when they are closed.
+struct Vanishing {
+    watches: Watches,
+    /// Number of files.
+    count: usize,
+}
+
+impl Vanishing {
+    /// Watches files, each a different one. Without an inotify instance, since other processes of this user may have taken
+    /// all, it waits for one by `pause`, and returns `None` if that returns false.
+    fn watch(files: &[OwnedFd], pause: impl Fn(Duration) -> bool) -> io::Result<Option<Vanishing>> {
+        let watches = loop {
+            match Watches::new() {
+                Ok(watches) => break watches,
+                Err(e) if e.raw_os_error() == Some(libc::EMFILE) => {}
+                Err(e) => return Err(e),
+            }
+            if !pause(LONGEST) {
+                return Ok(None);
+            }
+        };
+        files.iter().try_for_each(|file| watches.add(file.as_fd()).map(drop))?;
+        Ok(Some(Vanishing { watches, count: files.len() }))
+    }
+
+    /// Closes the files. True if all have vanished.
+    fn close(self, files: Vec<OwnedFd>) -> bool {
+        drop(files);
+        let mut gone = 0;
+        self.watches.read(|event| gone += usize::from(matches!(event, Event::Gone(_))));
+        gone == self.count
     }
 }
 
@@ -275,6 +317,26 @@ mod tests {
         assert_eq!(opened.unwrap_err().raw_os_error(), Some(libc::EWOULDBLOCK));
         drop(kept);
         becomes(&release, State::Unknown);
+    }
+
+    /// It could open the memory by the path when the lease is gone, and pass on pages before anybody looks again.
+    #[test]
+    fn a_peer_with_a_path_to_created_memory_is_found() {
+        let path_to = |file: &OwnedFd| {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            File::options().read(true).custom_flags(libc::O_PATH).open(path).unwrap()
+        };
+        for keeps in [true, false] {
+            let ours = file();
+            let path = path_to(&ours);
+            let theirs = ours.try_clone().unwrap();
+            let release = settle_of(true, ours);
+            stays_held(&release);
+            let path = keeps.then_some(path);
+            drop(theirs);
+            becomes(&release, if keeps { State::Unknown } else { State::Released });
+            drop(path);
+        }
     }
 
     #[test]
