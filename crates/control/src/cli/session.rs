@@ -3,7 +3,7 @@
 use super::client::is_farewell;
 use super::protocol::{LONGEST_READ, LONGEST_REQUEST, Reply, Request};
 use super::sessions::{Client, Guest};
-use super::turns::Share;
+use super::turns::{Hold, Share};
 use model::cli::{Answer, Call, CliError, Completion, Job, Registry, Step, Values};
 use model::visible::visible;
 use std::cell::{Cell, RefCell};
@@ -17,6 +17,8 @@ use tokio::time::{self, Instant};
 
 /// The user ID of root.
 pub(super) const ROOT: u32 = 0;
+/// Bytes of a completion's candidate besides its text and its help, as a reply.
+const OF_CANDIDATE: usize = 64;
 /// Most text in one reply, in bytes.
 const CHUNK: usize = 32 << 10;
 /// Bytes by which the buffer of requests grows.
@@ -55,7 +57,7 @@ pub(super) struct LetGo {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+pub(super) enum State {
     /// The session waits for a request.
     Asked,
     /// The session waits for the client to read output.
@@ -67,7 +69,7 @@ enum State {
 }
 
 impl Seat {
-    fn new(is_root: bool) -> Rc<Seat> {
+    pub(super) fn new(is_root: bool) -> Rc<Seat> {
         Rc::new(Seat {
             is_root,
             state: Cell::new(State::Asked),
@@ -80,6 +82,11 @@ impl Seat {
     /// Returns since when the client is idle; `None` while its command runs, or if it is being disconnected.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         matches!(self.state.get(), State::Asked | State::Told).then(|| self.last.get())
+    }
+
+    /// Returns since when it has unread output, and has read none of it.
+    pub(super) fn told_since(&self) -> Option<Instant> {
+        (self.state.get() == State::Told).then(|| self.last.get())
     }
 
     pub(super) fn is_root(&self) -> bool {
@@ -119,7 +126,7 @@ impl Seat {
         self.enter(State::Served);
     }
 
-    fn enter(&self, state: State) {
+    pub(super) fn enter(&self, state: State) {
         self.last.set(Instant::now());
         if !self.is_leaving() {
             self.state.set(state);
@@ -299,7 +306,13 @@ async fn answer<C: Values + 'static>(
         Ok(Request::Complete { line }) => {
             let complete = || registry.complete(&cx.borrow(), &line, from.read_only);
             let completion: Completion = share.turn(complete).await;
-            replies.send(&Reply::Completion(completion)).await
+            let mut hold = share.hold(&replies.seat);
+            let bytes =
+                completion.candidates.iter().map(|c| c.text.len() + c.help.len() + OF_CANDIDATE).sum();
+            match hold.set(bytes) {
+                Ok(()) => replies.send(&Reply::Completion(completion)).await,
+                Err(error) => replies.send(&Reply::Failed(error.render())).await,
+            }
         }
         Err(error) => replies.send(&Reply::Failed(format!("invalid request: {error}"))).await,
     }
@@ -320,14 +333,14 @@ async fn run<C: Values + 'static>(
         Ok(answer) => answer,
         Err(error) => return Ok(Err(error)),
     };
-    let reserved = match share.reserve(text.len()) {
-        Ok(reserved) => reserved,
-        Err(error) => return Ok(Err(error)),
-    };
+    let mut hold = share.hold(&replies.seat);
+    if let Err(error) = hold.set(text.len() + job.as_ref().map_or(0, |job| job.kept())) {
+        return Ok(Err(error));
+    }
     replies.print(&text).await?;
-    drop((text, reserved));
+    drop(text);
     match job {
-        Some(job) => finish(job, replies, cx, share).await,
+        Some(job) => finish(job, replies, cx, share, hold).await,
         None => Ok(Ok(())),
     }
 }
@@ -337,10 +350,14 @@ async fn finish<C>(
     replies: &mut Replies,
     cx: &RefCell<C>,
     share: &Share,
+    mut hold: Hold,
 ) -> io::Result<Result<(), CliError>> {
     loop {
         let mut text = String::new();
         let step = share.turn(|| job.step(&mut cx.borrow_mut(), &mut text)).await;
+        if let Err(error) = hold.set(text.len() + job.kept()) {
+            return Ok(Err(error));
+        }
         replies.print(&text).await?;
         match step {
             Step::Again => tokio::task::yield_now().await,

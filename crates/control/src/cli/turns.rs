@@ -1,15 +1,24 @@
-//! Fair shares of the main thread: all non-root clients together have one turn in each of its rounds.
+//! Fair shares of the main thread and of memory: all non-root clients together have one turn in each of the main thread's
+//! rounds, and a budget of memory for output that they have not read.
 
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::cli::CliError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::yield_now;
+use tokio::time::Instant;
 
-/// Most memory for output that non-root clients have not read yet, in KiB.
+use super::session::Seat;
+
+/// Most memory for output that non-root clients have not read yet, and for their unfinished commands, in KiB.
 const MOST_UNREAD: u32 = 16 << 10;
-/// Output of a client that does not count, in bytes.
+/// Memory of a client that does not count, in bytes.
 const SMALL: usize = 64 << 10;
+/// How long a client may read nothing when others need its memory.
+const STALLED: Duration = Duration::from_secs(5);
 
 /// The turn and the memory shared by all non-root clients. Clones share the same.
 #[derive(Clone, Debug)]
@@ -17,12 +26,28 @@ pub struct Turns {
     turn: Arc<Semaphore>,
     /// Free memory for unread output, in KiB.
     unread: Arc<Semaphore>,
+    /// The clients that have reserved some.
+    holders: Rc<RefCell<Vec<Weak<Seat>>>>,
 }
 
 impl Default for Turns {
     fn default() -> Turns {
         let unread = Arc::new(Semaphore::new(MOST_UNREAD as usize));
-        Turns { turn: Arc::new(Semaphore::new(1)), unread }
+        Turns { turn: Arc::new(Semaphore::new(1)), unread, holders: Rc::default() }
+    }
+}
+
+impl Turns {
+    /// Disconnects the client that has held memory and read nothing for the longest time, if one has stalled.
+    fn let_go(&self, now: Instant) {
+        let mut holders = self.holders.borrow_mut();
+        holders.retain(|seat| seat.strong_count() > 0);
+        let stalled =
+            holders.iter().filter_map(Weak::upgrade).filter_map(|seat| Some((seat.told_since()?, seat)));
+        let Some((since, seat)) = stalled.min_by_key(|(since, _)| *since) else { return };
+        if now.saturating_duration_since(since) >= STALLED {
+            seat.leave();
+        }
     }
 }
 
@@ -47,43 +72,109 @@ impl Share {
         done
     }
 
-    /// Reserves memory for output until the client has read it.
+    /// Returns an empty reservation of memory for a command of this client.
+    pub(super) fn hold(&self, seat: &Rc<Seat>) -> Hold {
+        Hold { turns: self.0.clone(), seat: Rc::downgrade(seat), held: None }
+    }
+}
+
+/// Memory reserved for a command: for output until the client has read it, and for the rest of the command.
+pub(super) struct Hold {
+    /// `None` for root, whose memory is not limited.
+    turns: Option<Turns>,
+    seat: Weak<Seat>,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Hold {
+    /// Reserves this many bytes instead of those before.
     ///
     /// # Errors
-    /// If other non-root clients have too much unread output.
-    pub(super) fn reserve(&self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, CliError> {
-        let Some(Turns { unread, .. }) = self.0.as_ref().filter(|_| bytes > SMALL) else { return Ok(None) };
+    /// If the other non-root clients hold too much. A client among them that does not read is disconnected then, so that a
+    /// later attempt may succeed.
+    pub(super) fn set(&mut self, bytes: usize) -> Result<(), CliError> {
+        let Some(turns) = &self.turns else { return Ok(()) };
         // The longest output fits if it is the only one.
-        let kib = u32::try_from(bytes >> 10).unwrap_or(MOST_UNREAD).min(MOST_UNREAD);
-        match Arc::clone(unread).try_acquire_many_owned(kib) {
-            Ok(reserved) => Ok(Some(reserved)),
-            Err(_) => Err(CliError::new(format!(
-                "this output has {kib} KiB, and CLI clients of users other than root may leave {MOST_UNREAD} KiB unread: \
-                 end those that do not read, or try again later"
-            ))),
+        let kib = if bytes <= SMALL {
+            0
+        } else {
+            u32::try_from(bytes >> 10).unwrap_or(MOST_UNREAD).min(MOST_UNREAD)
+        };
+        let had = self.held.as_ref().map_or(0, |held| held.num_permits() as u32);
+        if kib <= had {
+            drop(self.held.as_mut().and_then(|held| held.split((had - kib) as usize)));
+            return Ok(());
+        }
+        let Ok(more) = Arc::clone(&turns.unread).try_acquire_many_owned(kib - had) else {
+            turns.let_go(Instant::now());
+            return Err(CliError::new(format!(
+                "this command needs {kib} KiB, and the commands and unread output of all users except root may have \
+                 {MOST_UNREAD} KiB: try again later, or end clients that do not read (show cli-sessions)"
+            )));
+        };
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            None => {
+                turns.holders.borrow_mut().push(self.seat.clone());
+                self.held = Some(more);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let (Some(turns), Some(_)) = (&self.turns, &self.held) {
+            let mut holders = turns.holders.borrow_mut();
+            if let Some(at) = holders.iter().position(|seat| seat.ptr_eq(&self.seat)) {
+                holders.swap_remove(at);
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::session::State;
     use super::*;
-    use std::cell::{Cell, RefCell};
-    use std::rc::Rc;
+    use std::cell::Cell;
     use tokio::task::{LocalSet, spawn_local};
 
     #[test]
     fn unread_output_is_limited_except_roots() {
         let turns = Turns::default();
-        let (one, other, root) =
-            (Share::of(&turns, false), Share::of(&turns, false), Share::of(&turns, true));
-        let held = one.reserve(10 << 20).unwrap();
-        assert!(other.reserve(SMALL).unwrap().is_none() && root.reserve(1 << 30).unwrap().is_none());
-        let refused = other.reserve(7 << 20).unwrap_err().to_string();
-        assert!(refused.starts_with("this output has 7168 KiB"), "{refused}");
-        let also = other.reserve(6 << 20).unwrap();
-        drop((held, also));
-        assert!(one.reserve(usize::MAX).unwrap().is_some());
+        let seats = [false, false, true].map(Seat::new);
+        let [mut one, mut other, mut root] =
+            seats.each_ref().map(|seat| Share::of(&turns, seat.is_root()).hold(seat));
+        one.set(1 << 20).unwrap();
+        one.set(10 << 20).unwrap();
+        other.set(SMALL).unwrap();
+        root.set(1 << 30).unwrap();
+        let refused = other.set(7 << 20).unwrap_err().to_string();
+        assert!(refused.starts_with("this command needs 7168 KiB"), "{refused}");
+        other.set(6 << 20).unwrap();
+        one.set(9 << 20).unwrap();
+        other.set(7 << 20).unwrap();
+        assert_eq!(turns.holders.borrow().len(), 2);
+        drop((one, other));
+        assert_eq!(turns.holders.borrow().len(), 0);
+        Share::of(&turns, false).hold(&seats[0]).set(usize::MAX).unwrap();
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_gives_way() {
+        let turns = Turns::default();
+        let seats = [(); 3].map(|()| Seat::new(false));
+        let mut holds = seats.each_ref().map(|seat| Share::of(&turns, false).hold(seat));
+        holds[0].set(8 << 20).unwrap();
+        holds[1].set(8 << 20).unwrap();
+        seats[1].enter(State::Told);
+        holds[2].set(1 << 20).unwrap_err();
+        turns.let_go(Instant::now());
+        assert!(seats.iter().all(|seat| !seat.is_leaving()), "it may be about to read");
+        turns.let_go(Instant::now() + STALLED);
+        assert_eq!(seats.each_ref().map(|seat| seat.is_leaving()), [false, true, false]);
     }
 
     #[test]

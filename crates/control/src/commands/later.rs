@@ -57,6 +57,10 @@ impl<T> Job<Context> for Later<T> {
             }
         }
     }
+
+    fn kept(&self) -> usize {
+        self.rest.as_ref().map_or(0, |job| job.kept())
+    }
 }
 
 /// See [`App::create_file`](net::feature::App::create_file).

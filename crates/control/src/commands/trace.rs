@@ -204,6 +204,10 @@ impl Rows<Context> for Packets {
         self.left > 0 && !self.places.is_empty()
     }
 
+    fn kept(&self) -> usize {
+        self.places.bytes()
+    }
+
     fn text(&mut self, page: &[Packet], out: &mut String) {
         for p in page {
             let _ = writeln!(out, "Packet {}\n", p.packet);

@@ -14,7 +14,7 @@ use super::typed;
 #[test]
 fn full_server_refuses_clients_with_a_reason() {
     let server =
-        Server::serving(Service { idle: Duration::from_secs(3600), for_root: 0, ..Service::default() });
+        Server::serving(|| Service { idle: Duration::from_secs(3600), for_root: 0, ..Service::default() });
     let held: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
     let (code, out, errors) = server.ctl(&["show", "count"], "", |_| ());
     assert_eq!((code, out.as_str()), (2, ""));
@@ -29,7 +29,7 @@ fn full_server_refuses_clients_with_a_reason() {
 
 #[test]
 fn longest_idle_client_is_disconnected() {
-    let server = Server::serving(Service { idle: Duration::ZERO, for_root: 0, ..Service::default() });
+    let server = Server::serving(|| Service { idle: Duration::ZERO, for_root: 0, ..Service::default() });
     // The busy client replaces the first one. Then the second one runs a command, so the third one is idle longest.
     let mut clients: Vec<Connection> = (0..64).map(|_| server.connect()).collect();
     let mut busy = UnixStream::connect(server.socket()).unwrap();

@@ -240,7 +240,7 @@ fn router_completes_words_for_shells() {
 
 #[test]
 fn read_only_socket_changes_nothing() {
-    let server = Server::serving(Service { read_only: true, ..Service::default() });
+    let server = Server::serving(|| Service { read_only: true, ..Service::default() });
     let mut connection = server.connect();
     for line in
         ["add 5", "ad 5 --json", "set interface state host-eth0 up", "exec /etc/hostname", "numbers to 3"]
@@ -320,7 +320,7 @@ fn invalid_requests_are_answered_and_floods_are_cut() {
     }
     let answer = raw(&server.socket(), &vec![b'{'; 1 << 20]).unwrap();
     assert!(answer.contains("a line or request is longer than 256 KiB"), "{answer}");
-    let readers = Server::serving(Service { read_only: true, ..Service::default() });
+    let readers = Server::serving(|| Service { read_only: true, ..Service::default() });
     let request = |len: usize| format!("{{\"run\":{{\"line\":\"show count{}\"}}}}\n", " ".repeat(len));
     assert_eq!(raw(&readers.socket(), request(8000).as_bytes()).unwrap(), "{\"out\":\"0\\n\"}\n");
     let answer = raw(&readers.socket(), request(9000).as_bytes()).unwrap();
@@ -331,8 +331,10 @@ fn invalid_requests_are_answered_and_floods_are_cut() {
 #[test]
 fn connected_clients_are_listed_with_their_commands() {
     let sessions = Sessions::default();
-    let server =
-        Server::serving(Service { read_only: true, sessions: sessions.clone(), ..Service::default() });
+    let server = {
+        let sessions = sessions.clone();
+        Server::serving(move || Service { read_only: true, sessions, ..Service::default() })
+    };
     let idle = UnixStream::connect(server.socket()).unwrap();
     let mut busy = UnixStream::connect(server.socket()).unwrap();
     // A part of a request.
@@ -363,7 +365,10 @@ fn connected_clients_are_listed_with_their_commands() {
 #[test]
 fn running_command_is_listed() {
     let sessions = Sessions::default();
-    let server = Server::serving(Service { sessions: sessions.clone(), ..Service::default() });
+    let server = {
+        let sessions = sessions.clone();
+        Server::serving(move || Service { sessions, ..Service::default() })
+    };
     let mut stream = UnixStream::connect(server.socket()).unwrap();
     stream.write_all(b"numbers forever\n").unwrap();
     let begun = Instant::now();
@@ -411,7 +416,7 @@ fn typed(server: &Server, lines: &str) -> String {
 
 #[test]
 fn plain_lines_are_answered_as_text() {
-    let server = Server::serving(Service { prompt: "r1# ".into(), ..Service::default() });
+    let server = Server::serving(|| Service { prompt: "r1# ".into(), ..Service::default() });
     // Line ends as of telnet; and the output of a job, after which the other lines run.
     let text = typed(&server, "add 3\r\nsh count\r\nnumbers to 2\nadd x\nshow count --json");
     let fault = "add x\n    ^\n";

@@ -163,16 +163,17 @@ pub struct Server {
 
 impl Server {
     pub fn start() -> Server {
-        Server::serving(Service::default())
+        Server::serving(Service::default)
     }
 
-    pub fn serving(service: Service) -> Server {
+    pub fn serving(service: impl FnOnce() -> Service + Send + 'static) -> Server {
         let directory = tempfile::tempdir().unwrap();
         let (jobs, rows) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let listener = Listener::unix(&directory.path().join("cli.sock"), None).unwrap();
         let (stop, stopped) = oneshot::channel();
         let toy = Toy { jobs: Arc::clone(&jobs), rows: Arc::clone(&rows), ..Toy::default() };
         let thread = thread::spawn(move || {
+            let service = service();
             on_local_set(async move {
                 tokio::select! {
                     ended = serve(listener, registry(), Rc::new(RefCell::new(toy)), service) => ended.unwrap(),

@@ -102,6 +102,10 @@ impl<C: Values + 'static> Job<C> for Report<C> {
         }
         Step::Again
     }
+
+    fn kept(&self) -> usize {
+        self.job.as_ref().map_or(0, |job| job.kept())
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,11 @@ pub trait Rows<C> {
     /// Writes a page as text. Headings belong before the first page, which is empty if the list is.
     fn text(&mut self, page: &[Self::Row], out: &mut String);
 
+    /// Returns the bytes that the cursor keeps between two pages, if they may be many.
+    fn kept(&self) -> usize {
+        0
+    }
+
     /// Writes the text below the list.
     fn end(&mut self, _cx: &C, _out: &mut String) {}
 }
@@ -70,6 +75,10 @@ impl<C, T: Serialize, R: Rows<C, Row = T>> Job<C> for Listing<R, T> {
         }
         Step::Again
     }
+
+    fn kept(&self) -> usize {
+        self.rows.kept()
+    }
 }
 
 /// Appends an element of a JSON array in its printed form, indented by two blanks.
@@ -100,6 +109,11 @@ impl<T: Ord> Default for Merge<T> {
 }
 
 impl<T: Ord + Copy> Merge<T> {
+    /// Returns its bytes.
+    pub fn bytes(&self) -> usize {
+        self.runs.iter().map(Vec::capacity).sum::<usize>() * size_of::<T>()
+    }
+
     /// True if no value remains.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()

@@ -296,6 +296,10 @@ impl<A: OfFamily> Rows<Context> for Fib<A> {
         !self.prefixes.is_empty()
     }
 
+    fn kept(&self) -> usize {
+        self.prefixes.bytes()
+    }
+
     fn text(&mut self, page: &[Route], out: &mut String) {
         if !std::mem::replace(&mut self.begun, true) {
             out.push_str(&self.heading);
