@@ -7,7 +7,10 @@ use super::complete::{Candidate, Completion};
 use super::error::CliError;
 use super::lex::{Line, Token};
 use super::output::{Answer, Job, Step};
-use regex::{Regex, RegexBuilder};
+use regex_automata::Input;
+use regex_automata::meta::{Cache, Config, Regex};
+use regex_automata::util::syntax;
+use std::time::{Duration, Instant};
 
 /// The word that separates a command from its filters.
 const BAR: &str = "|";
@@ -20,25 +23,63 @@ const WORDS: [(&str, &str); 3] = [
 ];
 
 /// Limits for filters, which the main thread compiles and runs for read-only clients: filters in a line,
-/// bytes of an expression, bytes of a compiled one. Together they cost a millisecond or two.
+/// bytes of an expression, bytes of a compiled one and of its cache. Compiling takes a millisecond or two.
 const MOST_FILTERS: usize = 4;
 const MOST_BYTES: usize = 200;
-const MOST_COMPILED: usize = 64 << 10;
+const MOST_COMPILED: usize = 32 << 10;
+const MOST_CACHED: usize = 64 << 10;
+/// The time of a slice, before other work gets its turn.
+const SLICE: Duration = Duration::from_micros(500);
 
 /// One filter.
 #[derive(Debug)]
 enum Filter {
-    Match(Regex),
-    Except(Regex),
+    Match(Box<Expression>),
+    Except(Box<Expression>),
     Count(u64),
+}
+
+/// A regular expression with little memory: of several ways to search it has the two that need least.
+#[derive(Debug)]
+struct Expression {
+    regex: Regex,
+    cache: Cache,
+}
+
+impl Expression {
+    /// Compiles an expression, for bytes and regardless of case. Returns the reason of a refusal.
+    fn new(text: &str) -> Result<Expression, &'static str> {
+        let syntax = syntax::Config::new().case_insensitive(true).unicode(false).utf8(false);
+        let config = Config::new()
+            .utf8_empty(false)
+            .nfa_size_limit(Some(MOST_COMPILED))
+            .hybrid_cache_capacity(MOST_CACHED)
+            .onepass(false)
+            .dfa(false)
+            .backtrack(false);
+        let built = Regex::builder().syntax(syntax).configure(config).build(text);
+        let regex = built.map_err(|e| match e.size_limit() {
+            Some(_) => "the regular expression is too large",
+            None => "invalid regular expression",
+        })?;
+        Ok(Expression { cache: regex.create_cache(), regex })
+    }
+
+    fn matches(&mut self, line: &str) -> bool {
+        self.regex.search_half_with(&mut self.cache, &Input::new(line).earliest(true)).is_some()
+    }
+
+    fn bytes(&self) -> usize {
+        self.regex.memory_usage() + self.cache.memory_usage()
+    }
 }
 
 impl Filter {
     /// Returns true if the next filter gets this line.
     fn takes(&mut self, line: &str) -> bool {
         match self {
-            Filter::Match(expression) => expression.is_match(line),
-            Filter::Except(expression) => !expression.is_match(line),
+            Filter::Match(expression) => expression.matches(line),
+            Filter::Except(expression) => !expression.matches(line),
             Filter::Count(lines) => {
                 *lines += 1;
                 false
@@ -109,18 +150,11 @@ fn filter(line: &str, words: &[Token<'_>], rest: &[Token<'_>]) -> Result<Filter,
         (Some(_), [text]) if text.text.len() > MOST_BYTES => {
             fault(format!("the regular expression is longer than {MOST_BYTES} bytes"), Some(text))
         }
-        (Some(name), [text]) => {
-            let compiled =
-                RegexBuilder::new(&text.text).case_insensitive(true).size_limit(MOST_COMPILED).build();
-            match compiled {
-                Ok(expression) if name == "match" => Ok(Filter::Match(expression)),
-                Ok(expression) => Ok(Filter::Except(expression)),
-                Err(regex::Error::CompiledTooBig(_)) => {
-                    fault("the regular expression is too large".into(), Some(text))
-                }
-                Err(_) => fault("invalid regular expression".into(), Some(text)),
-            }
-        }
+        (Some(name), [text]) => match Expression::new(&text.text).map(Box::new) {
+            Ok(expression) if name == "match" => Ok(Filter::Match(expression)),
+            Ok(expression) => Ok(Filter::Except(expression)),
+            Err(why) => fault(why.into(), Some(text)),
+        },
         (Some(name), [_, extra, ..]) => fault(
             format!("unexpected word: {name} takes one expression; quote one that contains blanks"),
             Some(extra),
@@ -135,7 +169,10 @@ impl Pipe {
         let mut text = String::new();
         self.take(&answer.text, &mut text);
         match answer.job {
-            Some(job) => Answer { text, job: Some(Box::new(Piped { pipe: self, job })) },
+            Some(job) => {
+                let piped = Piped { pipe: self, job, text: String::new(), at: 0, step: Step::Again };
+                Answer { text, job: Some(Box::new(piped)) }
+            }
             None => {
                 self.end(&mut text);
                 Answer { text, job: None }
@@ -157,6 +194,15 @@ impl Pipe {
             }
         }
         self.begun.push_str(rest);
+    }
+
+    /// Returns its bytes.
+    fn bytes(&self) -> usize {
+        let of = |filter: &Filter| match filter {
+            Filter::Match(expression) | Filter::Except(expression) => expression.bytes(),
+            Filter::Count(_) => 0,
+        };
+        self.begun.capacity() + self.filters.iter().map(of).sum::<usize>()
     }
 
     fn line(&mut self, line: &str, out: &mut String) {
@@ -187,17 +233,37 @@ impl Pipe {
 struct Piped<C> {
     pipe: Pipe,
     job: Box<dyn Job<C>>,
+    /// The last text of the job, and how much of it the filters have taken.
+    text: String,
+    at: usize,
+    /// The continuation of the job.
+    step: Step,
 }
 
 impl<C> Job<C> for Piped<C> {
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step {
-        let mut text = String::new();
-        let step = self.job.step(cx, &mut text);
-        self.pipe.take(&text, out);
-        if matches!(step, Step::Done | Step::Failed(_)) {
+        if self.at == self.text.len() {
+            self.text.clear();
+            self.at = 0;
+            self.step = self.job.step(cx, &mut self.text);
+        }
+        let start = Instant::now();
+        while let Some(rest) = self.text.get(self.at..).filter(|rest| !rest.is_empty()) {
+            if start.elapsed() > SLICE {
+                return Step::Again;
+            }
+            let len = rest.find('\n').map_or(rest.len(), |end| end + 1);
+            self.pipe.take(&rest[..len], out);
+            self.at += len;
+        }
+        if matches!(self.step, Step::Done | Step::Failed(_)) {
             self.pipe.end(out);
         }
-        step
+        std::mem::replace(&mut self.step, Step::Again)
+    }
+
+    fn kept(&self) -> usize {
+        self.pipe.bytes() + self.text.capacity() + self.job.kept()
     }
 }
 
@@ -305,6 +371,31 @@ mod tests {
         assert!(split(&line(5)).unwrap_err().render().contains("at most 4"));
         let long = format!("show int | match {}", "a".repeat(201));
         assert!(split(&long).unwrap_err().render().contains("longer than 200 bytes"));
+    }
+
+    /// The clients of all users have filters, and keep them while they do not read.
+    #[test]
+    fn a_filter_needs_little_memory() {
+        let text = |n: usize| {
+            let letter = |i: usize| char::from(b'a' + ((n * 31 + i * i * 7) % 26) as u8);
+            (0..200).map(letter).collect::<String>()
+        };
+        let all = [
+            "a|b",
+            ".{1,90}x",
+            "[a-m].{9}[n-z].{9}x",
+            r"(\w+ ){9}\d+$",
+            "(a|ab|abc|b)*(c|cd)*x",
+            &"(.|a)*".repeat(30),
+            &"a".repeat(200),
+        ];
+        for expression in all {
+            let mut expression = Expression::new(expression).unwrap();
+            for n in 0..2000 {
+                expression.matches(&text(n));
+            }
+            assert!(expression.bytes() < 256 << 10, "{} bytes: {expression:?}", expression.bytes());
+        }
     }
 
     #[test]
