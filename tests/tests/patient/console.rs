@@ -254,17 +254,53 @@ fn clients_beyond_the_limit_are_refused_with_few_log_lines() {
     started.end();
 }
 
+/// Returns the KiB of anonymous memory of a process.
+fn anonymous(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Their commands wait half done: lists that are sorted already, and filters with their caches.
+#[test]
+fn clients_that_read_nothing_take_little_memory() {
+    let Some(lab) = Lab::new() else { return };
+    let r = lab.host("r");
+    let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 }", "");
+    let ctl = |line: &str| {
+        let command = format!("{} ctl -s 127.0.0.1:5002 {line}", binary().display());
+        r.attempt(&command, LIMIT).expect_ok();
+    };
+    ctl("create loopback interface");
+    ctl("set interface state loop0 up");
+    ctl("ip route add count 100000 20.0.0.0/32 via loop0");
+    let before = anonymous(started.router.id());
+    let filters = "| except '[0-9a-z.: /]*[aeiou][0-9a-z.: /]{25}[!-&]' \
+                   | except '[0-9a-z.: /]*[24:][0-9a-z.: /]{24}[!-&]'";
+    for command in ["show ip fib".into(), format!("show tech-support {filters}")] {
+        let flood = clients(
+            &r,
+            &format!(
+                "all = [client() for _ in range(60)]\n\
+                 for c in all: c.sendall(b\"{command}\\n\" * 20)\n\
+                 time.sleep(4)\n\
+                 print('all sent', flush=True)"
+            ),
+        );
+        until("all clients wait", LIMIT, || flood.stdout().contains("all sent"));
+        ctl("show version");
+        let grown = anonymous(started.router.id()).saturating_sub(before);
+        assert!(grown < 56 << 10, "\"{command}\" of 60 clients takes {grown} KiB");
+    }
+    started.end();
+}
+
 #[test]
 fn flooding_clients_take_little_memory_and_delay_no_others() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let started = started(&r, "unix { interactive cli-listen 127.0.0.1:5002 }", "");
-    let anonymous = || {
-        let status = fs::read_to_string(format!("/proc/{}/status", started.router.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
-    };
-    let before = anonymous();
+    let before = anonymous(started.router.id());
     let flood = clients(
         &r,
         "def send(c, text):\n\
@@ -295,7 +331,7 @@ fn flooding_clients_take_little_memory_and_delay_no_others() {
         let took = start.elapsed();
         assert!(took < Duration::from_secs(2), "a command took {took:?}");
     }
-    let grown = anonymous().saturating_sub(before);
+    let grown = anonymous(started.router.id()).saturating_sub(before);
     assert!(grown < 48 << 10, "the clients take {grown} KiB");
     started.end();
 }
