@@ -126,7 +126,7 @@ grep -q '^volley_interface_info{' "$root/tmp/samples" || fail "no metrics"
 echo "== the service, with systemd"
 scripts/boot-root.sh "$root" >"$work/boot.log" 2>&1 &
 boot=$!
-trap 'kill $boot 2>/dev/null; wait $boot; rm -rf --one-file-system "$work"' EXIT
+trap 'kill $boot 2>/dev/null || true; wait $boot || true; rm -rf --one-file-system "$work"' EXIT
 first() { # prints the first process in the namespaces of boot-root.sh, the child of its child
     pgrep -P "$(pgrep -P $boot | head -n 1)" | head -n 1
 }
