@@ -38,7 +38,7 @@ pub mod option {
     pub const JUMBO: u8 = 0xc2;
 }
 
-/// The subject of a router alert (RFC 2711 section 2.1).
+/// Values of the router alert option (RFC 2711 section 2.1).
 pub mod alert {
     /// MLD.
     pub const MLD: u16 = 0;

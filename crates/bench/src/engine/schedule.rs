@@ -40,7 +40,7 @@ impl Schedule {
         Schedule { start, rate, frames, taken: 0, lag: 0, window }
     }
 
-    /// Returns the schedule moved by `ticks`. No frame may have been taken yet.
+    /// Returns the schedule moved by `ticks`. Call this before the first frame is taken.
     pub fn later(self, ticks: u64) -> Schedule {
         let start = self.start + ticks;
         Schedule { start, window: Window { began: start, ..self.window }, ..self }

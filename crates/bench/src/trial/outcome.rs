@@ -62,13 +62,13 @@ impl Outcome {
         self.request.load_fps * (1.0 - self.loss_ratio())
     }
 
-    /// True if the trial describes the router.
+    /// True if the trial is valid: no reason is recorded against it.
     pub fn is_valid(&self) -> bool {
         self.invalid.is_empty()
     }
 }
 
-/// Reason why a trial does not describe the router.
+/// Reason why a trial is invalid: the tester, not the router, may have caused its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Invalid {

@@ -39,14 +39,15 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::text::{Collected, Format, Samples};
 
-/// Most clients served at once.
+/// Maximum number of clients served at once.
 pub(super) const PLACES: usize = 128;
-/// Most moments whose samples are read at once.
+/// Maximum number of moments whose samples are read at once.
 const GENERATIONS: usize = 4;
 /// Time for which the same samples are handed out at most, and for which a client may read without being
 /// disconnected.
 const SLOW: Duration = Duration::from_secs(1);
-/// Time without progress after which a client may be disconnected for another of its network.
+/// Time without progress after which a client may be disconnected, to make room for another client of its
+/// network.
 const STALLED: Duration = Duration::from_millis(20);
 /// Time that a new client waits for room.
 const WAIT: Duration = Duration::from_millis(400);
@@ -58,7 +59,7 @@ const LARGE: u64 = 1 << 20;
 const SILENCE: Duration = Duration::from_secs(5);
 /// Time limit of a connection.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Most bytes of a request.
+/// Maximum size of a request in bytes.
 const REQUEST: usize = 16 << 10;
 /// Time without new clients after the system had no room for one.
 const RECOVERY: Duration = Duration::from_millis(100);

@@ -46,8 +46,8 @@ pub enum Unit {
     /// Rates in kbit/s (1,000 bits), bursts in bytes.
     #[default]
     Kbps,
-    /// Rates in packets per second, of any size, bursts in packets. A packet that is still to be segmented
-    /// counts as its segments.
+    /// Rates in packets per second, whatever the packet size; bursts in packets. A packet that is still to be
+    /// segmented counts as its segments.
     Pps,
 }
 

@@ -28,9 +28,9 @@ use net::setting::{Setting, Switch};
 
 /// A family with source checks.
 pub trait Checked: Packets {
-    /// The feature that requires packets to the source to leave by the same interface.
+    /// The feature for strict mode: it requires a route to the source over the receive interface.
     const STRICT: &'static str;
-    /// The feature that requires packets to the source to leave by any interface.
+    /// The feature for loose mode: it requires a route to the source, over any interface.
     const LOOSE: &'static str;
 }
 

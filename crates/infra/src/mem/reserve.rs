@@ -445,7 +445,7 @@ mod tests {
         assert!(present.iter().all(|page| page & 1 == 1));
     }
 
-    /// A peer with lent buffers has the file, and must not be able to end this process with it.
+    /// A peer that buffers are lent to has the file. It must not be able to resize it, which would kill this process.
     #[test]
     #[cfg(not(miri))]
     fn the_size_of_the_file_is_sealed() {

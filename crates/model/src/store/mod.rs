@@ -119,7 +119,7 @@ impl<W: World> Snapshot<W> {
         self.view().with(changes.iter().map(|(key, value)| (key, value.as_ref())).collect())
     }
 
-    /// Changes the tree without applying anything.
+    /// Records the changes in the tree only; no step is run.
     pub fn take(&mut self, changes: BTreeMap<Key, Option<Value<W>>>) {
         let found = self.view_with(&changes).changed;
         self.change(changes, found);

@@ -335,7 +335,8 @@ proptest! {
     }
 
     /// For any sequence of changes, rollbacks and restarts: a rollback of n restores the state before the
-    /// last n changes in effect. A restart has the last state, or another one.
+    /// last n changes in effect. After a restart with the same state, rollbacks still work; if the state
+    /// differs, they are refused.
     #[test]
     fn a_rollback_restores_the_earlier_state(deeds in prop::collection::vec(deed(), 0..30)) {
         let mut journal = Journal::default();

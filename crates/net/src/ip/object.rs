@@ -61,7 +61,8 @@ impl Object {
         kind | u64::from(value) << 32
     }
 
-    /// Returns the adjacency of a word if it is one. That is the common case, so it is checked first.
+    /// Returns the adjacency index in a word, if the word is an adjacency. The common case, so callers check it
+    /// first.
     #[inline(always)]
     pub fn adjacency(word: u64) -> Option<u32> {
         (word as u8 == ADJACENCY as u8).then_some((word >> 32) as u32)

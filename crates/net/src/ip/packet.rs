@@ -34,7 +34,7 @@ pub struct Nodes {
     pub report: &'static str,
     /// The node that holds packets for unresolved next hops.
     pub resolve: &'static str,
-    /// Its punt reason.
+    /// The punt reason of the node `resolve`.
     pub ask: &'static str,
     /// The node that releases the held packets.
     pub release: &'static str,

@@ -48,7 +48,7 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// The interfaces of its ends.
+    /// Returns the interfaces of the trail's non-recursive paths.
     pub(super) fn interfaces(&self) -> impl Iterator<Item = u32> {
         self.ends.iter().filter_map(|end| end.0.interface())
     }

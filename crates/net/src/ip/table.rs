@@ -109,7 +109,7 @@ pub struct Routes<A: Ip> {
     /// Changes of interfaces whose paths have to be resolved again, and the number of changes so far.
     pub(super) asking: VecDeque<Asking>,
     pub(super) changes: u64,
-    /// Changed prefixes that recursive paths lead through.
+    /// Changed prefixes whose dependent recursive paths are still to be resolved again.
     pub(super) following: VecDeque<Following<A>>,
     /// Unresolved lists whose object does not show that yet.
     pub(super) holding: BTreeSet<u32>,

@@ -72,7 +72,7 @@ impl Foreign {
         }
     }
 
-    /// Returns the beginning in readable form: arguments are names in capitals.
+    /// Returns the first words of the foreign command in readable form, arguments as names in capitals.
     pub fn shown(&self) -> String {
         let word = |word: &str| match word.strip_prefix('<').and_then(|word| word.split_once(':')) {
             Some((name, _)) => name.to_uppercase(),

@@ -14,11 +14,11 @@ use crate::{
 };
 use std::{collections::VecDeque, io, time::Duration};
 
-/// Words of a unit. A block begins at a unit and is identified by the unit's number.
+/// Number of 8-byte words in a unit. A block begins at a unit and is identified by the unit's number.
 pub(super) const UNIT: usize = 4;
 /// Bytes of a unit.
 pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
-/// Bits of a unit's number: 2 GiB.
+/// Number of bits of a unit's number: 2^26 units of 32 bytes are 2 GiB.
 pub(super) const UNIT_BITS: u32 = 26;
 /// No unit.
 const NONE: u32 = u32::MAX;
