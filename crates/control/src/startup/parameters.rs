@@ -138,7 +138,7 @@ const UNIX: &[Parameter] = &[
     })
     .default("none")
     .help(
-        "A second UNIX socket of the CLI, for users who may not change anything: it accepts only `show`, `monitor` and `help`. \
+        "A second UNIX socket of the CLI, for users who may not change anything: it accepts only `show`, `monitor`, `ping`, `capture` and `help`. \
          A relative path is in `runtime-dir`.",
     ),
     Parameter::sets("cli-allow-remote", "", |s, _| {
