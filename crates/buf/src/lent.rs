@@ -133,7 +133,7 @@ pub struct Lent {
     bits: Vec<u64>,
     /// Number of lent buffers.
     n: usize,
-    /// The same, for the pool's statistics.
+    /// Number of lent buffers, for the pool's statistics.
     count: Arc<AtomicUsize>,
 }
 

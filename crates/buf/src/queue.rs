@@ -85,7 +85,7 @@ pub enum Unsent {
     Gone,
 }
 
-/// A transmit queue. It is locked once a frame if workers share it.
+/// A transmit queue. It is locked once per frame if workers share it.
 pub trait TxQueue: Send {
     /// Sends packets from the front of the frame and frees them.
     ///

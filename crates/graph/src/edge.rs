@@ -1,6 +1,6 @@
 //! A node's verdicts on packets: the edge by which a packet leaves, or the drop reason.
 
-/// Codes 0 to 127 are edges, 128 to 252 drop reasons, and the rest is below.
+/// Lowest code of a drop reason. Codes 0 to 127 are edges, 128 to 252 drop reasons; the constants below are the rest.
 pub(crate) const FIRST_REASON: u8 = 128;
 /// The node is done with the packet; its buffers are freed without a reason (another packet may continue in
 /// its place).

@@ -11,7 +11,7 @@ use crate::edge::{ReasonInfo, Reasons};
 use crate::info::NodeInfo;
 use crate::rings::PuntReason;
 
-/// Calls, packets, packets of timed calls, clocks of timed calls.
+/// Positions in a node's counters: calls, packets, packets of timed calls, clocks of timed calls.
 pub(crate) const CALLS: usize = 0;
 pub(crate) const PACKETS: usize = 1;
 pub(crate) const TIMED: usize = 2;

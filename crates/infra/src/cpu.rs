@@ -57,9 +57,9 @@ pub fn own_cores() -> &'static [usize] {
 /// Scheduling policies of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The default.
+    /// The default time-sharing policy (`SCHED_OTHER`).
     Other,
-    /// The default, for threads without latency requirements.
+    /// Time sharing for threads without latency requirements (`SCHED_BATCH`).
     Batch,
     /// Runs only if no other thread wants the core.
     Idle,

@@ -128,7 +128,7 @@ impl<T: Setting> AnyColumn for Column<T> {
     }
 }
 
-/// The totals of an interface by setting, at the time when it was made.
+/// An interface's totals by setting, at the time when the interface was made.
 pub(crate) type Totals = HashMap<TypeId, Vec<u64>>;
 
 /// The settings of all features.

@@ -118,7 +118,7 @@ pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 /// Actions of the whole-graph fuzzer for a feature, apart from changing its settings.
 #[derive(Clone, Copy)]
 pub struct Exercise {
-    /// Starts or restarts what no setting switches on. A filter selects the packets for it.
+    /// Starts or restarts the feature's activities that no setting switches on. The filter selects their packets.
     pub begin: fn(&mut Router, Option<Program>),
     /// Checks the results after each turn of a worker.
     ///

@@ -47,9 +47,8 @@ impl Hooks {
         self.kinds.get(usize::from(kind.0))
     }
 
-    /// Declares a forwarding kind. Routes lead to one of its entries by
-    /// [`Path::Feature`](super::Path::Feature). An entry must stay in the feature's table until no route
-    /// leads to it and workers have passed.
+    /// Declares a forwarding kind. Routes lead to one of its entries by [`Path::Feature`](super::Path::Feature). An
+    /// entry must stay in the feature's table until no route leads to it and a grace period has passed.
     ///
     /// # Errors
     /// If the name is taken, there are too many kinds, or the lookup node has no room for another edge.

@@ -24,7 +24,7 @@ pub struct Nodes {
     pub follow: &'static str,
     /// The node that writes link headers.
     pub rewrite: &'static str,
-    /// The arc after it.
+    /// The arc after the node `rewrite`.
     pub output: &'static str,
     /// The node that sorts packets for this router, and the arc that leads there.
     pub local: &'static str,
@@ -34,7 +34,7 @@ pub struct Nodes {
     pub report: &'static str,
     /// The node that holds packets for unresolved next hops.
     pub resolve: &'static str,
-    /// Its punt reason.
+    /// The punt reason of the node `resolve`.
     pub ask: &'static str,
     /// The node that releases the held packets.
     pub release: &'static str,

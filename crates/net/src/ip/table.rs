@@ -39,7 +39,7 @@ use super::rib::Rib;
 use super::slab::NONE;
 use super::source::Source;
 
-/// Maximum number of objects freed or released in one turn: about a tenth of a millisecond.
+/// Maximum number of objects freed or released in one turn: about a tenth of a millisecond of work.
 pub(super) const AT_ONCE: usize = 2048;
 
 /// Why a route or a table could not be added or removed.
@@ -109,11 +109,11 @@ pub struct Routes<A: Ip> {
     /// Changes of interfaces whose paths have to be resolved again, and the number of changes so far.
     pub(super) asking: VecDeque<Asking>,
     pub(super) changes: u64,
-    /// Changed prefixes that recursive paths lead through.
+    /// Changed prefixes whose dependent recursive paths are still to be resolved again.
     pub(super) following: VecDeque<Following<A>>,
-    /// Unresolved lists whose object does not show that yet.
+    /// Unresolved lists whose installed object still uses the old paths.
     pub(super) holding: BTreeSet<u32>,
-    /// Those of them whose routes are withdrawn, until no worker can be between a leaf and its object.
+    /// Lists of `holding` whose routes are withdrawn, each until no worker can be between a leaf and its object.
     pub(super) given_way: VecDeque<(Mark, u32)>,
     pub(super) objects: WordWriter,
     pub(super) balances: SlotWriter<Buckets>,
@@ -206,7 +206,8 @@ impl<A: Ip> Routes<A> {
         Ok(())
     }
 
-    /// Removes a VRF that [may go](Self::may_go). Its lookup table is freed when no worker can read it any more.
+    /// Removes a VRF that [can be removed](Self::may_go). Its lookup table is freed when no worker can read it any
+    /// more.
     ///
     /// # Errors
     /// If the VRF does not exist.
@@ -502,7 +503,7 @@ impl<A: Ip> Routes<A> {
         self.asks() || !self.waiting.is_empty()
     }
 
-    /// True if recursive paths wait to follow.
+    /// True if recursive paths are still to be resolved again after route changes.
     pub fn follows(&self) -> bool {
         !self.following.is_empty()
     }
