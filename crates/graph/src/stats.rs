@@ -310,7 +310,7 @@ impl Stats {
         self.by_reason(|number| self.reasons.read(number)[0]).collect()
     }
 
-    /// The same since the start; clearing does not affect it.
+    /// Like [`dropped`](Self::dropped), but since the start; clearing does not affect it.
     pub fn dropped_totals(&self) -> impl Iterator<Item = Dropped> {
         self.by_reason(|number| self.reasons.total(number)[0])
     }
@@ -371,7 +371,7 @@ impl Stats {
         self.punted.read(reason.0)
     }
 
-    /// The same since the start; clearing does not affect it.
+    /// Like [`punted`](Self::punted), but since the start; clearing does not affect it.
     pub fn punted_totals(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.total(reason.0)
     }
@@ -387,7 +387,7 @@ impl Stats {
         self.drops.read(interface)[0]
     }
 
-    /// The same since the start; clearing does not affect it.
+    /// Like [`drops_of`](Self::drops_of), but since the start; clearing does not affect it.
     pub fn drops_total(&self, interface: u32) -> u64 {
         self.drops.total(interface)[0]
     }

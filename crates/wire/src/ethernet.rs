@@ -87,8 +87,7 @@ impl EthernetHeader {
 }
 
 header! {
-    /// A VLAN tag without its own type, which precedes it: the tag control information, then the type of the
-    /// contents.
+    /// A VLAN tag without the TPID: the tag control information, then the EtherType of the contents.
     VlanTag, 4
 }
 

@@ -11,7 +11,7 @@ use crate::ipv4::protocol;
 use crate::ipv6::{self, Ipv6Header};
 use crate::mac::Mac;
 
-/// Hop limit of every message: its presence proves that no router has forwarded the packet.
+/// Hop limit of every message: this value proves that no router has forwarded the packet.
 pub const HOP_LIMIT: u8 = 255;
 /// Bytes of a redirected header option before the quoted packet.
 const QUOTE_AT: usize = 8;
@@ -29,11 +29,11 @@ mod option {
 /// A message without its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Which routers are there? (section 4.1)
+    /// The sender asks which routers are on the link (section 4.1).
     RouterSolicitation,
     /// A router advertises itself (section 4.2).
     RouterAdvertisement(RouterAdvertisement),
-    /// Which node has the target? (section 4.3)
+    /// The sender asks which node has the target (section 4.3).
     NeighborSolicitation {
         /// The solicited address.
         target: Ipv6Addr,

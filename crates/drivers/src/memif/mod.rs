@@ -60,7 +60,7 @@ const SECOND: u64 = 1_000_000_000;
 const MAX_LOG2_RING: u8 = 14;
 /// Default MTU in bytes, as in VPP.
 const MEMIF_MTU: u16 = 9000;
-/// Most queues of an interface in each direction.
+/// Maximum number of queues of an interface in each direction.
 const MAX_QUEUES: usize = 64;
 /// Allowed buffer sizes of a client in bytes.
 const BUFFER_SIZES: std::ops::RangeInclusive<u32> = 64..=65_536;

@@ -150,7 +150,7 @@ impl Transport {
 /// Builds the packets of a stream, one after the other.
 pub struct Maker {
     molds: Box<[Mold]>,
-    /// Cumulative weights of the molds; empty if there is only one mold.
+    /// Cumulative weights of the templates; empty if there is only one template.
     cumulated: Box<[u64]>,
     random: Random,
 }

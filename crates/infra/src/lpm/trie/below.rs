@@ -26,7 +26,7 @@ impl TrieWriter {
         }
     }
 
-    /// The same for an entry of a node with prefixes longer than `at`.
+    /// Like [`change`](Self::change), for an entry of a node with prefixes longer than `at`.
     ///
     /// Prefixes may hide their covering prefix from all addresses below the entry. A node built meanwhile
     /// does not have the covering prefix as its default. When one of the hiding prefixes is removed, the

@@ -18,7 +18,7 @@ use std::{collections::VecDeque, io, time::Duration};
 pub(super) const UNIT: usize = 4;
 /// Bytes of a unit.
 pub(super) const UNIT_BYTES: usize = UNIT * size_of::<u64>();
-/// Bits of a unit's number: 2 GiB.
+/// Number of bits of a unit's number: 2^26 units of 32 bytes are 2 GiB.
 pub(super) const UNIT_BITS: u32 = 26;
 /// No unit.
 const NONE: u32 = u32::MAX;
@@ -69,11 +69,11 @@ pub(super) struct Pool {
     free: [u32; 3],
     /// Blocks that readers cannot reach any more, oldest first.
     retired: VecDeque<(Mark, Block)>,
-    /// Number of units in these.
+    /// Number of units in the retired blocks.
     retired_units: u32,
     /// True if this change has waited for readers.
     waited: bool,
-    /// All readers have passed this mark.
+    /// A mark that all readers have passed.
     passed: Option<Mark>,
     /// True if a route is being removed.
     removes: bool,

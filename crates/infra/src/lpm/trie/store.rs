@@ -29,7 +29,7 @@ impl Builder {
         self.pool.make_room(self.stale.len())
     }
 
-    /// The new nodes have been published.
+    /// Retires the replaced nodes. Call it after the new nodes are published.
     pub fn published(&mut self) {
         self.fresh.clear();
         if !self.stale.is_empty() {
@@ -37,7 +37,7 @@ impl Builder {
         }
     }
 
-    /// The new nodes are not used.
+    /// Frees the new nodes, and keeps the nodes that they would have replaced.
     pub fn abandoned(&mut self) {
         self.stale.clear();
         for block in self.fresh.drain(..) {
