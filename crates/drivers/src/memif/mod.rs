@@ -11,9 +11,10 @@
 //!   `signal.rs` wakes peers.
 //! * `tester.rs` ([`Tester`]) is a load generator.
 //!
-//! The peer is untrusted. Everything it writes is copied out once, checked, and used from the copy. Its errors cost
-//! it the connection, or the packet. A [`trusted`](Config::trusted) peer may bring memory that it can take away
-//! again, which would kill this process. Or it shares the router's own memory, and nothing is copied.
+//! The peer is untrusted. Everything it writes is copied out once, checked, and used from the copy. After an error of
+//! the peer, the router ends the connection or drops the packet. A [`trusted`](Config::trusted) peer may bring memory
+//! that it can take away again, which would kill this process. Or it shares the router's own memory, and nothing is
+//! copied.
 
 mod bell;
 mod channel;

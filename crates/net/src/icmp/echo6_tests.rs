@@ -33,7 +33,8 @@ fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// A router with two interfaces, the first of which receives the packets; its nodes for packets to itself.
+/// Returns a router with two interfaces, and a harness with its nodes for local packets. Packets arrive on the first
+/// interface.
 fn harness() -> (Bench, Harness) {
     let mut bench = Bench::new();
     let (rx, other) = (bench.interface(0, None), bench.interface(0, None));
