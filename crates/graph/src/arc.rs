@@ -28,7 +28,7 @@ pub enum ArcKey {
 /// One place of an arc.
 #[derive(Clone)]
 pub(crate) struct Row {
-    /// True if any interface has a feature from here on.
+    /// True if any interface has an enabled feature from this place on.
     pub(crate) any: bool,
     pub(crate) key: ArcKey,
     /// The edge for each interface, or `TO_END`.

@@ -34,7 +34,7 @@ pub trait Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The name of the counters.
     const COUNTED: &'static str;
 
-    /// Returns every feature that some value of this setting switches, with its state for this value.
+    /// Returns every feature that some value of this setting switches, with the feature's state for this value.
     fn switches(&self) -> Vec<Switch>;
 }
 

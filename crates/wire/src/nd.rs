@@ -69,7 +69,7 @@ pub struct RouterAdvertisement {
     pub other: bool,
     /// Preference over other routers (RFC 4191).
     pub preference: Preference,
-    /// Lifetime as a default router in seconds; 0: it is none.
+    /// Lifetime as a default router in seconds; 0: the sender is no default router.
     pub lifetime: u16,
     /// Time for which a neighbor is reachable after it was heard, in milliseconds; 0: unspecified.
     pub reachable: u32,

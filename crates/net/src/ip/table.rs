@@ -1,11 +1,11 @@
 //! The control plane of forwarding: routes by prefix and source, path lists shared by routes, and the lookup
 //! tables derived from both.
 //!
-//! A **path** is where packets go, and a route has a list of paths, usually one. All routes with the same
-//! list share it together with its forwarding object. A path with a next hop is *resolved* while the next
-//! hop's interface is up, and a list is resolved while one of its paths is. For each prefix, the route of the
-//! best source with a resolved list is installed. Without one, the prefix is withdrawn, so that a shorter one
-//! takes over.
+//! A **path** is where packets go, and a route has a list of paths, usually one. All routes with the same list share
+//! it together with its forwarding object. A path with a next hop is *resolved* while the next hop's interface is up,
+//! and a list is resolved while one of its paths is. For each prefix, the route of the source with the lowest
+//! distance that has a resolved list is installed. Without one, the prefix is withdrawn, so that a shorter one takes
+//! over.
 //!
 //! Several paths share the flows of a route (`balance.rs`). A path whose next hop is on no connected network
 //! is *recursive*: it resolves through the route to its next hop, and follows that route's changes

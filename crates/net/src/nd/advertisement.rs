@@ -84,7 +84,7 @@ impl std::error::Error for BadAdvice {}
 pub struct Advertisement {
     /// Time between advertisements.
     pub interval: Interval,
-    /// The router's lifetime as a default router in seconds; 0: it is none (AdvDefaultLifetime).
+    /// The router's lifetime as a default router in seconds; 0: it is no default router (AdvDefaultLifetime).
     pub lifetime: u16,
     /// Addresses are available by DHCPv6 (managed flag).
     pub managed: bool,

@@ -11,9 +11,9 @@ use std::ops::Range;
 pub(super) struct Paint<'c> {
     pub points: Range<i128>,
     pub change: &'c Change,
-    /// Their slot where the present contents give way to the change.
+    /// Slot of the points whose present contents the change replaces.
     pub to: Slot,
-    /// Their slot whatever the present contents are.
+    /// Slot of all points, whatever their present contents are.
     pub put: Option<Slot>,
 }
 
