@@ -93,6 +93,6 @@ pub trait TxQueue: Send {
     /// The reason why the packets left in the frame were not sent.
     fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent>;
 
-    /// Its capabilities.
+    /// The capabilities of the queue.
     fn caps(&self) -> TxCaps;
 }

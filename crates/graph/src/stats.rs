@@ -130,7 +130,7 @@ pub(crate) fn size_class(n: usize) -> u32 {
 /// Run-time statistics of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeRuntime {
-    /// Its name.
+    /// Name of the node.
     pub name: &'static str,
     /// Number of calls.
     pub calls: u64,
@@ -154,7 +154,7 @@ impl NodeRuntime {
 /// Totals of a node since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeTotals {
-    /// Its name.
+    /// Name of the node.
     pub name: &'static str,
     /// Number of calls.
     pub calls: u64,
@@ -170,7 +170,7 @@ pub struct NodeTotals {
 /// freed and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeBooks {
-    /// Its name.
+    /// Name of the node.
     pub name: &'static str,
     /// True for an input node. Only its `packets` and `dropped` are counted.
     pub input: bool,

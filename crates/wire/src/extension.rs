@@ -95,9 +95,9 @@ impl std::error::Error for ExtensionError {}
 /// An extension header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// Its kind, see [`protocol`].
+    /// Kind of the header, see [`protocol`].
     pub kind: u8,
-    /// Its offset from the start of the IPv6 header in bytes.
+    /// Offset of the header from the start of the IPv6 header in bytes.
     pub at: usize,
     /// The whole header.
     pub bytes: &'a [u8],
@@ -348,9 +348,9 @@ const fn shortest(protocol: u8) -> usize {
 /// An option of a hop-by-hop or destination options header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderOption<'a> {
-    /// Its offset in the header in bytes.
+    /// Offset of the option in the header in bytes.
     pub at: usize,
-    /// Its type, see [`option`].
+    /// Type of the option, see [`option`].
     pub kind: u8,
     /// The bytes after type and length.
     pub data: &'a [u8],

@@ -106,7 +106,7 @@ pub enum NdOption<'a> {
     DnsServers {
         /// Lifetime in seconds; `u32::MAX`: infinite, 0: withdrawn.
         lifetime: u32,
-        /// Their addresses, as bytes.
+        /// Addresses of the servers, as bytes.
         servers: &'a [[u8; 16]],
     },
 }
@@ -114,11 +114,11 @@ pub enum NdOption<'a> {
 /// A network that a router advertises (RFC 4861 section 4.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixInformation {
-    /// Its first address.
+    /// First address of the network.
     pub prefix: Ipv6Addr,
     /// Length of the prefix in bits.
     pub len: u8,
-    /// Its addresses are on this link.
+    /// True if the network's addresses are on this link.
     pub on_link: bool,
     /// Hosts may form addresses from it.
     pub autonomous: bool,
@@ -131,7 +131,7 @@ pub struct PrefixInformation {
 /// Why a packet is not a valid message (RFC 4861 sections 6.1, 7.1 and 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NdError {
-    /// It is not one of these five messages.
+    /// The message is not one of these five.
     Kind,
     /// The hop limit is not 255: a router has forwarded it.
     HopLimit,
@@ -139,7 +139,7 @@ pub enum NdError {
     Checksum,
     /// The code is not 0.
     Code,
-    /// It is shorter than its type requires.
+    /// The message is shorter than its type requires.
     Short,
     /// An option has length 0 or does not end within the message.
     OptionLength,

@@ -9,7 +9,7 @@ use crate::router::{Hooks, Router, RouterError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortMode {
     pub(super) number: u8,
-    /// Its name for operators.
+    /// Name of the mode for operators.
     pub name: &'static str,
 }
 

@@ -23,7 +23,7 @@ pub trait Objects<W> {
 
 /// A section of the configuration file.
 pub struct Section<W> {
-    /// Its name.
+    /// Name of the section.
     pub name: &'static str,
     /// True if the section comes before the interfaces, because they depend on its objects.
     pub first: bool,
@@ -67,7 +67,7 @@ type EntryExamples<W> = Box<dyn Fn() -> Vec<(Key, Value<W>)> + Send + Sync>;
 
 /// An entry of the section `settings` of the configuration file, for the whole router.
 pub struct Entry<W> {
-    /// Its name.
+    /// Name of the entry.
     pub name: &'static str,
     /// Reads the entry.
     pub read: ReadEntry<W>,

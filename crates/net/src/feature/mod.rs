@@ -129,9 +129,9 @@ impl Default for RuntimeDir {
 /// A class of log messages, enabled and disabled together.
 #[derive(Clone, Copy, Debug)]
 pub struct LogClass {
-    /// Its name.
+    /// Name of the class.
     pub name: &'static str,
-    /// Its modules, with all their submodules.
+    /// Modules of the class, with all their submodules.
     pub modules: &'static [&'static str],
 }
 

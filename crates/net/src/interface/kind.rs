@@ -22,7 +22,7 @@ pub struct InterfaceKind {
 
 /// The declaration of an interface kind.
 pub struct InterfaceKindInfo {
-    /// Its name for operators.
+    /// Name of the kind for operators.
     pub name: &'static str,
     /// The node for frames sent out of such an interface.
     pub node: &'static str,

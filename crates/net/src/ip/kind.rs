@@ -31,7 +31,7 @@ impl ForwardingKind {
 
 /// Description of a forwarding kind.
 pub struct KindInfo {
-    /// Its name, unique among kinds.
+    /// Name of the kind, unique among kinds.
     pub name: &'static str,
     /// The node for its IPv4 packets, with the entry's index as forwarding index; `None` without IPv4.
     pub ip4: Option<&'static str>,

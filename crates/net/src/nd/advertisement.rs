@@ -54,11 +54,11 @@ impl Default for PrefixAdvice {
 /// Why a prefix cannot be advertised like this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadAdvice {
-    /// Its length is 0.
+    /// The prefix has length 0.
     NoPrefix,
-    /// It is link-local: every link has this prefix, with or without a router.
+    /// The prefix is link-local: every link has it, with or without a router.
     LinkLocal,
-    /// It is multicast.
+    /// The prefix is multicast.
     Multicast,
     /// The preferred lifetime is longer than the valid lifetime.
     Lifetimes,

@@ -19,7 +19,7 @@ const FIRST: u64 = SECOND;
 /// State of an interface's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is being probed and not used yet.
+    /// The address is being probed and not used yet.
     Tentative,
     /// No other node has it.
     Unique,

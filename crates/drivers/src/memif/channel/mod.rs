@@ -33,7 +33,7 @@ const MOST_WAITING: usize = 1024;
 const MOST_RECEIVED: usize = 32;
 /// Name of a connection's thread.
 const THREAD: &str = "volley_memif";
-/// Its stack size in bytes.
+/// Stack size of a connection's thread in bytes.
 const STACK: usize = 128 << 10;
 
 /// A file received with a message. It can be dropped on any thread.

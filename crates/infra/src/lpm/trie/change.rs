@@ -35,7 +35,7 @@ impl Slot {
 pub(super) struct Change {
     pub prefix: u128,
     pub len: u8,
-    /// Their new slot: the prefix's leaf, or that of the next shorter prefix.
+    /// New slot of the prefix's addresses: the prefix's leaf, or that of the next shorter prefix.
     pub to: Slot,
     pub adds: bool,
 }
