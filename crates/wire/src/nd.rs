@@ -122,9 +122,10 @@ pub struct PrefixInformation {
     pub on_link: bool,
     /// Hosts may form addresses from it.
     pub autonomous: bool,
-    /// Seconds for which it is on the link, and for which such an address is valid; `u32::MAX`: infinite.
+    /// Seconds for which the network is on the link, and for which an address formed from it is valid; `u32::MAX`:
+    /// infinite.
     pub valid: u32,
-    /// Seconds for which such an address is preferred; `u32::MAX`: infinite.
+    /// Seconds for which an address formed from the network is preferred; `u32::MAX`: infinite.
     pub preferred: u32,
 }
 

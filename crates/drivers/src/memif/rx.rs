@@ -106,7 +106,7 @@ impl RxRing {
         }
     }
 
-    /// Tells the peer that no signals are needed while this side polls.
+    /// Informs the peer that no signals are needed while this side polls.
     #[inline]
     pub(super) fn wake_up(&mut self, watch: &Watch) {
         if self.wants_signals {

@@ -54,7 +54,7 @@ impl Trail {
     }
 }
 
-/// Why a recursive path is not resolved.
+/// The reason why a recursive path is not resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// There is no route to this next hop.
