@@ -46,7 +46,8 @@ impl Region {
         (0..self.buffers).map(move |i| (first + i * (STRIDE / LINE)) as u32)
     }
 
-    /// The same for a newly mapped region, marked as free buffers of the pool with this number.
+    /// Returns the indexes of a newly mapped region's buffers, and marks each buffer as a free one of the pool with
+    /// this number.
     pub(crate) fn prepare(&self, pool: u32) -> impl ExactSizeIterator<Item = u32> + use<> {
         self.indexes().inspect(move |&index| {
             // SAFETY: no other code knows the region's indexes yet.

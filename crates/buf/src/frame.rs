@@ -16,11 +16,10 @@ const _: () = assert!(FRAME_SIZE <= BATCH);
 
 /// Up to 256 packets, with common facts about them.
 ///
-/// The facts are collected on the way. [`any`](Frame::any) may include a flag that no packet has any more,
-/// but never misses a flag that nodes check by frame. [`uniform_rx`](Frame::uniform_rx) may be `None` even if
-/// all packets share an interface. A node that changes a single [`Packet`] in a way that makes them wrong
-/// must call [`note`](Frame::note) or [`forget_uniform_rx`](Frame::forget_uniform_rx). Debug builds check
-/// that.
+/// The facts are collected as packets are added and changed. [`any`](Frame::any) may include a flag that no packet
+/// has any more, but never misses a flag that nodes check by frame. [`uniform_rx`](Frame::uniform_rx) may be `None`
+/// even if all packets share an interface. A node that changes a single [`Packet`] so that the facts are wrong must
+/// call [`note`](Frame::note) or [`forget_uniform_rx`](Frame::forget_uniform_rx). Debug builds check that.
 #[repr(C, align(64))]
 pub struct Frame {
     n: u32,

@@ -27,13 +27,13 @@ impl Window {
         Window { first: (at / LINE) as u32, len }
     }
 
-    /// Its first byte.
+    /// The first byte of the window.
     pub fn start(&self) -> NonNull<u8> {
         // SAFETY: `first` is the start of a pool's region, within the reserved range.
         unsafe { arena::at(arena::base(), self.first) }
     }
 
-    /// Its length in bytes.
+    /// The length of the window in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -133,7 +133,7 @@ pub struct Lent {
     bits: Vec<u64>,
     /// Number of lent buffers.
     n: usize,
-    /// The same, for the pool's statistics.
+    /// Number of lent buffers, for the pool's statistics.
     count: Arc<AtomicUsize>,
 }
 

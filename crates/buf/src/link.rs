@@ -23,7 +23,7 @@ impl LinkHeader {
         (header.len() >= Self::MIN).then_some(LinkHeader { bytes, len: header.len() as u8 })
     }
 
-    /// Its length in bytes.
+    /// The length of the header in bytes.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {

@@ -85,7 +85,7 @@ pub enum Unsent {
     Gone,
 }
 
-/// A transmit queue. It is locked once a frame if workers share it.
+/// A transmit queue. It is locked once per frame if workers share it.
 pub trait TxQueue: Send {
     /// Sends packets from the front of the frame and frees them.
     ///
@@ -93,6 +93,6 @@ pub trait TxQueue: Send {
     /// The reason why the packets left in the frame were not sent.
     fn send(&mut self, frame: &mut Frame, cache: &mut Cache) -> Result<(), Unsent>;
 
-    /// Its capabilities.
+    /// The capabilities of the queue.
     fn caps(&self) -> TxCaps;
 }

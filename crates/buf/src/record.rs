@@ -31,7 +31,7 @@ impl Flags {
     pub const LOCAL_ORIGIN: Flags = Flags(1 << 6);
     /// The packet was held and sent back to an earlier node: a node that would send it back again drops it.
     pub const RECIRCULATED: Flags = Flags(1 << 7);
-    /// Some feature has written a [field](crate::feature): the feature bytes are this packet's.
+    /// Some feature has written a [field](crate::feature): the feature bytes belong to this packet.
     pub const FEATURES: Flags = Flags(1 << 8);
     /// Flags about a packet's structure; only this crate sets them.
     pub(crate) const OWN: Flags = Flags(Flags::CHAINED.0 | Flags::FEATURES.0);

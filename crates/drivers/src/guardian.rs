@@ -1,10 +1,10 @@
 //! Restores kernel interfaces to the state in which the router found them, even if the router is killed.
 //!
-//! Settings made through a socket end with the socket. Two settings would stay: the up state of an interface that was
-//! down, and a raised MTU. The guardians, small separate processes, restore them. The router reports each interface
-//! that it takes or returns to them, one line each over a socket pair. The kernel closes the router's end when the
-//! router ends, for any reason. The guardians then restore the interfaces not returned, one guardian after the other,
-//! and exit.
+//! The kernel undoes settings made through a socket when the socket is closed. Two settings would stay: the up state
+//! of an interface that was down, and a raised MTU. The guardians, small separate processes, restore them. The router
+//! reports each interface that it takes or returns to them, one line each over a socket pair. The kernel closes the
+//! router's end when the router ends, for any reason. The guardians then restore the interfaces not returned, one
+//! guardian after the other, and exit.
 //!
 //! The router keeps the list of lent interfaces, so a replacement guardian starts with the full list. There are two
 //! guardians: an operator who kills one together with the router leaves the other.

@@ -1,9 +1,9 @@
 //! Feature arcs: named, ordered places where optional nodes are enabled per interface.
 //!
-//! An arc is entered by an edge with the arc's name, and ends at one node. The features are in between, in an
-//! order that is fixed when the graph is built. A packet's interface alone selects its features, so a packet
-//! carries no state of the arc. For each place (an entry or a feature) there is a **row** with one byte per
-//! interface: the edge to take from there. An arc without enabled features costs one test a frame.
+//! An arc is entered by an edge with the arc's name, and ends at one node. The features are in between, in an order
+//! that is fixed when the graph is built. A packet's interface alone selects its features, so a packet carries no
+//! state of the arc. For each place (an entry or a feature) there is a **row** with one byte per interface: the edge
+//! to take from there. An arc without enabled features costs one test per frame.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +28,7 @@ pub enum ArcKey {
 /// One place of an arc.
 #[derive(Clone)]
 pub(crate) struct Row {
-    /// True if any interface has a feature from here on.
+    /// True if any interface has an enabled feature from this place on.
     pub(crate) any: bool,
     pub(crate) key: ArcKey,
     /// The edge for each interface, or `TO_END`.

@@ -175,9 +175,9 @@ impl Builder {
         self.features.push(FeatureDef { arc, node, after: after.to_vec(), before: before.to_vec() });
     }
 
-    /// Allocates a field in each packet for a feature of several nodes, to pass on what they know of the
-    /// packet: see [`buf::feature`]. The nodes get the handle when they are made. `trace` writes a field for
-    /// a trace; it is shown at every node on the packet's path.
+    /// Allocates a field in each packet for a feature of several nodes, to pass on data about the packet: see
+    /// [`buf::feature`]. The nodes get the handle when they are made. `trace` writes a field for a trace; it is shown
+    /// at every node on the packet's path.
     ///
     /// # Errors
     /// If the feature already has a field, or there is no room; the text lists the features with fields.

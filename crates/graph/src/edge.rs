@@ -1,6 +1,6 @@
 //! A node's verdicts on packets: the edge by which a packet leaves, or the drop reason.
 
-/// Codes 0 to 127 are edges, 128 to 252 drop reasons, and the rest is below.
+/// Lowest code of a drop reason. Codes 0 to 127 are edges, 128 to 252 drop reasons; the constants below are the rest.
 pub(crate) const FIRST_REASON: u8 = 128;
 /// The node is done with the packet; its buffers are freed without a reason (another packet may continue in
 /// its place).
@@ -58,7 +58,7 @@ pub enum Severity {
 pub struct ReasonInfo {
     /// Short name, for counters and labels: `bad-checksum`.
     pub name: &'static str,
-    /// Its severity.
+    /// Severity of the reason.
     pub severity: Severity,
     /// True if a packet is dropped. Otherwise the packet is [ignored](Verdict::Ignore), or the node counts
     /// another event with [`Out::count`](crate::Out::count).
@@ -148,11 +148,11 @@ impl EdgeId {
 /// The verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<N, D> {
-    /// It leaves by this edge.
+    /// The packet leaves by this edge.
     Next(N),
-    /// It leaves by an edge that was added while the graph was being built.
+    /// The packet leaves by an edge that was added while the graph was being built.
     Edge(EdgeId),
-    /// It is dropped with this reason.
+    /// The packet is dropped with this reason.
     Drop(D),
     /// The packet is valid but the node has no use for it. Its buffers are freed, and it is counted with this
     /// reason, which is declared `counted`.

@@ -1,9 +1,9 @@
 //! Handoff: one worker passes packets to another.
 //!
-//! There are two rings between every two workers, one for each direction, with one producer and one consumer.
-//! So passing a packet takes no lock. The sending node has an [`Outbox`], the receiving input node has an
-//! [`Inbox`]. Both check once a turn for workers that joined or left ([`Exchange::join`],
-//! [`Exchange::leave`]), and take the new ring ends.
+//! There are two rings between every two workers, one for each direction, with one producer and one consumer. So
+//! passing a packet takes no lock. The sending node has an [`Outbox`], the receiving input node has an [`Inbox`].
+//! Both check once per turn for workers that joined or left ([`Exchange::join`], [`Exchange::leave`]), and take the
+//! new ring ends.
 //!
 //! Before work is reassigned between workers, all packets on the way must have arrived: [`Exchange::settle`].
 //!
@@ -164,7 +164,7 @@ pub struct Outbox<T = Held> {
 }
 
 impl<T: Send> Outbox<T> {
-    /// Checks for workers that joined or left. Call it before packets are given, at least once a turn.
+    /// Checks for workers that joined or left. Call it before packets are given, at least once per turn.
     #[inline(always)]
     pub fn refresh(&mut self) {
         if self.version != self.exchange.version() {

@@ -16,13 +16,13 @@ pub(crate) const NO_ROW: u16 = u16::MAX;
 /// Description of a built node, for show commands.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
-    /// Its name.
+    /// Name of the node.
     pub name: &'static str,
     /// True for an input node.
     pub input: bool,
     /// Names of its edges: nodes, arcs, features.
     pub edges: Vec<String>,
-    /// Its drop reasons.
+    /// Drop reasons of the node.
     pub reasons: &'static [ReasonInfo],
     /// Global number of its first reason.
     pub first_reason: u32,

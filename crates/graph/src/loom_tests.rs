@@ -62,7 +62,8 @@ fn loom_a_sleeper_is_woken_by_a_joining_worker() {
     });
 }
 
-/// The same between two workers that know each other; one sends twice.
+/// A worker falls asleep while another one, which already has a ring to it, sends two items: it sees them or is
+/// woken.
 #[test]
 fn loom_a_sleeper_is_woken_for_the_second_of_two() {
     loom::model(|| {

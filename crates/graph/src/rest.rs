@@ -49,11 +49,11 @@ impl Eager {
 /// What a worker does between two turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// It continues immediately.
+    /// The worker continues immediately.
     Not,
-    /// It sleeps for this long.
+    /// The worker sleeps for this long.
     Nap(Duration),
-    /// It sleeps until an event wakes it.
+    /// The worker sleeps until an event wakes it.
     Sleep,
 }
 

@@ -17,7 +17,7 @@ pub struct PuntReason(pub u32);
 /// A punt reason.
 #[derive(Debug)]
 pub struct PuntInfo {
-    /// Its name.
+    /// Name of the punt reason.
     pub name: &'static str,
     /// The declared rate: packets per second that one worker passes to the main thread.
     pub default_rate: u32,
@@ -43,7 +43,7 @@ impl PuntInfo {
 
 /// A packet for the main thread.
 pub struct Punted {
-    /// Its reason.
+    /// The reason why the packet was punted.
     pub reason: PuntReason,
     /// The packet, at the offset where its node left it.
     pub packet: Held,

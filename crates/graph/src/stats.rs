@@ -11,7 +11,7 @@ use crate::edge::{ReasonInfo, Reasons};
 use crate::info::NodeInfo;
 use crate::rings::PuntReason;
 
-/// Calls, packets, packets of timed calls, clocks of timed calls.
+/// Positions in a node's counters: calls, packets, packets of timed calls, clocks of timed calls.
 pub(crate) const CALLS: usize = 0;
 pub(crate) const PACKETS: usize = 1;
 pub(crate) const TIMED: usize = 2;
@@ -130,7 +130,7 @@ pub(crate) fn size_class(n: usize) -> u32 {
 /// Run-time statistics of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeRuntime {
-    /// Its name.
+    /// Name of the node.
     pub name: &'static str,
     /// Number of calls.
     pub calls: u64,
@@ -154,7 +154,7 @@ impl NodeRuntime {
 /// Totals of a node since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeTotals {
-    /// Its name.
+    /// Name of the node.
     pub name: &'static str,
     /// Number of calls.
     pub calls: u64,
@@ -170,7 +170,7 @@ pub struct NodeTotals {
 /// freed and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeBooks {
-    /// Its name.
+    /// Name of the node.
     pub name: &'static str,
     /// True for an input node. Only its `packets` and `dropped` are counted.
     pub input: bool,
@@ -310,7 +310,7 @@ impl Stats {
         self.by_reason(|number| self.reasons.read(number)[0]).collect()
     }
 
-    /// The same since the start; clearing does not affect it.
+    /// Like [`dropped`](Self::dropped), but since the start; clearing does not affect it.
     pub fn dropped_totals(&self) -> impl Iterator<Item = Dropped> {
         self.by_reason(|number| self.reasons.total(number)[0])
     }
@@ -371,7 +371,7 @@ impl Stats {
         self.punted.read(reason.0)
     }
 
-    /// The same since the start; clearing does not affect it.
+    /// Like [`punted`](Self::punted), but since the start; clearing does not affect it.
     pub fn punted_totals(&self, reason: PuntReason) -> [u64; 2] {
         self.punted.total(reason.0)
     }
@@ -387,7 +387,7 @@ impl Stats {
         self.drops.read(interface)[0]
     }
 
-    /// The same since the start; clearing does not affect it.
+    /// Like [`drops_of`](Self::drops_of), but since the start; clearing does not affect it.
     pub fn drops_total(&self, interface: u32) -> u64 {
         self.drops.total(interface)[0]
     }

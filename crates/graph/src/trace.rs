@@ -34,7 +34,7 @@ struct Shared {
     nodes: Arc<[NodeInfo]>,
     /// Number of packets left to mark, by node.
     wanted: Vec<AtomicU32>,
-    /// Their filters, by node; without a filter, all packets match.
+    /// Filters for the packets to mark, by node; without a filter, all packets match.
     filters: Reader<Filters>,
     filters_control: Mutex<Writer<Filters>>,
     next: AtomicU32,

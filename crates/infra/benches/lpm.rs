@@ -1,11 +1,11 @@
 //! Benchmark of the lookup tables: clocks per address in vectors of 256, changes per second, and memory.
 //!
-//! `cargo bench -p infra --bench lpm [-- NAME…]` prints a table and writes `target/bench/lpm.json`, one
-//! object a line. Tables of real routers are read from the files in `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6`:
-//! lines of a prefix and a tab. They are extended to today's table size by prefixes of the same lengths, each
-//! with the first bits of a real one. Without the files, prefixes of typical lengths are generated.
-//! Everything runs on one pinned thread. For lookups, the fastest of several rounds counts for each vector,
-//! which excludes other load on the machine. Changes are measured in the thread's CPU time.
+//! `cargo bench -p infra --bench lpm [-- NAME…]` prints a table and writes `target/bench/lpm.json`, one object per
+//! line. Tables of real routers are read from the files in `VOLLEY_RIB` (IPv4) and `VOLLEY_RIB6`: lines of a prefix
+//! and a tab. They are extended to today's table size by prefixes of the same lengths, each with the first bits of a
+//! real one. Without the files, prefixes of typical lengths are generated. Everything runs on one pinned thread. For
+//! lookups, the fastest of several rounds counts for each vector, which excludes other load on the machine. Changes
+//! are measured in the thread's CPU time.
 
 use std::collections::HashMap;
 use std::hint::black_box;

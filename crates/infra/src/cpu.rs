@@ -57,9 +57,9 @@ pub fn own_cores() -> &'static [usize] {
 /// Scheduling policies of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The kernel's default (SCHED_OTHER).
+    /// The default time-sharing policy (`SCHED_OTHER`).
     Other,
-    /// As `Other`, for threads without latency requirements (SCHED_BATCH).
+    /// Time sharing for threads without latency requirements (`SCHED_BATCH`).
     Batch,
     /// Runs only if no other thread wants the core.
     Idle,

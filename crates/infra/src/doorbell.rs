@@ -29,7 +29,7 @@ impl Sleep {
         fence(SeqCst);
     }
 
-    /// The owner is awake.
+    /// Ends the announcement: the owner is awake.
     pub(crate) fn end(&self) {
         self.0.store(false, Relaxed);
     }
@@ -85,7 +85,7 @@ impl Doorbell {
         self.sleep.announce();
     }
 
-    /// The owner does not sleep after all.
+    /// Withdraws the announcement: the owner does not sleep after all.
     pub fn awake(&self) {
         self.sleep.end();
     }

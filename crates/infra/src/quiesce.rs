@@ -102,7 +102,7 @@ impl Domain {
         Mark(self.0.epoch.fetch_add(1, AcqRel) + 1)
     }
 
-    /// True if every reader was quiescent or offline since `mark` was drawn.
+    /// True if every reader was quiescent or offline since [`mark`](Self::mark) returned `mark`.
     pub fn passed(&self, mark: Mark) -> bool {
         mark <= Self::reached(&lock(&self.0.state))
     }

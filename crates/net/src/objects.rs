@@ -59,7 +59,7 @@ impl From<RouterError> for Refused {
     }
 }
 
-/// Ordered as prefixes are: a network comes before the networks inside it.
+/// Sorts like prefixes: a network comes before the networks inside it.
 impl Push for IpPrefix {
     fn push(&self, to: &mut Tuple) {
         (self.address(), self.len()).push(to);

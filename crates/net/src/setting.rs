@@ -34,7 +34,7 @@ pub trait Setting: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
     /// The name of the counters.
     const COUNTED: &'static str;
 
-    /// Returns every feature that some value of this setting switches, with its state for this value.
+    /// Returns every feature that some value of this setting switches, with the feature's state for this value.
     fn switches(&self) -> Vec<Switch>;
 }
 
@@ -128,7 +128,7 @@ impl<T: Setting> AnyColumn for Column<T> {
     }
 }
 
-/// The totals of an interface by setting, at the time when it was made.
+/// An interface's totals by setting, at the time when the interface was made.
 pub(crate) type Totals = HashMap<TypeId, Vec<u64>>;
 
 /// The settings of all features.

@@ -21,7 +21,7 @@ use crate::ipv6::{self, Ipv6Header};
 
 /// Maximum number of headers to skip: all headers of RFC 8200 section 4.1, in any order.
 pub const MAX_HEADERS: usize = 8;
-/// Maximum length of them in bytes: the room in a packet of the minimum MTU.
+/// Maximum length of all extension headers of a packet in bytes: the room in a packet of the minimum MTU.
 pub const MAX_LEN: usize = ipv6::MIN_MTU as usize - Ipv6Header::LEN;
 /// Maximum number of options of one header, padding included (RFC 8504 section 5.3 allows a limit).
 pub const MAX_OPTIONS: usize = 16;
@@ -72,9 +72,9 @@ pub enum ExtensionError {
     /// Hop-by-hop options that do not directly follow the IPv6 header. The byte at this offset names them
     /// (RFC 8200 section 4).
     HopByHop(usize),
-    /// There are more than [`MAX_HEADERS`].
+    /// There are more than [`MAX_HEADERS`] headers.
     Headers,
-    /// They are longer than [`MAX_LEN`] bytes.
+    /// The headers are longer than [`MAX_LEN`] bytes in total.
     Length,
 }
 
@@ -95,9 +95,9 @@ impl std::error::Error for ExtensionError {}
 /// An extension header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// Its kind, see [`protocol`].
+    /// Kind of the header, see [`protocol`].
     pub kind: u8,
-    /// Its offset from the start of the IPv6 header in bytes.
+    /// Offset of the header from the start of the IPv6 header in bytes.
     pub at: usize,
     /// The whole header.
     pub bytes: &'a [u8],
@@ -143,12 +143,12 @@ impl<'a> Extensions<'a> {
         self.protocol
     }
 
-    /// Its offset from the start of the IPv6 header in bytes.
+    /// Offset of the current position from the start of the IPv6 header in bytes: after the headers visited so far.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Offset of the byte that names it.
+    /// Offset of the byte that names this protocol.
     pub fn named_at(&self) -> usize {
         self.named_at
     }
@@ -279,7 +279,7 @@ pub struct Chain {
     /// The protocol after the last header, see [`protocol`]. For a later fragment, only the value in its
     /// header.
     pub protocol: u8,
-    /// Its offset from the start of the IPv6 header in bytes; not beyond the packet's end.
+    /// Offset of the bytes after the last header, from the start of the IPv6 header; not beyond the packet's end.
     pub offset: usize,
     /// Offset of the byte that names the protocol, to report if it is not supported.
     pub named_at: usize,
@@ -348,9 +348,9 @@ const fn shortest(protocol: u8) -> usize {
 /// An option of a hop-by-hop or destination options header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderOption<'a> {
-    /// Its offset in the header in bytes.
+    /// Offset of the option in the header in bytes.
     pub at: usize,
-    /// Its type, see [`option`].
+    /// Type of the option, see [`option`].
     pub kind: u8,
     /// The bytes after type and length.
     pub data: &'a [u8],
@@ -361,13 +361,14 @@ pub struct HeaderOption<'a> {
 pub enum OptionFault {
     /// The option at this offset does not end within the header.
     Malformed(usize),
-    /// There are more than [`MAX_OPTIONS`].
+    /// There are more than [`MAX_OPTIONS`] options.
     TooMany,
     /// The option at this offset is unknown, and its type requires dropping the packet.
     Discard(usize),
-    /// The same, and a report (parameter problem, code 2), also for a multicast destination.
+    /// The option at this offset requires dropping the packet and a report (parameter problem, code 2), also for a
+    /// multicast destination.
     Report(usize),
-    /// The same, and a report unless the destination is multicast.
+    /// The option at this offset requires dropping the packet, and a report unless the destination is multicast.
     ReportUnlessGroup(usize),
 }
 
@@ -433,9 +434,9 @@ impl<'a> Iterator for HeaderOptions<'a> {
     }
 }
 
-/// Checks all options of a hop-by-hop or destination options header. Returns the subject of a router alert,
-/// if there is one (RFC 2711; see [`alert`]). For options that are not `known`, the upper two bits of the
-/// type determine the packet's fate (RFC 8200 section 4.2). Router alerts are always known.
+/// Checks all options of a hop-by-hop or destination options header. Returns the value of the router alert option, if
+/// there is one (RFC 2711; see [`alert`]). For options that are not `known`, the upper two bits of the type determine
+/// the packet's fate (RFC 8200 section 4.2). Router alerts are always known.
 ///
 /// # Errors
 /// The first option that is malformed, or unknown and must not be skipped.

@@ -116,7 +116,8 @@ fn upper_layer<'a>(ip: &Ipv6Header, l3: &'a [u8]) -> (u8, &'a [u8]) {
     (protocol, l3.get(offset..).unwrap_or(&[]))
 }
 
-/// The same with extension headers, which few packets have: the protocol and its offset.
+/// Returns the upper-layer protocol of a packet with extension headers, and its offset. Few packets have extension
+/// headers.
 #[inline(never)]
 fn behind_extensions(l3: &[u8]) -> (u8, usize) {
     match Chain::of(l3) {
@@ -175,7 +176,7 @@ impl FiveTuple6 {
 
 /// Maximum number of VLAN tags that [`frame_hash`] skips.
 const TAGS: usize = 3;
-/// Maximum number of tunnel headers that it skips.
+/// Maximum number of tunnel headers that [`frame_hash`] skips.
 const TUNNELS: usize = 2;
 
 /// Returns a hash of the flow of an Ethernet frame, to distribute work by flow. Both directions of a

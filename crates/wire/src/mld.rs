@@ -64,9 +64,9 @@ pub struct Query {
 /// Why a packet is not a valid query (RFC 3810 sections 6.2 and 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MldError {
-    /// It is not a query.
+    /// The packet is not a query.
     Kind,
-    /// It is too short.
+    /// The packet is too short.
     Short,
     /// The source is not link-local.
     Source,

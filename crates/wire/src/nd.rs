@@ -11,7 +11,7 @@ use crate::ipv4::protocol;
 use crate::ipv6::{self, Ipv6Header};
 use crate::mac::Mac;
 
-/// Hop limit of every message: its presence proves that no router has forwarded the packet.
+/// Hop limit of every message: this value proves that no router has forwarded the packet.
 pub const HOP_LIMIT: u8 = 255;
 /// Bytes of a redirected header option before the quoted packet.
 const QUOTE_AT: usize = 8;
@@ -29,11 +29,11 @@ mod option {
 /// A message without its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Which routers are there? (section 4.1)
+    /// The sender asks which routers are on the link (section 4.1).
     RouterSolicitation,
     /// A router advertises itself (section 4.2).
     RouterAdvertisement(RouterAdvertisement),
-    /// Which node has the target? (section 4.3)
+    /// The sender asks which node has the target (section 4.3).
     NeighborSolicitation {
         /// The solicited address.
         target: Ipv6Addr,
@@ -69,7 +69,7 @@ pub struct RouterAdvertisement {
     pub other: bool,
     /// Preference over other routers (RFC 4191).
     pub preference: Preference,
-    /// Lifetime as a default router in seconds; 0: it is none.
+    /// Lifetime as a default router in seconds; 0: the sender is no default router.
     pub lifetime: u16,
     /// Time for which a neighbor is reachable after it was heard, in milliseconds; 0: unspecified.
     pub reachable: u32,
@@ -106,7 +106,7 @@ pub enum NdOption<'a> {
     DnsServers {
         /// Lifetime in seconds; `u32::MAX`: infinite, 0: withdrawn.
         lifetime: u32,
-        /// Their addresses, as bytes.
+        /// Addresses of the servers, as bytes.
         servers: &'a [[u8; 16]],
     },
 }
@@ -114,24 +114,25 @@ pub enum NdOption<'a> {
 /// A network that a router advertises (RFC 4861 section 4.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixInformation {
-    /// Its first address.
+    /// First address of the network.
     pub prefix: Ipv6Addr,
     /// Length of the prefix in bits.
     pub len: u8,
-    /// Its addresses are on this link.
+    /// True if the network's addresses are on this link.
     pub on_link: bool,
     /// Hosts may form addresses from it.
     pub autonomous: bool,
-    /// Seconds for which it is on the link, and for which such an address is valid; `u32::MAX`: infinite.
+    /// Seconds for which the network is on the link, and for which an address formed from it is valid; `u32::MAX`:
+    /// infinite.
     pub valid: u32,
-    /// Seconds for which such an address is preferred; `u32::MAX`: infinite.
+    /// Seconds for which an address formed from the network is preferred; `u32::MAX`: infinite.
     pub preferred: u32,
 }
 
 /// Why a packet is not a valid message (RFC 4861 sections 6.1, 7.1 and 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NdError {
-    /// It is not one of these five messages.
+    /// The message is not one of these five.
     Kind,
     /// The hop limit is not 255: a router has forwarded it.
     HopLimit,
@@ -139,7 +140,7 @@ pub enum NdError {
     Checksum,
     /// The code is not 0.
     Code,
-    /// It is shorter than its type requires.
+    /// The message is shorter than its type requires.
     Short,
     /// An option has length 0 or does not end within the message.
     OptionLength,

@@ -28,9 +28,9 @@ const WORD: usize = 4;
 /// One option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Option<'a> {
-    /// Its offset in the list in bytes.
+    /// Offset of the option in the list in bytes.
     pub at: usize,
-    /// Its type, see [`kind`].
+    /// Type of the option, see [`kind`].
     pub kind: u8,
     /// The whole option: type, length and data.
     pub bytes: &'a [u8],

@@ -20,10 +20,11 @@ enum Kind {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Packets, and the device's room for them.
+    /// Lend these packets to a device with room for this many.
     Front(Vec<Kind>, usize),
     New(usize),
-    /// This many, into a frame with this many others; from the last number on they are no packets.
+    /// Receive up to this many buffers, into a frame with this many other packets. Only as many as the last number
+    /// are packets.
     Receive(usize, usize, usize),
     Back(usize),
     Free(usize),

@@ -5,9 +5,10 @@
 //! other end of a veth pair can hand over up to 64 KiB at once.
 //!
 //! While the device is open, the kernel's stack receives nothing from the interface, unless it is
-//! [`shared`](Config::shared). All settings end with the sockets, so a killed process leaves nothing behind. There
-//! are two exceptions, which the [guardian](crate::guardian) restores: an interface that was down, and a raised MTU.
-//! The interface's Ethernet address never changes; the interface is in promiscuous mode instead.
+//! [`shared`](Config::shared). The kernel undoes all settings when the sockets are closed, so a killed process leaves
+//! nothing behind. There are two exceptions, which the [guardian](crate::guardian) restores: an interface that was
+//! down, and a raised MTU. The interface's Ethernet address never changes; the interface is in promiscuous mode
+//! instead.
 
 mod open;
 mod ring;

@@ -17,7 +17,8 @@ use crate::kernel::sys;
 
 /// Block sizes are multiples of this: the largest page size on common machines.
 const PAGE: usize = 65_536;
-/// Most bytes that the kernel puts before a packet in a frame: its header, an address and the virtio header.
+/// Maximum number of bytes that the kernel puts before a packet in a frame: its header, an address and the virtio
+/// header.
 const FRAME_HEADERS: usize = 96;
 /// Bytes of link headers before a network packet: Ethernet and two VLAN tags, of which the kernel removes one.
 const LINK_HEADERS: usize = 22;

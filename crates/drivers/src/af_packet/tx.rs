@@ -13,7 +13,7 @@ use wire::VirtioNetHeader;
 use crate::kernel::netdev::Netdev;
 use crate::kernel::{offload, sys};
 
-/// Most `iovec`s per call: a header and a segment per packet, and spare ones for long chains.
+/// Maximum number of `iovec`s per call: a header and a segment per packet, and spare ones for long chains.
 const PARTS: usize = 4 * FRAME_SIZE;
 
 pub(super) struct PacketTx {

@@ -2,7 +2,8 @@
 //!
 //! An XDP program at the interface redirects each packet to the socket of its receive queue. The kernel writes
 //! received packets into buffers of the router's pool and reads packets to send from them. The kernel's stack
-//! receives nothing from the interface. All settings end with the sockets, as for [`af_packet`](crate::af_packet).
+//! receives nothing from the interface. The kernel undoes all settings when the sockets are closed, as for
+//! [`af_packet`](crate::af_packet).
 //!
 //! There is no virtio header. If the sender left the checksum to the interface, the packet arrives with a wrong
 //! checksum. A Linux host at the other end of a veth pair does that, unless `ethtool -K IF tx off` is set there. The

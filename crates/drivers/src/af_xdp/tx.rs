@@ -10,7 +10,7 @@ use super::ring::Ring;
 use super::{PLACE, Socket};
 use crate::kernel::netdev::Netdev;
 
-/// Most system calls per frame. The kernel sends a limited number of packets per call.
+/// Maximum number of system calls per frame. The kernel sends a limited number of packets per call.
 const CALLS: u32 = 64;
 
 pub(super) struct XdpTx {

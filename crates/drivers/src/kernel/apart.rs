@@ -37,8 +37,8 @@ const ABOVE: RawFd = 4096;
 const FIRST: RawFd = 3;
 
 /// Moves a descriptor to a number above those of untrusted files, if the limit of open files permits. The kernel
-/// closes a killed process's files from the highest number down. The table must also hold event descriptors of peers.
-/// So files that the next router instance waits for are closed before them.
+/// closes a killed process's files from the highest number down. The table must also hold event descriptors of peers,
+/// whose close may block. So files that the next router instance waits for are closed first.
 pub fn above(file: OwnedFd) -> OwnedFd {
     // SAFETY: no memory is involved.
     let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, ABOVE) };

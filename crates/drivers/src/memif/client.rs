@@ -51,7 +51,7 @@ pub(super) enum Event {
     End(String),
 }
 
-/// An action to carry out, in order. If one fails, the rest is dropped.
+/// An action to carry out, in order. If one fails, the actions after it are skipped.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action {
     /// Connect; report [`Event::Closed`] if that fails.

@@ -11,9 +11,10 @@
 //!   `signal.rs` wakes peers.
 //! * `tester.rs` ([`Tester`]) is a load generator.
 //!
-//! The peer is untrusted. Everything it writes is copied out once, checked, and used from the copy. Its errors cost
-//! it the connection, or the packet. A [`trusted`](Config::trusted) peer may bring memory that it can take away
-//! again, which would kill this process. Or it shares the router's own memory, and nothing is copied.
+//! The peer is untrusted. Everything it writes is copied out once, checked, and used from the copy. After an error of
+//! the peer, the router ends the connection or drops the packet. A [`trusted`](Config::trusted) peer may bring memory
+//! that it can take away again, which would kill this process. Or it shares the router's own memory, and nothing is
+//! copied.
 
 mod bell;
 mod channel;
@@ -60,7 +61,7 @@ const SECOND: u64 = 1_000_000_000;
 const MAX_LOG2_RING: u8 = 14;
 /// Default MTU in bytes, as in VPP.
 const MEMIF_MTU: u16 = 9000;
-/// Most queues of an interface in each direction.
+/// Maximum number of queues of an interface in each direction.
 const MAX_QUEUES: usize = 64;
 /// Allowed buffer sizes of a client in bytes.
 const BUFFER_SIZES: std::ops::RangeInclusive<u32> = 64..=65_536;

@@ -22,7 +22,8 @@ use infra::mem::{Promise, SMALL};
 
 use crate::kernel::{discard, sys};
 
-/// Most bytes of shared memory from an untrusted peer. 16 rings of 16,384 packets of 2 KiB need half of it.
+/// Maximum size of the shared memory of an untrusted peer, in bytes. 16 rings of 16,384 packets of 2 KiB need half of
+/// it.
 pub(super) const MOST: u64 = 1 << 30;
 
 /// Returns the seals of a shared memory file, or `None` for other files, which have no seals (`fcntl(2)`,

@@ -18,7 +18,7 @@ use super::signal::Watch;
 /// Bytes of the largest packet: an IP packet with a link header and two VLAN tags.
 pub(super) const LARGEST: usize = 65_535 + 22;
 
-/// Most descriptors of a packet: the largest packet in the smallest buffers.
+/// Maximum number of descriptors of a packet: the largest packet in the smallest buffers.
 pub(super) const LONGEST: usize = LARGEST.div_ceil(*BUFFER_SIZES.start() as usize);
 /// Cost of reading a descriptor, in copied bytes.
 const DESCRIPTOR_COST: usize = 256;
@@ -106,7 +106,7 @@ impl RxRing {
         }
     }
 
-    /// Tells the peer that no signals are needed while this side polls.
+    /// Informs the peer that no signals are needed while this side polls.
     #[inline]
     pub(super) fn wake_up(&mut self, watch: &Watch) {
         if self.wants_signals {

@@ -12,10 +12,10 @@ use super::{MAX_LOG2_RING, NAME, SECOND};
 
 /// Time limit for a client's messages up to CONNECT, in nanoseconds.
 const PATIENCE: u64 = 5 * SECOND;
-/// Most regions of a client, and of a trusted client, whose buffers may be in many regions.
+/// Maximum number of regions of a client, and of a trusted client, whose buffers may be in many regions.
 const MAX_REGIONS: usize = 16;
 const MAX_REGIONS_TRUSTED: usize = 256;
-/// Most rings of a client in each direction.
+/// Maximum number of rings of a client in each direction.
 const MAX_RINGS: usize = 64;
 
 /// State of an interface that a client asks for.
@@ -45,7 +45,7 @@ pub(super) enum Event<F> {
     End(String),
 }
 
-/// An action to carry out, in order. If one fails, the rest is dropped.
+/// An action to carry out, in order. If one fails, the actions after it are skipped.
 #[derive(Debug, PartialEq)]
 pub(super) enum Action<F> {
     Send(Message),

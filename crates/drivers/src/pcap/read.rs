@@ -9,7 +9,7 @@ use pcap::{Capture, Error, Linktype, Precision};
 
 use super::LARGEST_FILE;
 
-/// Most bytes of a packet: the largest IP packet with link headers is shorter.
+/// Maximum length of a packet in bytes: the largest IP packet with link headers is shorter.
 const LONGEST: u32 = 65_600;
 
 /// The packets of a file, in memory.

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use buf::{Cache, Frame, Packet, TxCaps, TxQueue, Unsent};
 use infra::clock::Clock;
 
-/// Most bytes waiting to be written.
+/// Maximum number of bytes waiting to be written.
 const WAITING: usize = 4 << 20;
 /// Interval at which the thread looks for packets.
 const LOOK: Duration = Duration::from_millis(5);

@@ -23,7 +23,7 @@ struct Switch {
 /// State of a stream, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamState {
-    /// Its name.
+    /// The name of the stream.
     pub name: String,
     /// True if the stream is enabled.
     pub enabled: bool,

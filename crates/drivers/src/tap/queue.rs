@@ -10,7 +10,7 @@ use buf::{Cache, Frame, Gone, Lost, Packet, RxQueue, TxCaps, TxQueue, Unsent};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::{offload, sys};
 
-/// Most segments of a packet: twice the number that 64 KiB need in buffers of 2,112 bytes.
+/// Maximum number of segments of a packet: twice the number that 64 KiB need in buffers of 2,112 bytes.
 const PARTS: usize = 64;
 
 pub(super) struct TapRx {

@@ -68,17 +68,17 @@ fn missing_verdicts_are_detected() {
 /// A mistake of a node with the last packet of each frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wrong {
-    /// Its buffer is never freed.
+    /// The packet's buffer is never freed.
     Forget,
-    /// It is dropped as a value.
+    /// The packet is dropped as a value.
     Scope,
-    /// It goes to a queue outside the accounting.
+    /// The packet goes to a queue outside the accounting.
     Hoard,
     /// A copy of it goes to that queue.
     HoardCopy,
     /// A packet that the test put into that queue appears.
     Appear,
-    /// It is reported as kept, but continues.
+    /// The packet is reported as kept, but continues.
     Boast,
 }
 

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, fmt};
 /// A table has no room: all of its indices are in use, or an index is beyond its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// How many entries the table can hold.
+    /// Maximum number of entries of the table.
     pub capacity: u32,
 }
 

@@ -40,7 +40,7 @@ fn header(dst: Mac, next_hop: IpAddr, via: &Interface, tags: Option<Tags>) -> Op
     LinkHeader::new(&ethernet(dst, via.mac, tags, kind))
 }
 
-/// Maximum number of records freed in one turn: about a tenth of a millisecond.
+/// Maximum number of records freed in one turn: about a tenth of a millisecond of work.
 const AT_ONCE: usize = 2048;
 
 /// Forwarding index of packets without an adjacency yet (glean): their next hop is their destination.
@@ -66,7 +66,7 @@ pub struct Adjacencies {
     by_neighbor: BTreeMap<(u32, IpAddr), Entry>,
     counters: AdjacencyCounters,
     domain: Domain,
-    /// Records without users, until no worker can hold their index.
+    /// Unused records, kept until no worker can hold their index.
     unused: VecDeque<(Mark, u32)>,
     /// Interfaces whose adjacencies are outdated, with the first neighbor to update.
     stale: VecDeque<(u32, IpAddr)>,
@@ -76,7 +76,7 @@ struct Entry {
     index: u32,
     users: u32,
     mac: Option<Mac>,
-    /// Number of packets sent over it at the last check.
+    /// Number of packets sent over the adjacency up to the last check.
     seen: u64,
 }
 
@@ -159,14 +159,14 @@ impl Adjacencies {
         std::mem::replace(&mut e.seen, packets) != packets
     }
 
-    /// The interface's own address, MTU or tags changed: its adjacencies [follow](Self::follow). New
-    /// adjacencies use the current settings.
+    /// Schedules the update of an interface's adjacencies by [`follow`](Self::follow). Call it after a change of the
+    /// interface's own address, MTU or tags. New adjacencies use the current settings.
     pub fn refresh(&mut self, interface: u32) {
         self.stale.retain(|(other, _)| *other != interface);
         self.stale.push_back((interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
     }
 
-    /// True if adjacencies have yet to follow their interface.
+    /// True if adjacencies are still to be updated after a change of their interface.
     pub fn is_stale(&self) -> bool {
         !self.stale.is_empty()
     }

@@ -102,7 +102,7 @@ impl EthernetInput {
         self.taken(guard, p, sub, inner_type, header)
     }
 
-    /// Handles a frame without VLAN tags that is an exception.
+    /// Handles a frame without VLAN tags whose verdict is not the usual one.
     #[cold]
     fn untagged(
         &mut self,

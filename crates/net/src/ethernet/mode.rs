@@ -9,7 +9,7 @@ use crate::router::{Hooks, Router, RouterError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortMode {
     pub(super) number: u8,
-    /// Its name for operators.
+    /// Name of the mode for operators.
     pub name: &'static str,
 }
 
@@ -18,8 +18,9 @@ pub(crate) const MOST: usize = 32;
 
 impl Hooks {
     /// Declares a port mode, with its name for operators and the node for all frames received on an interface in this
-    /// mode. A device in the mode gets the frames of no sub-interface; a sub-interface gets those with its tags. Frames
-    /// begin with their Ethernet header and may be to any station. Frames to group addresses are marked.
+    /// mode. On a device in this mode, the node gets the frames that match none of its sub-interfaces; on a
+    /// sub-interface, those that match it. Frames begin with their Ethernet header and may be to any station. Frames
+    /// to group addresses are marked.
     ///
     /// # Errors
     /// If there are too many modes, or `ethernet-input` has no room for another edge.

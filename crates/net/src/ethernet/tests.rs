@@ -18,7 +18,7 @@ const SUB_DOWN: u32 = 4;
 const DOWN: u32 = 5;
 /// A device whose frames a bridge takes.
 const SWITCHED: u32 = 6;
-/// A device with a sub-interface of each match, and these.
+/// A device with a sub-interface of each kind of match: the constants below.
 const PORT: u32 = 7;
 const UNTAGGED: u32 = 8;
 const EXACT: u32 = 9;

@@ -42,7 +42,7 @@ impl Match {
     /// The first one in the order of matches.
     pub(crate) const FIRST: Match = Match::Untagged;
 
-    /// Returns the tags, if they are fixed and at least one.
+    /// Returns the tags, if the match has one or two fixed tags.
     pub fn tags(self) -> Option<Tags> {
         match self {
             Match::Tags(tags) => Some(tags),
@@ -50,12 +50,12 @@ impl Match {
         }
     }
 
-    /// True if the router can send frames that match: it is known which tags they have.
+    /// True if the router can send matching frames, because their tags are known.
     pub fn sends(self) -> bool {
         matches!(self, Match::Untagged | Match::Tags(_))
     }
 
-    /// Returns the VLANs that it names.
+    /// Returns the VLANs that the match names.
     pub fn vlans(self) -> impl Iterator<Item = u16> {
         let (outer, inner) = match self {
             Match::Tags(tags) => (Some(tags.outer), tags.inner),
@@ -73,7 +73,7 @@ impl From<Tags> for Match {
 }
 
 impl fmt::Display for Match {
-    /// Writes it in the form of the command that makes the sub-interface.
+    /// Writes the match in the syntax of the command that creates the sub-interface.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |service: bool| if service { "dot1ad" } else { "dot1q" };
         match *self {
@@ -101,9 +101,9 @@ pub struct Vlans {
 /// Sub-interfaces, each list sorted.
 #[derive(Debug, Default)]
 struct Tables {
-    /// Those with exact tags.
+    /// Sub-interfaces with exact tags.
     exact: Vec<(Tags, u32)>,
-    /// Those of all other tagged frames. Searched only for tags that no exact one has.
+    /// Sub-interfaces for other tagged frames. Searched only for tags that are not in `exact`.
     wide: Vec<(Match, u32)>,
 }
 
@@ -133,7 +133,7 @@ impl Vlans {
         }
     }
 
-    /// Returns the sub-interface for frames without a tag, if it is not the device's interface.
+    /// Returns the sub-interface for untagged frames; `None` if the device's interface receives them.
     #[inline(always)]
     pub fn untagged(&self) -> Option<u32> {
         self.untagged
@@ -141,7 +141,7 @@ impl Vlans {
 }
 
 impl Tables {
-    /// Returns the sub-interface for tags that no exact one has: the most specific of the others.
+    /// Returns the sub-interface for tags that are not in `exact`: the one with the most specific match.
     fn wide(&self, Tags { outer_service, outer, inner }: Tags) -> Option<u32> {
         if self.wide.is_empty() {
             return None;

@@ -34,7 +34,7 @@ pub enum Opened {
 
 /// The reason why a backing could not be opened.
 pub struct Unopened {
-    /// True if this machine does not have it.
+    /// True if this machine does not have the device.
     pub missing: bool,
     /// The message.
     pub why: Refused,
@@ -58,7 +58,7 @@ pub type Prepared = Option<Box<dyn Any + Send>>;
 
 /// The reason why a backing cannot be opened, found before opening it.
 pub struct Unready {
-    /// The argument of the command to blame.
+    /// The argument of the command that the error refers to.
     pub about: &'static str,
     /// The message.
     pub why: Refused,

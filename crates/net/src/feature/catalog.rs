@@ -23,7 +23,7 @@ pub trait Objects<W> {
 
 /// A section of the configuration file.
 pub struct Section<W> {
-    /// Its name.
+    /// Name of the section.
     pub name: &'static str,
     /// True if the section comes before the interfaces, because they depend on its objects.
     pub first: bool,
@@ -67,7 +67,7 @@ type EntryExamples<W> = Box<dyn Fn() -> Vec<(Key, Value<W>)> + Send + Sync>;
 
 /// An entry of the section `settings` of the configuration file, for the whole router.
 pub struct Entry<W> {
-    /// Its name.
+    /// Name of the entry.
     pub name: &'static str,
     /// Reads the entry.
     pub read: ReadEntry<W>,
@@ -118,7 +118,7 @@ pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 /// Actions of the whole-graph fuzzer for a feature, apart from changing its settings.
 #[derive(Clone, Copy)]
 pub struct Exercise {
-    /// Starts or restarts what no setting switches on. A filter selects the packets for it.
+    /// Starts or restarts the feature's activities that no setting switches on. The filter selects their packets.
     pub begin: fn(&mut Router, Option<Program>),
     /// Checks the results after each turn of a worker.
     ///

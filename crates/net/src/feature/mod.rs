@@ -74,8 +74,8 @@ pub trait App: Values + Sized + 'static {
         backing: impl Backing<Self::World>,
     ) -> Result<Output<Self>, CliError>;
 
-    /// Removes the interface of this name with all dependents. An interface with another backing than `T` stays: the
-    /// name was a mistake. Errors refer to the argument `about`.
+    /// Removes the interface of this name with all dependents. An interface whose backing is not a `T` is not
+    /// removed: the name must be a mistake. Errors refer to the argument `about`.
     ///
     /// # Errors
     /// If the removal is refused.
@@ -129,9 +129,9 @@ impl Default for RuntimeDir {
 /// A class of log messages, enabled and disabled together.
 #[derive(Clone, Copy, Debug)]
 pub struct LogClass {
-    /// Its name.
+    /// Name of the class.
     pub name: &'static str,
-    /// Its modules, with all their submodules.
+    /// Modules of the class, with all their submodules.
     pub modules: &'static [&'static str],
 }
 

@@ -31,7 +31,7 @@ pub fn show<C: App, T: Setting, R: Serialize + 'static>(
     Output::rows(Listed { next: 0, table: Table::new(headings), is_shown, rows, cells }, a.json())
 }
 
-/// The same for interfaces with counts other than zero, whatever the setting.
+/// Like [`show`], but lists the interfaces with counts other than zero, whatever the setting.
 pub fn show_counted<C: App, T: Setting, R: Serialize + 'static>(
     a: &Args,
     headings: &[&str],

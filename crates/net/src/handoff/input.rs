@@ -9,7 +9,7 @@ pub const NODE: &str = "handoff-input";
 
 edges! { pub enum Next { Device = "device-input" } }
 
-/// Turns without a packet until this node no longer keeps its worker awake, as for a device's queue.
+/// Number of turns without a packet after which this node lets its worker sleep, as for a device's queue.
 const QUIET: u32 = 64;
 
 pub struct HandoffInput {

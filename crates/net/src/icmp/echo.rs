@@ -10,7 +10,7 @@ use wire::{IcmpHeader, Ipv4Header, checksum, ipv4};
 
 use super::limit::{Bucket, Rate};
 
-/// Replies of one worker in one family: enough for a flood ping of one host, little compared with a worker's
+/// Rate of one worker's replies in one family: enough for a flood ping of one host, little compared with a worker's
 /// forwarding rate.
 pub(super) const RATE: Rate = Rate::new(20_000, 2_000);
 /// TTL of replies.

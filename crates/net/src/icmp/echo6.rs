@@ -1,8 +1,8 @@
 //! `icmp6-echo-request`: answers pings in place (RFC 4443 section 4.2).
 //!
-//! The reply is the request with its addresses exchanged and without its extension headers, which do not
-//! apply to the way back. An anycast address belongs to many routers, so the reply to it is sent from another
-//! address of this router (RFC 4443 section 2.2). A link-local requester is answered on its link.
+//! The reply is the request with its addresses exchanged and without its extension headers, which do not apply to the
+//! return path. An anycast address belongs to many routers, so the reply to it is sent from another address of this
+//! router (RFC 4443 section 2.2). A link-local requester is answered on its link.
 
 use std::net::Ipv6Addr;
 

@@ -33,8 +33,8 @@ fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// Returns a router with two interfaces, and a harness with its nodes for local packets. Packets arrive on the
-/// first interface.
+/// Returns a router with two interfaces, and a harness with its nodes for local packets. Packets arrive on the first
+/// interface.
 fn harness() -> (Bench, Harness) {
     let mut bench = Bench::new();
     let (rx, other) = (bench.interface(0, None), bench.interface(0, None));

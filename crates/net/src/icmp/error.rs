@@ -19,7 +19,7 @@ use crate::interface::Interface;
 use crate::ip::OwnAddresses;
 
 edges! {
-    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
+    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
     pub enum Next { Lookup = "ip4-lookup" }
 }
 reasons! {

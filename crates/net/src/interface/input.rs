@@ -14,8 +14,8 @@ use infra::counters::Lane;
 use super::placement::{Placement, RxSlot};
 use crate::Tables;
 
-/// Polls between two reads of a queue's loss counters. A worker polls as often without a packet before it sleeps, so the
-/// counters are then up to date. The exception is a worker whose queues all have the mode `interrupt`.
+/// Number of polls between two reads of a queue's loss counters. A worker polls this often without a packet before it
+/// sleeps, so the counters are then up to date. The exception is a worker whose queues all have the mode `interrupt`.
 const POLLS: u32 = 64;
 
 edges! { pub enum Next { Ethernet = "device-input", Handoff = "worker-handoff" } }

@@ -22,7 +22,7 @@ pub struct InterfaceKind {
 
 /// The declaration of an interface kind.
 pub struct InterfaceKindInfo {
-    /// Its name for operators.
+    /// Name of the kind for operators.
     pub name: &'static str,
     /// The node for frames sent out of such an interface.
     pub node: &'static str,
@@ -58,8 +58,8 @@ impl Hooks {
 }
 
 impl Router {
-    /// Adds an interface of a feature's kind, down and without addresses. Once it was
-    /// [removed](Router::remove_interface) and workers have passed, no worker sends to it.
+    /// Adds an interface of a feature's kind, down and without addresses. After it is
+    /// [removed](Router::remove_interface) and a grace period has passed, no worker sends to it.
     ///
     /// # Errors
     /// If the name is taken, or there is no room.

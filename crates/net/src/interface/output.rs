@@ -47,7 +47,7 @@ pub struct InterfaceOutput {
     ports: SlotReader<TxPort>,
     tx: Lane<2>,
     to: ByFrame<To>,
-    /// Empty between packets.
+    /// The segments of the current packet; empty between packets.
     segments: Box<Frame>,
 }
 

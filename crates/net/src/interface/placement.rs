@@ -41,7 +41,7 @@ pub struct Attention {
 pub struct RxSlot {
     /// Index of the device's interface.
     pub interface: u32,
-    /// Its number among the device's queues.
+    /// The queue's number among the device's queues.
     pub number: usize,
     /// The number of the device's queues.
     pub of: usize,

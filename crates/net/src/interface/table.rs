@@ -35,7 +35,7 @@ impl Kind {
         self != Kind::Loopback && !self.is_point_to_point()
     }
 
-    /// True if it works without a device of its own or its parent's.
+    /// True if the interface needs no device, neither its own nor its parent's.
     pub fn needs_no_device(self) -> bool {
         matches!(self, Kind::Loopback | Kind::Feature(_))
     }

@@ -190,7 +190,7 @@ impl Cut for Ipv6Addr {
 struct Piece {
     /// Offset of its first byte.
     at: usize,
-    /// Its length in bytes.
+    /// Length of the piece in bytes.
     len: usize,
 }
 

@@ -31,7 +31,7 @@ impl ForwardingKind {
 
 /// Description of a forwarding kind.
 pub struct KindInfo {
-    /// Its name, unique among kinds.
+    /// Name of the kind, unique among kinds.
     pub name: &'static str,
     /// The node for its IPv4 packets, with the entry's index as forwarding index; `None` without IPv4.
     pub ip4: Option<&'static str>,
@@ -47,9 +47,8 @@ impl Hooks {
         self.kinds.get(usize::from(kind.0))
     }
 
-    /// Declares a forwarding kind. Routes lead to one of its entries by
-    /// [`Path::Feature`](super::Path::Feature). An entry must stay in the feature's table until no route
-    /// leads to it and workers have passed.
+    /// Declares a forwarding kind. Routes lead to one of its entries by [`Path::Feature`](super::Path::Feature). An
+    /// entry must stay in the feature's table until no route leads to it and a grace period has passed.
     ///
     /// # Errors
     /// If the name is taken, there are too many kinds, or the lookup node has no room for another edge.

@@ -57,7 +57,7 @@ impl<A: Ip> Fibs<A> {
 }
 
 edges! {
-    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
+    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
     pub enum Next {
         Rewrite = "ip4-rewrite",
         Resolve = "ip4-arp",

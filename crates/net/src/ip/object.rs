@@ -61,14 +61,14 @@ impl Object {
         kind | u64::from(value) << 32
     }
 
-    /// Returns the adjacency index in a word, if the word is an adjacency. The common case, so callers check it
+    /// Returns the adjacency index in a word, if the word is an adjacency. This is the common case, so it is checked
     /// first.
     #[inline(always)]
     pub fn adjacency(word: u64) -> Option<u32> {
         (word as u8 == ADJACENCY as u8).then_some((word >> 32) as u32)
     }
 
-    /// Returns the buckets of a word if there are several paths.
+    /// Returns the index of the buckets in a word, if the word stands for several paths.
     #[inline(always)]
     pub fn balance(word: u64) -> Option<u32> {
         (word as u8 == BALANCE as u8).then_some((word >> 32) as u32)

@@ -123,7 +123,7 @@ impl Ip4Options {
         Verdict::Next(if ipv4::is_multicast(dst) { Next::Multicast } else { Next::Lookup })
     }
 
-    /// Writes the address and the time.
+    /// Writes this router's address and the time into the options.
     ///
     /// # Errors
     /// The offset of the faulty byte in the list.

@@ -31,7 +31,7 @@ impl<A: Ip> Default for OwnAddresses<A> {
     }
 }
 
-/// The low bits of an address are the ones that differ among hosts.
+/// Returns an address's word and bit in the filter. They depend on the low bits, which differ among hosts.
 #[inline(always)]
 fn bit(address: u32) -> (usize, u64) {
     ((address & 7) as usize, 1 << (address >> 3 & 63))

@@ -24,7 +24,7 @@ pub struct Nodes {
     pub follow: &'static str,
     /// The node that writes link headers.
     pub rewrite: &'static str,
-    /// The arc after it.
+    /// The arc after the node `rewrite`.
     pub output: &'static str,
     /// The node that sorts packets for this router, and the arc that leads there.
     pub local: &'static str,
@@ -76,7 +76,7 @@ pub trait Packets: Ip {
     /// The inverse of [`scoped`](Self::scoped): the address, and its interface if it is valid on one link
     /// only.
     fn unscoped(address: Self::Bits) -> (Self::Bits, Option<u32>);
-    /// True if a packet never leaves its link, whatever its destination: its source is no routable address.
+    /// True if a packet never leaves its link, whatever its destination, because its source address is not routable.
     fn stays_on_link(h: &Self::Header) -> bool;
     /// Decrements the TTL or hop limit. Returns `false`, with the cause as forwarding index, if the packet
     /// must not be forwarded.

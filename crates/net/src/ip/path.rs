@@ -100,13 +100,13 @@ pub struct PathState {
     pub list: PathList,
     /// Number of tracks, which use this state without a route.
     pub(super) tracks: u32,
-    /// Its most recently added route, the head of the list of routes.
+    /// The most recently added route with these paths, the head of the list of routes.
     pub(super) first: u32,
     /// The next route to visit, while its routes are being reinstalled.
     pub(super) next: u32,
     /// True while its routes wait to be reinstalled.
     pub(super) waits: bool,
-    /// The last change of interfaces after which it was resolved again.
+    /// The number of the last change of interfaces after which these paths were resolved again.
     pub(super) asked: u64,
 }
 
@@ -178,7 +178,7 @@ impl Network {
         Network { fib, first: prefix.address(), last: prefix.last() }
     }
 
-    /// The range of its next hops in an order of lists.
+    /// Returns the keys of the network's next hops in an order of lists.
     fn hops(self) -> RangeInclusive<Hop> {
         (self.fib, self.first, 0)..=(self.fib, self.last, u32::MAX)
     }

@@ -9,18 +9,18 @@ use super::path::Path;
 /// One of several paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weighted {
-    /// Its path: to a neighbor, a link, or an entry of a feature.
+    /// The path: to a neighbor, a link, or an entry of a feature.
     pub path: Path,
-    /// Its share of the flows relative to the other paths, 1 to 255.
+    /// The path's share of the flows relative to the other paths, 1 to 255.
     pub weight: u8,
 }
 
 /// Why a list of paths is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadPaths {
-    /// It is empty.
+    /// The list is empty.
     None,
-    /// It has more than [`MAX_WAYS`] paths.
+    /// The list has more than [`MAX_WAYS`] paths.
     TooMany,
     /// A weight is 0.
     NoWeight,

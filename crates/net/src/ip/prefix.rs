@@ -49,17 +49,17 @@ impl<A: Ip> Prefix<A> {
         }
     }
 
-    /// Its first address.
+    /// The first address of the prefix.
     pub fn address(self) -> A {
         A::from_bits(self.bits)
     }
 
-    /// Its first address as a number in host byte order.
+    /// The first address of the prefix as a number in host byte order.
     pub fn bits(self) -> A::Bits {
         self.bits
     }
 
-    /// Its length in bits.
+    /// The length of the prefix in bits.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(self) -> u8 {
         self.len
@@ -75,7 +75,7 @@ impl<A: Ip> Prefix<A> {
         other.len >= self.len && self.contains(other.address())
     }
 
-    /// Its last address: the directed broadcast address of an IPv4 link.
+    /// The last address of the prefix: the directed broadcast address of an IPv4 link.
     pub fn last(self) -> A {
         A::from_bits(self.bits.last(self.len))
     }
@@ -154,7 +154,7 @@ impl IpPrefix {
         A::of(self.address()).map(|address| Prefix::new(address, self.len()))
     }
 
-    /// Its first address.
+    /// The first address of the prefix.
     pub fn address(self) -> IpAddr {
         match self {
             IpPrefix::V4(p) => p.address().into(),
@@ -162,7 +162,7 @@ impl IpPrefix {
         }
     }
 
-    /// Its last address.
+    /// The last address of the prefix.
     pub fn last(self) -> IpAddr {
         match self {
             IpPrefix::V4(p) => p.last().into(),
@@ -170,7 +170,7 @@ impl IpPrefix {
         }
     }
 
-    /// Its length in bits.
+    /// The length of the prefix in bits.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(self) -> u8 {
         match self {

@@ -41,9 +41,9 @@ pub struct Trail {
     /// Next hops in order of discovery, the list's own first. The last one may be on a connected network,
     /// where it needs no route.
     pub hops: Vec<IpAddr>,
-    /// The ends: paths that are not recursive, each once.
+    /// The non-recursive paths at the ends of the trail, each once.
     pub ends: Vec<Way>,
-    /// Why some branches have no end.
+    /// The reasons why some branches are unresolved.
     pub lost: Vec<Lost>,
 }
 
@@ -54,7 +54,7 @@ impl Trail {
     }
 }
 
-/// Why a recursive path is not resolved.
+/// The reason why a recursive path is not resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// There is no route to this next hop.
@@ -98,7 +98,7 @@ pub(super) fn has_recursive(fib: u16, list: &PathList, by: &impl Resolver) -> bo
     list.paths().any(|path| is_recursive(fib, path, by))
 }
 
-/// The walk from a recursive path to its ends.
+/// The walk from a recursive path to the non-recursive paths at its ends.
 struct Walk<'r, A: Ip, R> {
     routes: &'r Routes<A>,
     fib: u16,
@@ -188,7 +188,7 @@ impl<A: Ip> Routes<A> {
         Some(walk.trail)
     }
 
-    /// Returns the ways of a list, resolved or not: its own paths or the ends of its trail.
+    /// Returns the weighted paths of a list, resolved or not: its own paths, or the ends of its trail.
     fn ways(list: &PathList, trail: Option<&Trail>) -> Vec<Way> {
         let direct = || list.weighted().map(|w| (w.path, u64::from(w.weight))).collect();
         trail.map_or_else(direct, |trail| trail.ends.clone())
@@ -305,13 +305,13 @@ impl<A: Ip> Routes<A> {
         ways.into_iter().chain(held).for_each(|object| by.release(object));
     }
 
-    /// True if lists hold parts until workers have passed.
+    /// True if lists hold objects that workers may still use.
     pub fn waits_for_workers(&self) -> bool {
         !self.given_way.is_empty()
     }
 
-    /// Releases what lists held after their routes were withdrawn, once no worker can be between a leaf and
-    /// its object. Returns true if there may be more.
+    /// Releases the objects that lists held after their routes were withdrawn, once no worker can be between a leaf
+    /// and its object. Returns true if there may be more.
     pub(super) fn let_go_passed(&mut self, by: &mut impl Resolver) -> bool {
         for _ in 0..AT_ONCE {
             let Some((_, id)) = self.given_way.pop_front_if(|(mark, _)| self.domain.passed(*mark)) else {
@@ -324,7 +324,7 @@ impl<A: Ip> Routes<A> {
         true
     }
 
-    /// Marks the object of an unresolved list as unresolved, and releases what it held.
+    /// Marks the object of an unresolved list as unresolved, and releases the objects that the list held.
     pub(super) fn let_go(&mut self, id: u32, by: &mut impl Resolver) {
         let state = &mut self.rib.paths.states[id];
         let held = std::mem::take(&mut state.held);

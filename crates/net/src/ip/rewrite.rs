@@ -23,7 +23,7 @@ use infra::class_a::SlotReader;
 use infra::counters::Lane;
 
 edges! {
-    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
+    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
     pub enum Next {
         Output = "ip4-output",
         Resolve = "ip4-arp",
@@ -195,7 +195,7 @@ fn unusual<A: Packets>(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<
     Ok(())
 }
 
-/// Offload offsets count from the Ethernet header, and the new link header may be longer or shorter.
+/// Adjusts the offload offsets, which count from the Ethernet header: the new link header may be longer or shorter.
 #[cold]
 fn move_offload(p: &mut Packet<'_>, link_len: usize) {
     let old = u16::from(p.l2_len());

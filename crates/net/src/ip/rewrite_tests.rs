@@ -201,7 +201,7 @@ fn pieces_of_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bo
     })
 }
 
-/// Sends such a packet and expects one back.
+/// Sends a packet like [`pieces_of_large`], and expects one packet back.
 fn send_large(h: &mut Harness, adjacency: u32, size: u16, dont_fragment: bool) -> Out {
     let mut out = pieces_of_large(h, adjacency, size, dont_fragment);
     assert_eq!(out.len(), 1);

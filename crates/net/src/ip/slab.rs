@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Values in one chunk.
+/// Number of values in one chunk.
 const CHUNK: usize = 1024;
 /// No index.
 pub(super) const NONE: u32 = u32::MAX;

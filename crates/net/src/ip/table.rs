@@ -1,11 +1,11 @@
 //! The control plane of forwarding: routes by prefix and source, path lists shared by routes, and the lookup
 //! tables derived from both.
 //!
-//! A **path** is where packets go, and a route has a list of paths, usually one. All routes with the same
-//! list share it together with its forwarding object. A path with a next hop is *resolved* while the next
-//! hop's interface is up, and a list is resolved while one of its paths is. For each prefix, the route of the
-//! best source with a resolved list is installed. Without one, the prefix is withdrawn, so that a shorter one
-//! takes over.
+//! A **path** is where packets go, and a route has a list of paths, usually one. All routes with the same list share
+//! it together with its forwarding object. A path with a next hop is *resolved* while the next hop's interface is up,
+//! and a list is resolved while one of its paths is. For each prefix, the route of the source with the lowest
+//! distance that has a resolved list is installed. Without one, the prefix is withdrawn, so that a shorter one takes
+//! over.
 //!
 //! Several paths share the flows of a route (`balance.rs`). A path whose next hop is on no connected network
 //! is *recursive*: it resolves through the route to its next hop, and follows that route's changes
@@ -39,7 +39,7 @@ use super::rib::Rib;
 use super::slab::NONE;
 use super::source::Source;
 
-/// Maximum number of objects freed or released in one turn: about a tenth of a millisecond.
+/// Maximum number of objects freed or released in one turn: about a tenth of a millisecond of work.
 pub(super) const AT_ONCE: usize = 2048;
 
 /// Why a route or a table could not be added or removed.
@@ -111,9 +111,9 @@ pub struct Routes<A: Ip> {
     pub(super) changes: u64,
     /// Changed prefixes whose dependent recursive paths are still to be resolved again.
     pub(super) following: VecDeque<Following<A>>,
-    /// Unresolved lists whose object does not show that yet.
+    /// Unresolved lists whose installed object still uses the old paths.
     pub(super) holding: BTreeSet<u32>,
-    /// Those of them whose routes are withdrawn, until no worker can be between a leaf and its object.
+    /// Lists of `holding` whose routes are withdrawn, each until no worker can be between a leaf and its object.
     pub(super) given_way: VecDeque<(Mark, u32)>,
     pub(super) objects: WordWriter,
     pub(super) balances: SlotWriter<Buckets>,
@@ -206,7 +206,8 @@ impl<A: Ip> Routes<A> {
         Ok(())
     }
 
-    /// Removes a VRF that [may go](Self::may_go). Its lookup table is freed when no worker can read it any more.
+    /// Removes a VRF that [can be removed](Self::may_go). Its lookup table is freed when no worker can read it any
+    /// more.
     ///
     /// # Errors
     /// If the VRF does not exist.
@@ -502,7 +503,7 @@ impl<A: Ip> Routes<A> {
         self.asks() || !self.waiting.is_empty()
     }
 
-    /// True if recursive paths wait to follow.
+    /// True if recursive paths are still to be resolved again after route changes.
     pub fn follows(&self) -> bool {
         !self.following.is_empty()
     }

@@ -18,7 +18,7 @@ const INTERFACES: u32 = 3;
 /// Addresses of a small world: IPv4 addresses, and IPv6 addresses that begin with the same bits.
 trait Small: Ip {
     fn small(bits: u32) -> Self;
-    /// Its first 32 bits.
+    /// The first 32 bits of the address.
     fn number(self) -> u32;
 
     fn of_bytes(bytes: [u8; 4]) -> Self {

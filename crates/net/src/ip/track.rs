@@ -54,7 +54,7 @@ impl<A: Ip> Routes<A> {
         self.leave_list(track.list, by);
     }
 
-    /// True if packets to a tracked destination can be sent. The entry of a feature is no way.
+    /// True if packets to a tracked destination can be sent. Paths to a feature's entry do not count.
     pub(crate) fn leads(&self, track: &Track) -> bool {
         let state = &self.rib.paths.states[track.list];
         state.resolved.is_some() && !state.ways.iter().all(|way| matches!(way, Object::Feature(..)))

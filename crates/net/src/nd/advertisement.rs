@@ -54,11 +54,11 @@ impl Default for PrefixAdvice {
 /// Why a prefix cannot be advertised like this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadAdvice {
-    /// Its length is 0.
+    /// The prefix has length 0.
     NoPrefix,
-    /// It is link-local: every link has this prefix, with or without a router.
+    /// The prefix is link-local: every link has it, with or without a router.
     LinkLocal,
-    /// It is multicast.
+    /// The prefix is multicast.
     Multicast,
     /// The preferred lifetime is longer than the valid lifetime.
     Lifetimes,
@@ -84,7 +84,7 @@ impl std::error::Error for BadAdvice {}
 pub struct Advertisement {
     /// Time between advertisements.
     pub interval: Interval,
-    /// The router's lifetime as a default router in seconds; 0: it is none (AdvDefaultLifetime).
+    /// The router's lifetime as a default router in seconds; 0: it is no default router (AdvDefaultLifetime).
     pub lifetime: u16,
     /// Addresses are available by DHCPv6 (managed flag).
     pub managed: bool,

@@ -114,7 +114,8 @@ struct Sender {
 }
 
 impl Sender {
-    /// Schedules the next one after `delay`, but not too soon after the last one. An earlier schedule stays.
+    /// Schedules the next advertisement `delay` after `now`, but not too soon after the last one. An earlier schedule
+    /// stays.
     fn hasten(&mut self, now: u64, delay: u64) {
         let earliest = self.last.map_or(now, |last| now.max(last + GAP));
         let then = earliest + delay;
@@ -171,7 +172,7 @@ impl Advertiser {
         self.senders.get(&interface).is_some_and(|s| s.left.is_none())
     }
 
-    /// Returns the sender of an interface unless it is stopping.
+    /// Returns an interface's advertising state, unless the advertisements are being stopped.
     fn serving(&mut self, interface: u32) -> Option<&mut Sender> {
         self.senders.get_mut(&interface).filter(|s| s.left.is_none())
     }

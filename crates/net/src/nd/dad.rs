@@ -19,11 +19,11 @@ const FIRST: u64 = SECOND;
 /// State of an interface's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is being probed and not used yet.
+    /// The address is being probed and not used yet.
     Tentative,
-    /// No other node has it.
+    /// No other node has the address.
     Unique,
-    /// Another node has it, so it is not used.
+    /// Another node has the address, so it is not used.
     Duplicate,
 }
 
@@ -52,9 +52,9 @@ pub enum Event {
 pub enum Action {
     /// Probe for the address, from `::` to its solicited-node group.
     Probe(Key<Ipv6Addr>),
-    /// No other node has it: it may be used.
+    /// No other node has the address: it may be used.
     Unique(Key<Ipv6Addr>),
-    /// Another node has it: it must not be used.
+    /// Another node has the address: it must not be used.
     Duplicate(Key<Ipv6Addr>),
 }
 

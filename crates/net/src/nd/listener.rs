@@ -19,7 +19,7 @@ const MS: u64 = 1_000_000;
 /// Input events.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// An interface's groups are these from now on.
+    /// The interface has joined exactly these groups from now on.
     Groups(u32, BTreeSet<Ipv6Addr>),
     /// A valid query was received on an interface.
     Query(u32, Query),

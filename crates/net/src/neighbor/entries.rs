@@ -22,7 +22,8 @@ pub enum State {
     Reachable(Mac),
     /// The neighbor had this address when it was last heard, and has not been used since (IPv6 only).
     Stale(Mac),
-    /// The neighbor is being used at this address. It will be probed unless it is heard before (IPv6 only).
+    /// The neighbor is being used at this address. It will be probed unless a message from it arrives first (IPv6
+    /// only).
     Delay(Mac),
     /// The neighbor had this address when it was last heard, and has been probed this many times since.
     Probing(Mac, u8),

@@ -44,9 +44,9 @@ pub fn read_ask<A: Ip>(p: &Packet<'_>) -> Option<(u32, A)> {
 /// Result for a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is resolved: its packets are sent on.
+    /// The next hop is resolved: its packets are sent on.
     Resolved,
-    /// It does not answer: its packets are reported to their sources.
+    /// The next hop does not answer: its packets are reported to their sources.
     Failed,
 }
 

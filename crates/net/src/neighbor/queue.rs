@@ -85,7 +85,7 @@ struct Hop<A> {
     len: u32,
     /// Time when the list became non-empty.
     since: u64,
-    /// No request to the main thread before this time.
+    /// No further request is sent to the main thread before this time.
     asked_until: u64,
     /// Packets are refused before this time: the next hop did not answer.
     failed_until: u64,

@@ -10,7 +10,7 @@ use crate::icmp::Cause;
 use crate::ip::Packets;
 
 edges! {
-    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
+    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
     pub enum Next { Lookup = "ip4-lookup", Report = "ip4-icmp-error" }
 }
 reasons! {

@@ -11,11 +11,11 @@ use super::entries::{Entry, Key, State};
 pub struct NeighborView {
     /// Seconds since the neighbor was last heard, or since the first request.
     pub age: f64,
-    /// Its IP address.
+    /// The neighbor's IP address.
     pub ip: String,
     /// `S` for static, `D` for learned, `I` for one that has not answered; followed by `R` for a router.
     pub flags: &'static str,
-    /// Its Ethernet address, if it is known.
+    /// The neighbor's Ethernet address, if it is known.
     pub mac: Option<String>,
     /// Name of the interface.
     pub interface: String,

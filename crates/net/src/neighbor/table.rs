@@ -60,7 +60,7 @@ pub enum Event<A: Family = Ipv4Addr> {
         interface: u32,
         /// Request or reply.
         op: Operation,
-        /// Its sender.
+        /// The sender of the packet.
         sender: (Mac, A),
         /// The address that it requests or answers.
         target: A,
@@ -73,7 +73,7 @@ pub enum Event<A: Family = Ipv4Addr> {
     Solicitation {
         /// The interface.
         interface: u32,
-        /// Its sender: the frame's source, and the packet's source, which may be unspecified.
+        /// The sender: the frame's source, and the packet's source, which may be unspecified.
         sender: (Mac, A),
         /// The Ethernet address in the source link-layer address option.
         source_mac: Option<Mac>,
@@ -103,7 +103,7 @@ pub enum Event<A: Family = Ipv4Addr> {
     Mentioned {
         /// The neighbor.
         key: Key<A>,
-        /// Its Ethernet address.
+        /// The neighbor's Ethernet address.
         mac: Mac,
         /// True if it is a router.
         router: bool,
@@ -118,7 +118,7 @@ pub enum Event<A: Family = Ipv4Addr> {
     Set {
         /// The neighbor.
         key: Key<A>,
-        /// Its Ethernet address.
+        /// The neighbor's Ethernet address.
         mac: Mac,
         /// True for a permanent entry.
         fixed: bool,

@@ -16,7 +16,7 @@ use super::{Routed, Router, RouterError};
 
 /// Without a setting, the limit is one part in this many of the memory free when the router is made.
 const SHARE: u64 = 2;
-/// The most that one route may take, in bytes. The first host route of a /24 has 256 entries of its own in the lookup
+/// Maximum memory of one route, in bytes. The first host route of a /24 has 256 entries of its own in the lookup
 /// table, and the maps of prefixes double in size when full.
 const ROUTE: u64 = 4096;
 /// Bytes that the configuration keeps per route: object, key and share of the tree's nodes. One byte per address bit is
@@ -28,7 +28,8 @@ const CONFIGURED_WAY: u64 = 88;
 const WAYS: u64 = 8;
 /// Maximum number of additions between two counts.
 const INTERVAL: u64 = 4096;
-/// The same for routes that should reuse memory: even if they do not, that many take one MiB at most.
+/// Maximum number of additions between two counts for routes expected to reuse memory. If they do not, this many take
+/// one MiB at most.
 const REUSED: u64 = 256;
 /// Slack in bytes for routes that almost fit into memory already allocated.
 const MUCH: u64 = REUSED * ROUTE;
@@ -40,7 +41,7 @@ pub(super) struct Budget {
     used: u64,
     /// Routes that fit in the memory held: the most there were since memory last grew by [`MUCH`].
     held: u64,
-    /// Bytes in use at that time.
+    /// Bytes in use when memory last grew by [`MUCH`].
     grown: u64,
     /// Additions left until the next count.
     left: u64,

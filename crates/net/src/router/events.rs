@@ -69,7 +69,7 @@ impl Router {
         std::mem::take(&mut self.hooks.events.watched)
     }
 
-    /// Requests a look at all links soon, for drivers whose changes the kernel does not report.
+    /// Requests a check of all links soon, for drivers whose changes the kernel does not report.
     pub fn suspect_links(&mut self) {
         self.hooks.events.links = true;
     }

@@ -24,8 +24,8 @@ pub struct InterfaceInfo {
     pub kind: Kind,
     /// True if the operator wants it up.
     pub admin_up: bool,
-    /// True while the interface has the index of a removed one and packets to that may still be on their way. It is not
-    /// used until then.
+    /// True while packets to a removed interface with the same index may still be on their way. Meanwhile this
+    /// interface is not used.
     pub(super) heir: bool,
     /// The Ethernet address.
     pub mac: Mac,

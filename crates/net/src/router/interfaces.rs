@@ -15,7 +15,7 @@ use crate::ip::{Affected, IpPrefix, Network};
 const LOOPBACK_MTU: u16 = 9000;
 /// Adjacencies that follow an interface change at once: about a tenth of a millisecond of work.
 const ADJACENCIES: usize = 256;
-/// The longest that closing a device waits for workers to release its queues.
+/// Maximum time that closing a device waits for workers to release its queues.
 pub(super) const GRACE: Duration = Duration::from_millis(200);
 
 impl Neighborhood {

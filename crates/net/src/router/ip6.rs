@@ -82,9 +82,10 @@ impl Router {
         Ok(())
     }
 
-    /// Tells hosts on these interfaces, which are about to go down, that the router is no longer a default router (RFC
-    /// 4861 section 6.2.5). Only where it advertises itself, and only once: hosts that miss it find out by themselves.
-    /// The main thread sends directly to the devices: workers may be busy, and the interfaces go down at once.
+    /// Announces to hosts on these interfaces, which are about to go down, that the router is no longer a default
+    /// router (RFC 4861 section 6.2.5). Only where it advertises itself, and only once: hosts that miss it find out
+    /// by themselves. The main thread sends directly to the devices: workers may be busy, and the interfaces go down
+    /// at once.
     pub fn cease_advertising(&mut self, interfaces: &[u32]) {
         let (mut frame, mut device, mut all_sent) = (Frame::new(), None, true);
         for &index in interfaces {

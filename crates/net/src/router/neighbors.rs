@@ -16,7 +16,7 @@ use crate::neighbor::{
 /// Time from the last resolution request of a worker until workers release forgotten packets, in nanoseconds. A packet
 /// is forgotten if its request was lost.
 const SWEEP_AFTER: u64 = neighbor::HOLD_LIFE + 1_000_000_000;
-/// Time until the next try, if a worker could not be told to release them, in nanoseconds.
+/// Time until the next try, if the request to release them did not reach a worker, in nanoseconds.
 const SWEEP_RETRY: u64 = 100_000_000;
 
 impl Neighborhood {
@@ -132,7 +132,7 @@ impl Router {
         }
     }
 
-    /// Tells every worker the outcome of a resolution.
+    /// Sends every worker the outcome of a resolution.
     fn release<A: Routed>(&mut self, (interface, address): Key<A>, outcome: Outcome) {
         let message = Release::Hop(address.into(), outcome).to_bytes();
         for worker in 0..self.workers() {

@@ -31,7 +31,7 @@ impl Lab {
         self.receive(interface, 0, [&header.0[..], &arp.0[..]].concat());
     }
 
-    /// The neighbour with this address answers its request. Returns the request.
+    /// Answers the router's request as the neighbour with this Ethernet address. Returns the request.
     fn answer(&mut self, interface: u32, mac: Mac) -> ArpPacket {
         let sent = self.sent(interface);
         assert_eq!(sent.len(), 1, "{sent:02x?}");

@@ -70,7 +70,7 @@ fn lab<A: OnLink>() -> Lab {
     lab
 }
 
-/// The router's former address on the second link is free now.
+/// Checks that the router no longer uses its former address on the second link.
 fn is_nobodys<A: OnLink>(lab: &mut Lab) {
     assert_eq!(own(lab, 0, A::at(1, 1)), (false, Some(A::at(0, 1))));
     assert!(!ping(lab, A::at(1, 1), A::at(0, 2)).0);
@@ -131,7 +131,8 @@ fn a_link_local_address_moves_to_another_vrf_with_its_interface() {
     assert_eq!((own(&lab, 0, scoped).0, own(&lab, fib, scoped).0), (false, true));
 }
 
-/// What passes from the first link to the second, or why it does not.
+/// Sends a ping that arrives on the first link and is forwarded to the second one. Returns the drop reasons if it is
+/// not.
 fn forwarded(lab: &mut Lab, from: Ipv4Addr, to: Ipv4Addr) -> Result<(), Vec<&'static str>> {
     lab.sent(1);
     let (_, reasons) = ping(lab, to, from);

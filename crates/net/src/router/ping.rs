@@ -20,8 +20,8 @@ const WAITING: usize = 256;
 /// Maximum number of lookups from VRF to VRF on the way to an interface.
 const MAX_HOPS: usize = 8;
 
-/// Returns the most data bytes in an echo request to `destination`: the maximum of the header's length field, minus
-/// headers.
+/// Returns the maximum number of data bytes in an echo request to `destination`: the maximum of the header's length
+/// field, minus headers.
 fn most(destination: IpAddr) -> usize {
     let counted = match destination {
         IpAddr::V4(_) => Ipv4Header::LEN + IcmpHeader::LEN,
@@ -30,8 +30,8 @@ fn most(destination: IpAddr) -> usize {
     usize::from(u16::MAX) - counted
 }
 
-/// Returns the most data bytes in an IPv4 echo request over a link with this MTU. A packet is cut into one frame of
-/// fragments at most.
+/// Returns the maximum number of data bytes in an IPv4 echo request over a link with this MTU. A packet is cut into
+/// one frame of fragments at most.
 fn most_in_fragments(mtu: u16) -> usize {
     let each = usize::from(mtu).saturating_sub(Ipv4Header::LEN) & !7;
     (each * FRAME_SIZE).saturating_sub(IcmpHeader::LEN)

@@ -11,11 +11,11 @@ use crate::ip::{
     Affected, ForwardingKind, IpPrefix, Object, Path, PathList, Prefix, Resolver, RouteError, Source, Track,
 };
 
-/// Routes that follow an interface change before the change returns: a few hundred microseconds of work.
+/// Maximum number of routes updated before an interface change returns: a few hundred microseconds of work.
 const VISITS_AT_ONCE: usize = 1024;
-/// Routes between two checks of the clock.
+/// Number of routes updated between two checks of the clock.
 const VISITS: usize = 64;
-/// The longest that routes are followed up in one turn, so that packets and commands do not wait.
+/// Maximum time for updating routes in one turn, so that packets and commands do not wait.
 const SLICE: Duration = Duration::from_micros(500);
 
 impl Neighborhood {
@@ -220,7 +220,7 @@ impl Router {
         Ok(side.routes.track(fib, to, near)?)
     }
 
-    /// Stops tracking a destination. Workers may still use its object until they have passed.
+    /// Stops tracking a destination. Workers may still use its object until a grace period has passed.
     pub fn untrack(&mut self, track: Track) {
         match track.is_of::<Ipv4Addr>() {
             true => self.ip4.routes.untrack(track, &mut self.near),

@@ -27,7 +27,7 @@ pub struct Side<A: Family> {
     /// Neighbours whose address is outside their interface's networks. Whether they have a host route depends on other
     /// routes.
     pub(super) off_link: BTreeSet<(A, u32)>,
-    /// When workers will be told to release packets whose next hop was never resolved.
+    /// Time when the main thread asks the workers to release packets whose next hop was never resolved.
     pub(super) sweep_at: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ const REST: Duration = Duration::from_secs(120);
 /// The VRFs by ID and by index.
 pub struct Vrfs {
     by_id: BTreeMap<u32, u16>,
-    /// The ID of each index; of a free index, its last one.
+    /// The ID of each index; for a free index, the last ID that it had.
     ids: Vec<u32>,
     /// The free indexes, and when they became free, the oldest first.
     free: VecDeque<(Instant, u16)>,

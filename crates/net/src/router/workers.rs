@@ -23,7 +23,7 @@ use super::{Routed, Router, RouterError};
 use crate::handoff::{SHARDS, Shards, share_out};
 use crate::interface::{Attention, Handoff, RxSlot};
 
-/// The longest that an arrangement waits for the workers.
+/// Maximum time that an arrangement waits for the workers.
 const GRACE: Duration = Duration::from_millis(200);
 /// Maximum number of workers.
 pub const MAX_WORKERS: usize = 256;
@@ -49,7 +49,7 @@ pub struct ReceiveQueue {
 }
 
 impl Receive {
-    /// Returns a queue's new attention, from its present one and the number of workers.
+    /// Returns a queue's new assignment, from its present one and the number of workers.
     pub(super) fn of(&self, slot: &RxSlot, now: Attention, workers: usize) -> Attention {
         let queue = self.queues.get(&slot.number).copied().unwrap_or_default();
         let chosen = queue.worker.filter(|w| *w < workers);

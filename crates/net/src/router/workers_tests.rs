@@ -410,7 +410,7 @@ impl RxQueue for Hanging {
     }
 }
 
-/// Stops it, even if a test fails: dropping a router waits for its workers.
+/// Ends the `poll` of a [`Hanging`] device, even if a test fails: dropping a router waits for its workers.
 struct LetGo(Arc<AtomicBool>);
 impl Drop for LetGo {
     fn drop(&mut self) {

@@ -15,7 +15,7 @@ use crate::ip::packet::is_to_many;
 use crate::registry::Registry;
 
 edges! {
-    /// With the names of the IPv4 nodes; see [`FrameNode::EDGES`].
+    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
     pub enum Next { Report = "ip4-icmp-error" }
 }
 reasons! {

@@ -14,7 +14,7 @@ use crate::kernel::apart::{self, Crew};
 use crate::kernel::hidden::Hidden;
 use crate::kernel::sys;
 
-/// Most clients waiting to be accepted.
+/// Maximum number of clients waiting to be accepted.
 const BACKLOG: c_int = 16;
 
 /// A socket that clients connect to. Dropping it removes its file.

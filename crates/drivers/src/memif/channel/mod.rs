@@ -27,13 +27,13 @@ pub(super) use pass::Pass;
 use porter::{Order, Porter, Told, Way};
 pub(super) use raw::MEMORY_NAME;
 
-/// Most messages waiting for a peer to read them: more than a client needs to describe all its rings.
+/// Maximum number of messages waiting for a peer to read them: more than a client needs to describe all its rings.
 const MOST_WAITING: usize = 1024;
-/// Most messages of a peer waiting for the main thread.
+/// Maximum number of messages of a peer waiting for the main thread.
 const MOST_RECEIVED: usize = 32;
 /// Name of a connection's thread.
 const THREAD: &str = "volley_memif";
-/// Its stack size in bytes.
+/// Stack size of a connection's thread in bytes.
 const STACK: usize = 128 << 10;
 
 /// A file received with a message. It can be dropped on any thread.

@@ -64,7 +64,7 @@ pub(super) struct Porter {
     pub(super) to_main: SyncSender<Told>,
     /// Tests whether a file is an event descriptor.
     pub(super) signals: Arc<Context>,
-    /// Files that are memory: received ones, whatever their message, and sent ones.
+    /// Files that are shared memory: received ones, whatever their message, and sent ones.
     pub(super) memory: RefCell<Vec<RawFd>>,
     /// Gets the size of that memory when the thread ends.
     pub(super) freed: Freed,
@@ -288,7 +288,7 @@ impl Porter {
     }
 }
 
-/// Adds the files that are memory.
+/// Adds those of `files` that are shared memory to `memory`.
 fn remember(memory: &RefCell<Vec<RawFd>>, files: &[Kept]) {
     let files = files.iter().filter(|file| region::is_memory(file.as_fd()));
     memory.borrow_mut().extend(files.map(|file| file.as_raw_fd()));
@@ -298,7 +298,7 @@ fn remember(memory: &RefCell<Vec<RawFd>>, files: &[Kept]) {
 #[derive(Default)]
 struct Waiting {
     order: Option<Order>,
-    /// The files of that order and of later ones.
+    /// The files of `order` and of later messages.
     files: VecDeque<Kept>,
 }
 

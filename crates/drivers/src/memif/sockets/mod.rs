@@ -38,7 +38,7 @@ use control::{Control, own_mac};
 use refusals::Refusals;
 pub use shown::{InterfaceState, RingShown, SocketState};
 
-/// Most messages taken from a connection, and most clients accepted, before others get their turn.
+/// Maximum number of messages taken from a connection, and of clients accepted, before others get their turn.
 const AT_ONCE: usize = 32;
 /// Time limit for a peer to offer room for packets before the link is set up anyway, and the polling interval until
 /// then.
@@ -50,9 +50,9 @@ const REST: u64 = SECOND;
 /// Nanoseconds after which a connection thread that has not ended is logged.
 const LINGER: u64 = 5 * SECOND;
 /// Nanoseconds for which an interface is blocked after its peer broke the rings: less than a well-behaved client
-/// waits anyway. The time doubles with each repetition...
+/// waits anyway. The time doubles with each repetition, up to 2^[`MOST_STRIKES`] times this value.
 const BARRED: u64 = SECOND;
-/// ... up to a factor of 2^6.
+/// Maximum number of repetitions that double the time [`BARRED`].
 const MOST_STRIKES: u32 = 6;
 /// Nanoseconds without a fault after which the count starts again.
 const FORGIVEN: u64 = 600 * SECOND;
@@ -88,7 +88,7 @@ struct Socket {
     refusals: Refusals,
     /// The threads of its connections.
     crew: Crew,
-    /// Since when threads of ended connections have been there, and whether that was logged.
+    /// The time since which threads of ended connections exist, and whether that was logged.
     lingers: Option<(u64, bool)>,
 }
 
@@ -100,14 +100,14 @@ struct ServerConnection {
     interface: Option<(u32, u32)>,
     /// The mapping of the client's memory in progress.
     prepared: Option<Prepared>,
-    /// When it was accepted, in nanoseconds.
+    /// Time when the client was accepted, in nanoseconds.
     since: u64,
 }
 
 /// A client that has sent CONNECT, and the actions to carry out when its memory is mapped.
 struct Prepared {
     regions: Preparing<Vec<Region>>,
-    /// The number of the connection in [`Former`]; none of a trusted client.
+    /// The number of the connection in [`Former`]; `None` for a trusted client.
     watched: Option<u64>,
     plan: server::Plan<File>,
     after: Vec<server::Action<File>>,
@@ -120,7 +120,8 @@ struct ClientSide {
     machine: Client,
     channel: Option<Channel>,
     memory: Option<Memory>,
-    /// The allocation of the memory in progress, and the connection's number in [`Former`]; none of a trusted server.
+    /// The allocation of the memory in progress, and the connection's number in [`Former`]; `None` for a trusted
+    /// server.
     filling: Option<(Filling, Option<u64>)>,
     /// The sealing in progress, and the server's program and interface.
     sealing: Option<(Preparing<()>, String, String)>,

@@ -3,11 +3,11 @@
 
 use crate::memif::SECOND;
 
-/// Shortest time between two log messages of a socket, in nanoseconds.
+/// Minimum time between two log messages of a socket, in nanoseconds.
 const PACE: u64 = SECOND;
 /// Nanoseconds after which an unseen reason is logged again.
 const FORGOTTEN: u64 = 60 * SECOND;
-/// Most reasons remembered: untrusted clients can cause any number of them.
+/// Maximum number of reasons remembered: untrusted clients can cause any number of them.
 const MOST: usize = 16;
 
 /// Reasons for which clients of one socket were refused.

@@ -14,7 +14,7 @@ use crate::memif::ring::Ring;
 use crate::memif::server::{self, Listed, Plan, Server};
 use crate::memif::{SECOND, Secret};
 
-/// Most clients of a socket that have not asked for an interface yet.
+/// Maximum number of clients of a socket that have not asked for an interface yet.
 const MOST_STRANGERS: usize = 16;
 /// Time for a client to ask for an interface, in nanoseconds, while other clients wait for its place.
 const TIME_TO_SPEAK: u64 = SECOND / 10;
@@ -118,7 +118,7 @@ impl Sockets {
         }
     }
 
-    /// Makes the log report all refusals anew.
+    /// Forgets the logged refusals, so that all refusals are logged again.
     pub(super) fn forget_refusals(&mut self, id: u32) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             socket.refusals.forget();

@@ -9,9 +9,9 @@ use crate::memif::ring::{self, RingState};
 /// State of a socket, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketState {
-    /// Its ID.
+    /// The ID of the socket.
     pub id: u32,
-    /// Its path.
+    /// The path of the socket.
     pub path: PathBuf,
     /// True if this router listens on it.
     pub listens: bool,
@@ -24,7 +24,7 @@ pub struct SocketState {
 /// State of an interface, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceState {
-    /// Its configuration.
+    /// The configuration of the interface.
     pub config: Config,
     /// True if it is set up.
     pub up: bool,
@@ -38,7 +38,7 @@ pub struct InterfaceState {
     pub regions: Vec<u64>,
     /// Why it is not connected, or why the last connection ended.
     pub reason: Option<String>,
-    /// Its rings.
+    /// The rings of the interface.
     pub rings: Vec<RingShown>,
 }
 
@@ -47,9 +47,9 @@ pub struct InterfaceState {
 pub struct RingShown {
     /// True if the router receives packets by it.
     pub receives: bool,
-    /// Its number among the rings of this direction.
+    /// The ring's number among the rings of this direction.
     pub number: usize,
-    /// Its indices.
+    /// The indices of the ring.
     pub state: RingState,
     /// Flags, region, length and offset of each descriptor, if requested.
     pub descriptors: Vec<(u16, u16, u32, u32)>,

@@ -26,7 +26,7 @@ impl TrieWriter {
         }
     }
 
-    /// The same for an entry of a node with prefixes longer than `at`.
+    /// Like [`change`](Self::change), for an entry of a node with prefixes longer than `at`.
     ///
     /// Prefixes may hide their covering prefix from all addresses below the entry. A node built meanwhile
     /// does not have the covering prefix as its default. When one of the hiding prefixes is removed, the
@@ -40,7 +40,9 @@ impl TrieWriter {
         self.change(Slot { entry, ..slot }, depth, change)
     }
 
-    /// Returns the replacement for an entry covered by the prefix; it becomes `to` if it gives way.
+    /// Returns the replacement for an entry covered by the prefix: `to` for a leaf that the change
+    /// [replaces](Change::replaces), a child with the default `to` if the change replaces the child's default, else
+    /// the same entry.
     fn cover(&mut self, slot: Slot, to: Slot, change: &Change) -> Result<Slot, LpmFull> {
         if !slot.is_child() {
             return Ok(if change.replaces(slot.len) { to } else { slot });

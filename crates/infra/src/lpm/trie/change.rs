@@ -35,7 +35,7 @@ impl Slot {
 pub(super) struct Change {
     pub prefix: u128,
     pub len: u8,
-    /// Their new slot: the prefix's leaf, or that of the next shorter prefix.
+    /// New slot of the prefix's addresses: the prefix's leaf, or that of the next shorter prefix.
     pub to: Slot,
     pub adds: bool,
 }
@@ -55,13 +55,14 @@ impl Change {
         self.prefix.last(self.len)
     }
 
-    /// Values of the first bits that it covers.
+    /// Returns the values of an address's first `bits` bits that the change covers.
     pub fn first_bits(&self, bits: u8) -> Range<usize> {
         let start = self.prefix.bits(0, bits) as usize;
         start..start + (1 << (bits - self.len))
     }
 
-    /// Its addresses, or the address that contains it, cut to `depth` bits and counted from that of `origin`.
+    /// Returns the addresses of the change cut to `depth` bits, counted from that of `origin`: a single one if the
+    /// prefix is longer.
     pub fn points(&self, origin: u128, depth: u8) -> Range<i128> {
         let point = |address: u128| address.down(128 - depth).wrapping_sub(origin.down(128 - depth)) as i128;
         point(self.prefix)..point(self.last()) + 1

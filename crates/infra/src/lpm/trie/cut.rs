@@ -87,7 +87,7 @@ pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     pieces
 }
 
-/// A child's default applies to its whole point, if it is no longer than the point.
+/// Makes a child's default apply to the child's whole point, if the default's prefix has at most `depth` bits.
 fn take_over(under: &mut Slot, of_child: Slot, depth: u8) {
     if of_child.len > 0 && of_child.len <= depth {
         *under = of_child;

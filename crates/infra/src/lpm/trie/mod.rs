@@ -184,8 +184,8 @@ impl TrieReader {
     }
 }
 
-/// Returns the second if it is a leaf, else the first. The choice is unpredictable, so a branch would often
-/// be mispredicted.
+/// Returns `longer`, or `leaf` if `longer` is [`NO_ROUTE`]. The choice is unpredictable, so a branch would often be
+/// mispredicted.
 #[inline(always)]
 fn better(leaf: u32, longer: u32) -> u32 {
     std::hint::select_unpredictable(longer == NO_ROUTE, leaf, longer)

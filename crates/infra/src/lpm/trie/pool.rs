@@ -69,11 +69,11 @@ pub(super) struct Pool {
     free: [u32; 3],
     /// Blocks that readers cannot reach any more, oldest first.
     retired: VecDeque<(Mark, Block)>,
-    /// Number of units in these.
+    /// Number of units in the retired blocks.
     retired_units: u32,
     /// True if this change has waited for readers.
     waited: bool,
-    /// All readers have passed this mark.
+    /// A mark that all readers have passed.
     passed: Option<Mark>,
     /// True if a route is being removed.
     removes: bool,

@@ -11,9 +11,9 @@ use std::ops::Range;
 pub(super) struct Paint<'c> {
     pub points: Range<i128>,
     pub change: &'c Change,
-    /// Their slot where the present contents give way to the change.
+    /// Slot of the points whose present contents the change replaces.
     pub to: Slot,
-    /// Their slot whatever the present contents are.
+    /// Slot of all points, whatever their present contents are.
     pub put: Option<Slot>,
 }
 
@@ -27,7 +27,7 @@ impl Paint<'_> {
         }
     }
 
-    /// The same, counted from a later point.
+    /// Returns the same paint, with its points counted from `first`.
     pub fn behind(&self, first: i128) -> Self {
         Self { points: self.points.start - first..self.points.end - first, ..*self }
     }
@@ -95,7 +95,7 @@ impl Runs {
         self.at = end;
     }
 
-    /// True if there are any, and they fit into a list of two levels.
+    /// True if there are intervals, and they fit into a list of two levels.
     pub fn fit(&self) -> bool {
         let points = self.all.last().map_or(0, |(end, _)| end - self.start);
         (1..=MOST).contains(&self.all.len()) && points <= u16::MAX.into()

@@ -37,7 +37,7 @@ impl Builder {
         }
     }
 
-    /// Frees the new nodes. Call it if they are not published.
+    /// Frees the new nodes, and keeps the nodes that they would have replaced.
     pub fn abandoned(&mut self) {
         self.stale.clear();
         for block in self.fresh.drain(..) {

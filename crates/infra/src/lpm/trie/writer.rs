@@ -26,7 +26,7 @@ pub struct TrieWriter {
     routes: PrefixMap<u128>,
     /// Time of the last change of a node's default, until all readers have passed it.
     covered: Option<Mark>,
-    /// True if this change is one of a node's default.
+    /// True if this change alters a node's default.
     pub(super) covers: bool,
     /// The contents of a changing list; the memory is reused.
     pub(super) runs: Runs,
