@@ -307,9 +307,9 @@ enum Form {
 }
 
 enum Saving {
-    /// Until other long changes have ended.
+    /// The save waits until other long changes have ended.
     Waiting(Form),
-    /// No other change is made meanwhile.
+    /// The text is collected. No other change is made meanwhile.
     Writing { form: Form, text: String, _turn: Turn },
     /// A thread writes the file, which may take long. It returns whether the router starts from this file.
     Storing(&'static str, Option<JoinHandle<io::Result<bool>>>),
