@@ -44,7 +44,7 @@ impl Family {
         }
     }
 
-    /// Returns the word behind the verb of its own commands.
+    /// Returns the word that follows the verb in the family's own commands.
     pub fn noun(self) -> &'static str {
         match self {
             Family::V4 => "ip",

@@ -29,7 +29,7 @@ enum Bytes {
 }
 
 impl Default for Tuple {
-    /// Without values.
+    /// Returns a tuple without values.
     fn default() -> Tuple {
         Tuple(Bytes::Inline(0, [0; INLINE]))
     }
@@ -47,7 +47,8 @@ impl Tuple {
         self
     }
 
-    /// Returns a tuple behind every tuple of this crate's parts, none of which begins with as many ones.
+    /// Returns a tuple that is greater than every tuple of this crate's parts: none of those begins with as many 1
+    /// bits.
     pub(crate) fn last() -> Tuple {
         Tuple(Bytes::Inline(INLINE as u8, [u8::MAX; INLINE]))
     }

@@ -18,7 +18,7 @@ const OVER: u32 = 10;
 struct Scarce {
     /// The message while the count grows: the problem, and the remedy.
     what: &'static str,
-    /// Returns how often it was short.
+    /// Returns the number of times that the resource was short.
     count: fn(&Router) -> u64,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// Most keys typed ahead.
+/// Maximum number of keys typed ahead.
 const MOST: usize = 256;
 
 /// Keys that were typed while the router had not answered.

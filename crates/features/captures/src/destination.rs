@@ -76,7 +76,7 @@ pub(crate) struct Sink {
     disk: File,
     /// Percentage of the file system to leave free, if given.
     leave_free: Option<u32>,
-    /// Why it ends before it reaches its size.
+    /// Why the file ends before it reaches its size.
     too_full: Option<String>,
     failed: Option<String>,
 }
@@ -109,7 +109,8 @@ impl Sink {
         }
     }
 
-    /// Checks the free space. A file system that does not report it has room until a write fails.
+    /// Checks the free space. If the file system does not report it, the space counts as sufficient until a write
+    /// fails.
     pub(crate) fn look_at_disk(&mut self) {
         self.too_full = fstatvfs(&self.disk).ok().and_then(|disk| too_full(&disk, self.leave_free));
     }

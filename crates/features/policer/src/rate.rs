@@ -46,8 +46,8 @@ pub enum Unit {
     /// Rates in kbit/s (1,000 bits), bursts in bytes.
     #[default]
     Kbps,
-    /// Rates in packets per second, of any size, bursts in packets. A packet that is still to be segmented
-    /// counts as its segments.
+    /// Rates in packets per second, whatever the packet size; bursts in packets. A packet that is still to be
+    /// segmented counts as its segments.
     Pps,
 }
 
@@ -317,7 +317,7 @@ mod tests {
 
     use super::*;
 
-    /// 400 Gbit/s in bytes a second.
+    /// 400 Gbit/s in bytes per second.
     const FASTEST: u64 = 50_000_000_000;
 
     fn good() -> Params {

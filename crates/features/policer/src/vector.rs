@@ -10,7 +10,7 @@ use crate::rate::Unit;
 
 /// Places for the policers of a vector; those with equal lower bits replace each other.
 const PLACES: usize = 128;
-/// No packet.
+/// Stands for no packet.
 const NONE: u16 = u16::MAX;
 
 /// The load of a packet for its policer.

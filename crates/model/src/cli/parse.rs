@@ -23,8 +23,8 @@ struct Rest<'g> {
 
 type Next<'g> = Option<Rc<Rest<'g>>>;
 
-/// Called with an element that may consume the next word and the elements behind it; with `None` if the
-/// command may end.
+/// Called with an element that may consume the next word, and with the elements after it; with `None` if the command
+/// may end.
 type Visit<'v, 'g> = dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>) + 'v;
 
 enum Here<'g> {
@@ -118,7 +118,7 @@ fn each_item<'g>(items: &'g [Item], next: &Next<'g>, visit: &mut Visit<'_, 'g>) 
     }
 }
 
-/// Visits one of `ways`, as the round with this number.
+/// Visits each of `ways` as an alternative for the round with this number.
 fn each_round<'g>(ways: &'g [Seq], number: u32, next: &Next<'g>, visit: &mut Visit<'_, 'g>) {
     let end = Some(Rc::new(Rest { here: Here::Round(ways, number), next: next.clone() }));
     ways.iter().for_each(|way| each_item(way, &end, visit));

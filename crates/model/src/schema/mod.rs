@@ -335,7 +335,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     }
 }
 
-/// Returns at most eight of them, evenly spaced.
+/// Returns at most eight of the values, evenly spaced.
 fn some<T>(all: &[T]) -> impl Iterator<Item = &T> {
     all.iter().step_by(all.len().div_ceil(8).max(1))
 }
