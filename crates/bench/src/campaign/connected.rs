@@ -85,7 +85,7 @@ impl Phases for Recorded<'_> {
         trial.map(|t| t.outcome).ok_or_else(|| Failure("internal error: no trial".into()))
     }
 
-    /// Does nothing if the router tracks no connections.
+    /// Deletes the router's connections. Does nothing if the router tracks none.
     fn forget(&mut self) -> Result<(), Failure> {
         self.dut.and_then(|dut| dut.forget_sessions()).unwrap_or(Ok(()))
     }

@@ -199,7 +199,7 @@ impl Disorder {
 pub enum Found {
     /// One search for each repetition.
     Throughput(Vec<ThroughputResult>),
-    /// Delays at shares of the throughput.
+    /// Latency at fractions of the throughput.
     Latency(Vec<DelaysAt>),
     /// Delay variation at the throughput.
     Variation(Vec<DelaysAt>),

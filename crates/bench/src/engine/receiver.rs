@@ -26,7 +26,7 @@ pub struct Account {
     /// Port that should receive its frames.
     to: usize,
     mode: Mode,
-    /// Nanoseconds a tick.
+    /// Nanoseconds per tick.
     ns_per_tick: f64,
     /// One bit for each frame: set once it was received.
     seen: Box<[u64]>,

@@ -12,7 +12,7 @@ const WINDOW_FRAMES: f64 = 256.0;
 /// The schedule of one stream.
 pub struct Schedule {
     start: u64,
-    /// Frames a tick.
+    /// Frames per tick.
     rate: f64,
     frames: u64,
     /// Frames taken so far.
@@ -40,7 +40,7 @@ impl Schedule {
         Schedule { start, rate, frames, taken: 0, lag: 0, window }
     }
 
-    /// Returns the schedule moved by `ticks`. No frame may have been taken yet.
+    /// Returns the schedule moved by `ticks`. Call this before the first frame is taken.
     pub fn later(self, ticks: u64) -> Schedule {
         let start = self.start + ticks;
         Schedule { start, window: Window { began: start, ..self.window }, ..self }

@@ -28,7 +28,7 @@ pub struct Attempt {
     pub confirmed: Option<u64>,
     /// The router's own count of connections after both phases; `None` if unknown.
     pub counted: Option<u64>,
-    /// Why the attempt does not describe the router; empty if it is valid.
+    /// Reasons why the attempt is invalid; empty if it is valid.
     pub invalid: Vec<Invalid>,
     /// Elapsed time, including waits.
     pub took: Duration,

@@ -42,7 +42,7 @@ pub struct Outcome {
     pub received: u64,
     /// Total elapsed time, including waits: the cost of the trial for a search.
     pub took: Duration,
-    /// Why the trial does not describe the router; empty if it is valid.
+    /// Reasons why the trial is invalid; empty if it is valid.
     pub invalid: Vec<Invalid>,
 }
 
@@ -62,13 +62,13 @@ impl Outcome {
         self.request.load_fps * (1.0 - self.loss_ratio())
     }
 
-    /// True if the trial describes the router.
+    /// True if the trial is valid: no reason is recorded against it.
     pub fn is_valid(&self) -> bool {
         self.invalid.is_empty()
     }
 }
 
-/// Reason why a trial does not describe the router.
+/// Reason why a trial is invalid: the tester or its machine may have caused the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Invalid {

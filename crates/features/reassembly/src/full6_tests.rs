@@ -55,7 +55,7 @@ fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: 
     rest.chunks(piece * 8).enumerate().map(one).collect()
 }
 
-/// As above, for a packet whose headers are all in its first fragment only.
+/// Does the same for a packet whose headers are all in its first fragment only.
 fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     cut_behind(packet, (40, 6), 77, piece)
 }

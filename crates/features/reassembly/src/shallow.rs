@@ -23,7 +23,8 @@ use crate::ports::{PortsOf, Reason};
 use crate::shards::Shards;
 use crate::waiting::Limits;
 
-/// Fragments arrive close to each other, or never, and there are many more datagrams than for this router.
+/// Fragments of a datagram arrive close together or not at all. There are many more forwarded datagrams than
+/// datagrams to this router.
 const USUAL: Limits = Limits { datagrams: 8192, fragments: 128, buffers: 2048, timeout: 3 * SECOND };
 
 /// The table of connections.

@@ -28,9 +28,9 @@ use net::setting::{Setting, Switch};
 
 /// A family with source checks.
 pub trait Checked: Packets {
-    /// The feature that requires packets to the source to leave by the same interface.
+    /// The feature for strict mode: it requires a route to the source over the receive interface.
     const STRICT: &'static str;
-    /// The feature that requires packets to the source to leave by any interface.
+    /// The feature for loose mode: it requires a route to the source, over any interface.
     const LOOSE: &'static str;
 }
 
@@ -50,9 +50,9 @@ pub enum Mode {
     /// No check.
     #[default]
     Off,
-    /// Packets to the source must leave by this interface.
+    /// Strict mode: requires a route to the source over the receive interface.
     Strict,
-    /// Packets to the source must leave by some interface.
+    /// Loose mode: requires a route to the source, over any interface.
     Loose,
 }
 

@@ -21,7 +21,7 @@ const LOOK: usize = 8;
 const TRACED: u32 = 20;
 /// Bytes of most bursts.
 const BURST: u32 = 50_000;
-/// Most short prefixes in one script: each fills a large part of a lookup table.
+/// Maximum number of short prefixes in one script: each fills a large part of a lookup table.
 const SHORT_PREFIXES: usize = 2;
 
 /// The packets at each node, and the features that were enabled, with their arcs.
