@@ -24,7 +24,7 @@ pub enum Absence {
     Any,
 }
 
-/// The interruption of an interface that was made again, or whose device was opened again.
+/// The interruption of an interface that was recreated, or whose device was reopened.
 struct Gap {
     name: String,
     /// `made` or `opened`.
@@ -255,7 +255,7 @@ impl System {
         self.gaps.iter().any(|gap| gap.took.is_none())
     }
 
-    /// Returns the interruptions by the last transaction as text.
+    /// Returns the interruptions caused by the last transaction, as text.
     pub fn stood_still(&self) -> String {
         let line = |gap: &Gap| match gap.took {
             Some(took) => format!(

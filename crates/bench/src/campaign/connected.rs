@@ -15,7 +15,8 @@ pub(super) struct Sessions {
     pub connections: u64,
     /// True if both sides send in trials.
     pub bidirectional: bool,
-    /// Rate at which connections are established before a trial, in connections a second: the fastest that has worked.
+    /// Rate at which connections are established before a trial, in connections per second: the fastest that has
+    /// worked.
     pub rate_fps: f64,
 }
 

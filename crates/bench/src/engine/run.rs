@@ -48,7 +48,7 @@ impl Flow {
 pub enum Rate {
     /// Share of the trial's load. The shares of a direction usually add up to 1.
     Share(f64),
-    /// Fixed frames a second, regardless of the load, such as for a stream that measures latency.
+    /// Fixed frames per second, regardless of the load, such as for a stream that measures latency.
     Fixed(f64),
 }
 

@@ -32,7 +32,8 @@ struct Window {
 }
 
 impl Schedule {
-    /// Creates a schedule of `frames` frames from `start` (ticks) on, at `fps` frames a second and `hz` ticks a second.
+    /// Creates a schedule of `frames` frames from `start` (ticks) on, at `fps` frames per second and `hz` ticks per
+    /// second.
     pub fn new(start: u64, frames: u64, fps: f64, hz: f64) -> Schedule {
         let rate = fps / hz;
         let ticks = (WINDOW * hz).max(WINDOW_FRAMES / rate) as u64;

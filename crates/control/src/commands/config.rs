@@ -72,7 +72,7 @@ pub fn register(r: &mut Registry<Context>) {
 pub struct Unconfirmed {
     /// The generation to roll back to.
     pub(super) generation: u64,
-    /// True if the router starts from its file.
+    /// True if the router starts from the file of this configuration.
     pub(super) start: bool,
     /// The time of the rollback, or of the next attempt.
     deadline: Instant,

@@ -62,7 +62,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 const REQUEST: usize = 16 << 10;
 /// Time without new clients after the system had no room for one.
 const RECOVERY: Duration = Duration::from_millis(100);
-/// Time without a sign of life after which a thread counts as stuck. Sleeping workers wake ten times a second.
+/// Time without a sign of life after which a thread counts as stuck. Sleeping workers wake ten times per second.
 const UNHEARD: Duration = Duration::from_secs(2);
 /// Polling interval while waiting for workers or for room.
 const LOOK: Duration = Duration::from_millis(10);

@@ -19,7 +19,7 @@ use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 const LOOK: usize = 8;
 /// Packets to trace: from the start of some scripts, or from where a script says so.
 const TRACED: u32 = 20;
-/// Bytes of most bursts.
+/// Maximum size of a burst in bytes, except for one burst in eight.
 const BURST: u32 = 50_000;
 /// Maximum number of short prefixes in one script: each fills a large part of a lookup table.
 const SHORT_PREFIXES: usize = 2;
