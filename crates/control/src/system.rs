@@ -38,7 +38,7 @@ struct Gap {
 /// An interface before a transaction deleted it, or opened its device again.
 struct Deleted {
     spec: Spec,
-    /// Its device's own address and MTU.
+    /// The own Ethernet address and MTU of the interface's device.
     own: (Mac, u16),
     /// When it was deleted, if it was usable until then.
     since: Option<Instant>,

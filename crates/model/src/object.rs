@@ -36,10 +36,10 @@ pub trait World: Sized + 'static {
     /// Returns its abilities.
     fn abilities(&self) -> Arc<Self::Abilities>;
 
-    /// A transaction begins.
+    /// Called when a transaction begins.
     fn begin(&mut self);
 
-    /// A transaction has ended, in success or failure.
+    /// Called when a transaction has ended, successfully or not.
     fn end(&mut self);
 
     /// Completes [incomplete](Object::is_complete) objects. `wanted` are all changed objects, or a whole
@@ -74,7 +74,7 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
         Ok(())
     }
 
-    /// Applies the object to the world, in place of `old`: wholly or not at all.
+    /// Applies the object to the world, in place of `old`: completely or not at all.
     ///
     /// # Errors
     /// Returns the reason if that fails.

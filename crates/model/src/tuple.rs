@@ -78,7 +78,7 @@ impl Tuple {
         self.bytes().starts_with(prefix.bytes())
     }
 
-    /// Returns the first tuple behind all that begin with this one; `None` if there is none.
+    /// Returns the first tuple after all tuples that begin with this one; `None` if there is none.
     pub fn after(&self) -> Option<Tuple> {
         let mut bytes = self.bytes().to_vec();
         while let Some(last) = bytes.pop() {
@@ -212,8 +212,8 @@ impl Part for () {
     }
 }
 
-/// The code for a zero within a text, and at its end: so a text stands before a longer one that begins like
-/// it.
+/// The codes of a zero within a text (`ZERO`), and of the end of a text (`END`). They sort a text before longer texts
+/// that begin with it.
 const ZERO: [u8; 2] = [0, 0xff];
 const END: [u8; 2] = [0, 0];
 

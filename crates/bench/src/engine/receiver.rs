@@ -17,7 +17,7 @@ pub struct Receiver {
     pub astray: u64,
     /// Frames that do not belong to this trial: without a mark, of another trial, or with a number that was never sent.
     pub foreign: u64,
-    /// Of those, answered requests for hosts behind each port; the caller counts them.
+    /// Of the foreign frames, answered requests for hosts behind each port; the caller counts them.
     pub asked: Vec<u64>,
 }
 

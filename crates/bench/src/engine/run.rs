@@ -114,7 +114,7 @@ pub struct Report {
     pub astray: u64,
     /// Received frames that do not belong to this trial.
     pub foreign: u64,
-    /// Of those, requests for hosts behind each port, which the tester answered.
+    /// Of the foreign frames, requests for hosts behind each port, which the tester answered.
     pub asked: Vec<u64>,
 }
 

@@ -23,7 +23,7 @@ pub struct Capacity {
     pub most: u64,
     /// Rate in new connections per second: below the router's maximum establishment rate.
     pub rate_fps: f64,
-    /// When to stop, in connections.
+    /// The maximum distance of the bounds at the end of the search, in connections.
     pub resolution: Resolution,
     /// Further repeats of an invalid attempt at half the rate.
     pub repeats: u32,

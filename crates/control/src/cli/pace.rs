@@ -25,7 +25,7 @@ pub(super) struct Pace<C> {
 }
 
 struct User<C> {
-    /// When the bucket is full again.
+    /// The time at which the bucket is full again.
     full: Instant,
     waiting: VecDeque<C>,
 }

@@ -189,7 +189,7 @@ pub async fn serve<C: Values + 'static>(
     }
 }
 
-/// Whether there is room for another client.
+/// The room for another client.
 enum Room {
     /// A place is free.
     Free,

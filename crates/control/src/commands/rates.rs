@@ -93,7 +93,7 @@ struct Track {
 
 /// The samples of all interfaces.
 pub struct Rates {
-    /// By interface index.
+    /// The samples of each interface, by index.
     tracks: BTreeMap<u32, Track>,
     /// When the last complete round of samples began. An interface without samples since did not exist then.
     complete: u64,

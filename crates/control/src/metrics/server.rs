@@ -307,7 +307,7 @@ async fn connection(stream: TcpStream, answerer: Answerer) {
 /// The body of an answer: pieces that are sent one by one.
 struct Pieces {
     pieces: VecDeque<Bytes>,
-    /// Their samples, which are in use until the last piece is sent.
+    /// The samples of the pieces, which stay in use until the last piece is sent.
     _samples: Option<Samples>,
     /// The receiver.
     client: Rc<State>,

@@ -26,7 +26,7 @@ pub struct Cpu {
     pub skip_cores: usize,
     /// The kernel's scheduling policy of the workers; `None` for the process's.
     pub policy: Option<Policy>,
-    /// Their priority, for real-time policies only.
+    /// The workers' priority, for real-time policies only.
     pub priority: Option<u8>,
 }
 

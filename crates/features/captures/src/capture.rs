@@ -64,7 +64,7 @@ pub(crate) struct Progress {
     pub(crate) most: u64,
     /// The size of these packets as a file, with its header, in bytes.
     pub(crate) bytes: u64,
-    /// The capture ends before its file exceeds this size.
+    /// The capture ends before its packets, as a file, exceed this size.
     pub(crate) most_bytes: u64,
     /// True if it has ended.
     pub(crate) complete: bool,

@@ -102,7 +102,7 @@ impl Cell {
         State { c: c.load(Relaxed), e: e.load(Relaxed) }
     }
 
-    /// With `Release`, as the writer of a seqlock: see "Reading without an exchange" in the module's
+    /// Stores a state with `Release`, as the writer of a seqlock: see "Reading without an exchange" in the module's
     /// documentation.
     fn set(&self, which: u64, state: State) {
         let [c, e] = &self.states[(which & 1) as usize];

@@ -10,7 +10,7 @@
 //!
 //! **Order.** Incoming packets are policed after the check of their source, before fragments wait and before any
 //! counter counts them. Outgoing ones are policed last: in the form in which they are sent, and after the interface
-//! has counted them as sent. The interface also counts packets that its queue refuses.
+//! has counted them as sent. Packets that the interface's queue refuses are counted as sent, too.
 //!
 //! **Neighbors.** ARP and Neighbor Discovery on the link are policed and counted like all other packets, but
 //! never dropped: an overload in one direction would stop the other one.

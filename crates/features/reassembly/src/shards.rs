@@ -40,7 +40,7 @@ pub struct DatagramView {
     pub since: u64,
     /// Waiting fragments.
     pub fragments: u32,
-    /// Their buffers.
+    /// Buffers of the waiting fragments.
     pub buffers: u32,
     /// Source and destination port, if known.
     pub ports: Option<(u16, u16)>,

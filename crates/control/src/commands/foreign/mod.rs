@@ -34,7 +34,7 @@ pub enum Instead {
     Command(&'static str),
     /// A hint, as a clause.
     Hint(&'static str),
-    /// None yet.
+    /// No replacement yet.
     NotYet,
 }
 
