@@ -1,9 +1,10 @@
 //! Connection tracking table capacity: RFC 9693 section 4.9.
 //!
-//! The search doubles the number of connections until the router does not hold them all, and bisects from there. A first number that is too
-//! large is bisected as well. A number that fails is tried again at half the rate: a router may slow down as its table fills, and a random
-//! loss does not mean that the table is full. The RFC instead searches the maximum rate for each number, and a number is too large if that
-//! rate drops too much. This search finds the same result with fewer attempts.
+//! The search doubles the number of connections until the router does not hold them all, and bisects from there. A
+//! first number that is too large is bisected as well. A number that fails is tried again at half the rate, because a
+//! router may slow down as its table fills. Also, a random loss does not mean that the table is full. The RFC instead
+//! searches the maximum rate for each number, and a number is too large if that rate drops too much. This search
+//! finds the same result with fewer attempts.
 
 use serde::{Deserialize, Serialize};
 

@@ -35,7 +35,7 @@ impl Load {
 
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Policer, and above it the number of the entry's vector.
+    /// The policer's index in the lower half, and the number of the entry's vector in the upper half.
     key: u64,
     group: u16,
 }

@@ -152,7 +152,8 @@ impl<W: World> Snapshot<W> {
         all
     }
 
-    /// Returns the same without the kinds with potentially many objects, and the needs that would be unmet.
+    /// Returns the object and its dependents, except those of kinds with potentially many objects. Also returns the
+    /// needs that would be unmet.
     fn with_others(&self, key: &Key) -> (Vec<Key>, BTreeSet<Need>) {
         let mut all = vec![key.clone()];
         let mut gone: BTreeSet<Need> = key.role().into_iter().collect();

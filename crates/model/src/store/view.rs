@@ -96,7 +96,7 @@ impl<'s, W: World> View<'s, W> {
         self.places_while(index, from, |_| true)
     }
 
-    /// Returns the same while the predicate holds.
+    /// Returns the places of an index from this one on, while the predicate holds.
     pub fn places_while<'v, F: Fn(&Tuple) -> bool + Clone>(
         &'v self,
         index: &'static str,

@@ -119,8 +119,8 @@ struct Run<'w> {
 }
 
 impl Run<'_> {
-    /// Runs one step. After half of them, the router works at once, so that frames also collect packets of several
-    /// steps.
+    /// Runs one step. The router works at once after about half of the steps only, so that frames also collect
+    /// packets of several steps.
     fn step(&mut self, s: &mut Script<'_>) {
         let op = s.u8();
         match op & 0x3f {
