@@ -104,7 +104,7 @@ impl System {
         self.gaps.clear();
     }
 
-    /// Ends a transaction, successful or not. Interfaces that it deleted and made again were interrupted until now,
+    /// Ends a transaction, successful or not. Interfaces that it deleted and recreated were interrupted until now,
     /// with everything on them.
     pub(crate) fn end_changes(&mut self) {
         let again = |name: &str| {
@@ -122,7 +122,7 @@ impl System {
 
     /// Makes an interface with this index, down and without settings. If its device cannot be opened, the interface
     /// waits for it, as far as [`absence`](System::absence) allows. An interface that this transaction
-    /// [deleted](System::delete) can always be made again as it was.
+    /// [deleted](System::delete) can always be recreated as it was.
     pub(crate) fn create(&mut self, name: &str, spec: &Spec, index: Option<u32>) -> Result<(), Refused> {
         self.router.prefer_index(index);
         match spec {
@@ -223,8 +223,8 @@ impl System {
         Ok(())
     }
 
-    /// Records that the device of an interface was opened again, and that its traffic was interrupted `since` then,
-    /// if it had any.
+    /// Records that the device of an interface was reopened, and that its traffic was interrupted `since` then, if it
+    /// had any.
     fn note_gap(&mut self, name: &str, since: Option<Instant>) {
         let Some(since) = since else { return };
         self.gaps.retain(|gap| gap.name != name);

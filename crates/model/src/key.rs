@@ -19,7 +19,7 @@ pub struct KindInfo {
     pub phase: u16,
     /// True if objects are removed at the very end, after new objects are made.
     pub last: bool,
-    /// True if objects are removed and remade when an object that they need moves to another place.
+    /// True if objects are removed and recreated when an object that they need moves to another place.
     pub moves: bool,
     /// For kinds with potentially many objects: the role of the object that each one needs by the beginning
     /// of its key.

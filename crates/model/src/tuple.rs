@@ -68,7 +68,7 @@ impl Tuple {
         rest.0.is_empty().then_some(part)
     }
 
-    /// Returns the value behind those of `prefix`, with which this tuple begins.
+    /// Returns the value that follows the values of `prefix`, with which this tuple begins.
     pub fn behind<P: Part>(&self, prefix: &Tuple) -> Option<P> {
         P::pull(&mut Rest(self.bytes().strip_prefix(prefix.bytes())?))
     }

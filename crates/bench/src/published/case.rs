@@ -10,8 +10,8 @@ use super::figure::{Figure, Metric};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Paper {
-    /// M. Kosák and G. Lencse: IP Packet Forwarding Performance Comparison of the FD.io VPP and the Linux Kernel,
-    /// 2025. Frames per second forwarded without loss, in each of two directions; 20 runs.
+    /// M. Kosák and G. Lencse: IP Packet Forwarding Performance Comparison of the FD.io VPP and the Linux
+    /// Kernel, 2025. Frames per second forwarded without loss, in each of two directions; 20 runs.
     #[serde(rename = "kosak-lencse-2025")]
     KosakLencse2025,
     /// P. Okelmann: Performance Analysis of VPP, bachelor's thesis, Technical University of Munich, 2019. Maximum

@@ -58,7 +58,7 @@ impl<R: BufRead> Commands<R> {
         Commands { input, line: 0, ended: false }
     }
 
-    /// Returns the next command; `None` at the end. After an error it continues behind the faulty lines.
+    /// Returns the next command; `None` at the end. After an error it continues after the faulty lines.
     ///
     /// # Errors
     /// If lines cannot be read, with their place.

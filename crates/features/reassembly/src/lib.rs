@@ -9,9 +9,8 @@
 //! ```
 //!
 //! IPv6 datagrams are reassembled by nodes of the same types, with a 6 in their names; `family.rs` has the
-//! differences. Features that need ports are placed behind `ip4-sv-reassembly`, and read [the
-//! ports](net::ip::Ports) of each fragment in a field of the packet. The operator or those features switch it
-//! on.
+//! differences. Features that need ports are placed after `ip4-sv-reassembly`, and read [the ports](net::ip::Ports)
+//! of each fragment in a field of the packet. The operator or those features switch it on.
 //!
 //! All kinds keep their state by VRF, addresses, protocol and identification (`fragment.rs`) in tables shared by all
 //! workers: any worker may receive the fragments of a datagram. A table is split into shards by a hash of the key,

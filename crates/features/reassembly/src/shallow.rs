@@ -1,5 +1,5 @@
-//! `ip4-sv-reassembly`: holds each fragment until the first one of its datagram, with the ports, has arrived
-//! (shallow virtual reassembly). Features that need ports are placed behind it.
+//! `ip4-sv-reassembly`: holds each fragment until the first one of its datagram, with the ports, has arrived (shallow
+//! virtual reassembly). Features that need ports are placed after it.
 //!
 //! Nothing is reassembled: fragments continue one by one, each with the ports in a field of the packet and
 //! the flow hash of the connection, in order with the unfragmented packets. Early fragments wait, bounded in

@@ -198,8 +198,8 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Some(at)
     }
 
-    /// Keeps a fragment of the datagram at `at`, behind the place `after` in its list (`NONE`: in front of
-    /// all). Evicts the oldest of the other datagrams while there are too many buffers.
+    /// Keeps a fragment of the datagram at `at`, after the place `after` in its list (`NONE`: in front of all).
+    /// Evicts the oldest of the other datagrams while there are too many buffers.
     ///
     /// # Errors
     /// Returns the fragment if there is no room even then.

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 /// The elements still to match: the items, the groups of which each may come once, or the next round; and the
-/// elements behind them.
+/// elements after them.
 struct Rest<'g> {
     here: Here<'g>,
     next: Next<'g>,

@@ -189,7 +189,7 @@ impl<C: Values + 'static> Registry<C> {
         self.insert(syntax, help, false, Run::Own(handler));
     }
 
-    /// Adds a command that changes nothing to each report, behind its own list.
+    /// Adds a command, which must change nothing, to each report, after the report's own list.
     pub fn supports(&mut self, command: String) {
         self.supports.push(command);
     }

@@ -71,9 +71,10 @@ impl<W: World> Snapshot<W> {
         self.tree = Arc::new(wanted);
     }
 
-    /// Checks the changes against the tree as it would be, `view`, and returns the steps that make them.
-    /// First, in reverse order of dependency, the objects to be removed or remade. Then the new and changed
-    /// ones. Kinds that are removed at the very end, which others may leave without being remade, are last.
+    /// Checks the changes against the tree as it would be, `view`, and returns the steps that make them. First, in
+    /// reverse order of dependency, the steps for objects that are removed or recreated. Then those for the new and
+    /// changed objects. Objects of kinds that are removed at the very end are last: other objects may leave them
+    /// without being recreated.
     pub(super) fn steps<'c>(
         &'c self,
         changes: impl Iterator<Item = (&'c Key, Option<&'c Value<W>>)>,

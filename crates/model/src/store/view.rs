@@ -114,7 +114,7 @@ impl<'s, W: World> View<'s, W> {
         old.chain(new).map(|(place, _)| place)
     }
 
-    /// Returns the values behind `prefix` in the places of an index.
+    /// Returns the values that follow `prefix` in the places of an index.
     pub fn found<'v, P: Part>(
         &'v self,
         index: &'static str,

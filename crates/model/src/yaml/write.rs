@@ -36,7 +36,7 @@ impl<'o> Text<'o> {
         self.text.len()
     }
 
-    /// Removes the text behind the first `len` bytes.
+    /// Removes the text after the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.text.truncate(len);
     }
