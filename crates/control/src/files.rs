@@ -28,8 +28,8 @@ const LARGE: u64 = 2 << 20;
 /// Bytes of memory for each byte of a configuration; 2.4 were measured.
 const PER_BYTE: u64 = 3;
 
-/// Most files that are open, or waited for, at the same time. A file system that hangs blocks the threads that use
-/// it, even after their clients are gone.
+/// Maximum number of files that are open, or waited for, at the same time. A file system that hangs blocks the
+/// threads that use it, even after their clients are gone.
 const MOST_OPEN: usize = 64;
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -58,7 +58,7 @@ impl Drop for Place {
 /// neither log nor ring a bell: its thread has none of this process's files.
 ///
 /// # Errors
-/// If the thread cannot be started, or dies.
+/// If the thread cannot be started, or panics.
 pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (done, result) = sync_channel(1);
     drivers::spawn_apart("volley_files", move || drop(done.send(work())))?;
@@ -105,7 +105,7 @@ const AHEAD: usize = 2;
 /// An ordinary file that is being read.
 #[derive(Debug)]
 pub struct Reader {
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub size: u64,
     chunks: Receiver<io::Result<Vec<u8>>>,
     /// The current chunk.
@@ -126,7 +126,8 @@ impl Read for Reader {
     }
 }
 
-/// True if the kernel generates the files of such a file system while they are read: some block until they have data.
+/// True if the kernel generates the contents of files in such a file system. Reading some of them blocks until there
+/// is data.
 fn is_made_by_the_kernel(kind: FsType) -> bool {
     let kinds = [
         statfs::PROC_SUPER_MAGIC,
@@ -213,8 +214,8 @@ pub fn private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file for writing that the start configuration names, such as the log. Creates it with these permissions if
-/// missing, and keeps its contents. Does not wait for the reader of a pipe.
+/// Opens a file that the start configuration names, such as the log, for writing. Creates it with these permissions
+/// if missing, and keeps its contents. Does not wait for the reader of a pipe.
 ///
 /// Symbolic and hard links are refused if other users can write to a directory above: they could lead anywhere.
 ///

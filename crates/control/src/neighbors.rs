@@ -20,7 +20,7 @@ const SECOND: u64 = 1_000_000_000;
 /// The limits of the neighbor table of a family; `None` for the defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NeighborBounds {
-    /// Most entries in all.
+    /// Maximum number of entries.
     pub limit: Option<u32>,
     /// Seconds after which a learned entry is verified again.
     pub age: Option<u32>,

@@ -24,7 +24,7 @@ pub enum Absence {
     Any,
 }
 
-/// The interruption of an interface that was made again, or whose device was opened again.
+/// The interruption of an interface that was recreated, or whose device was reopened.
 struct Gap {
     name: String,
     /// `made` or `opened`.
@@ -38,7 +38,7 @@ struct Gap {
 /// An interface before a transaction deleted it, or opened its device again.
 struct Deleted {
     spec: Spec,
-    /// Its device's own address and MTU.
+    /// The own Ethernet address and MTU of the interface's device.
     own: (Mac, u16),
     /// When it was deleted, if it was usable until then.
     since: Option<Instant>,
@@ -104,7 +104,7 @@ impl System {
         self.gaps.clear();
     }
 
-    /// Ends a transaction, successful or not. Interfaces that it deleted and made again were interrupted until now,
+    /// Ends a transaction, successful or not. Interfaces that it deleted and recreated were interrupted until now,
     /// with everything on them.
     pub(crate) fn end_changes(&mut self) {
         let again = |name: &str| {
@@ -122,7 +122,7 @@ impl System {
 
     /// Makes an interface with this index, down and without settings. If its device cannot be opened, the interface
     /// waits for it, as far as [`absence`](System::absence) allows. An interface that this transaction
-    /// [deleted](System::delete) can always be made again as it was.
+    /// [deleted](System::delete) can always be recreated as it was.
     pub(crate) fn create(&mut self, name: &str, spec: &Spec, index: Option<u32>) -> Result<(), Refused> {
         self.router.prefer_index(index);
         match spec {
@@ -223,8 +223,8 @@ impl System {
         Ok(())
     }
 
-    /// Records that the device of an interface was opened again, and that its traffic was interrupted `since` then,
-    /// if it had any.
+    /// Records that the device of an interface was reopened, and that its traffic was interrupted `since` then, if it
+    /// had any.
     fn note_gap(&mut self, name: &str, since: Option<Instant>) {
         let Some(since) = since else { return };
         self.gaps.retain(|gap| gap.name != name);
@@ -255,7 +255,7 @@ impl System {
         self.gaps.iter().any(|gap| gap.took.is_none())
     }
 
-    /// Returns the interruptions by the last transaction as text.
+    /// Returns the interruptions caused by the last transaction, as text.
     pub fn stood_still(&self) -> String {
         let line = |gap: &Gap| match gap.took {
             Some(took) => format!(

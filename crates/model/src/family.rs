@@ -12,7 +12,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both.
+    /// Both families.
     pub const ALL: [Family; 2] = [Family::V4, Family::V6];
 
     /// Returns the family of an address.
@@ -44,7 +44,7 @@ impl Family {
         }
     }
 
-    /// Returns the word behind the verb of its own commands.
+    /// Returns the word that follows the verb in the family's own commands.
     pub fn noun(self) -> &'static str {
         match self {
             Family::V4 => "ip",

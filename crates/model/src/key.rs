@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use crate::tuple::{Part, Push, Tuple};
 
-/// Phases from here on have potentially many objects, such as routes. These need other objects, and no object
+/// The first phase with potentially many objects, such as routes. Such objects need other objects, but no object
 /// needs them.
 pub const MANY: u16 = 200;
 
@@ -19,7 +19,7 @@ pub struct KindInfo {
     pub phase: u16,
     /// True if objects are removed at the very end, after new objects are made.
     pub last: bool,
-    /// True if objects are removed and remade when an object that they need moves to another place.
+    /// True if objects are removed and recreated when an object that they need moves to another place.
     pub moves: bool,
     /// For kinds with potentially many objects: the role of the object that each one needs by the beginning
     /// of its key.
@@ -67,7 +67,7 @@ pub trait Kind: 'static {
         None
     }
 
-    /// All of the above.
+    /// All these properties as a value.
     const INFO: &'static KindInfo = &KindInfo {
         name: Self::NAME,
         phase: Self::PHASE,
@@ -132,7 +132,7 @@ impl Key {
         Key::with::<K>(parts).and_longer()
     }
 
-    /// Returns the range of this object and of those of its kind whose keys begin as its does.
+    /// Returns the range of this object, and of the objects of its kind whose keys begin with this key.
     pub(crate) fn and_longer(self) -> Range {
         let end = self.id.after().map(|id| Key { kind: self.kind, id });
         // No key of this kind has a greater identity than this one.

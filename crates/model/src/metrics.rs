@@ -13,7 +13,8 @@ pub enum Kind {
     Gauge,
     /// It is always 1; its labels carry the information.
     Info,
-    /// Numbers of values up to several sizes, their total number, and their sum; it only grows.
+    /// For several bounds, the number of values up to each; the number of all values, and their sum. All of these
+    /// only grow.
     Histogram,
 }
 
@@ -28,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// Returns the suffix of sample names that the name of their OpenMetrics family lacks.
+    /// Returns the suffix of the sample names. The name of the family in OpenMetrics is without it.
     pub fn suffix(self) -> &'static str {
         match self {
             Kind::Counter => "_total",

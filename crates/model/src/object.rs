@@ -36,10 +36,10 @@ pub trait World: Sized + 'static {
     /// Returns its abilities.
     fn abilities(&self) -> Arc<Self::Abilities>;
 
-    /// A transaction begins.
+    /// Called when a transaction begins.
     fn begin(&mut self);
 
-    /// A transaction has ended, in success or failure.
+    /// Called when a transaction has ended, successfully or not.
     fn end(&mut self);
 
     /// Completes [incomplete](Object::is_complete) objects. `wanted` are all changed objects, or a whole
@@ -50,11 +50,11 @@ pub trait World: Sized + 'static {
 /// The effect of an object's change on the objects that need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// None: it stays in place.
+    /// No effect: the object stays in place.
     Stays,
-    /// It is removed and remade, and so are they.
+    /// The object is removed and recreated, and so are the objects that need it.
     Anew,
-    /// It moves to another place; [some](Kind::MOVES) of them are removed and remade.
+    /// The object moves to another place; [some](Kind::MOVES) of the objects that need it are removed and recreated.
     Moved,
 }
 
@@ -74,7 +74,7 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
         Ok(())
     }
 
-    /// Applies the object to the world, in place of `old`: wholly or not at all.
+    /// Applies the object to the world, in place of `old`: completely or not at all.
     ///
     /// # Errors
     /// Returns the reason if that fails.
@@ -101,7 +101,7 @@ pub trait Object<W: World>: Kind + Any + Clone + Debug + PartialEq + Send + Sync
         Effect::Stays
     }
 
-    /// Returns the part of it that stays while others are removed, if it is to become `new`.
+    /// Returns the part of the object that stays while other objects are removed, before it is changed to `new`.
     fn staying(&self, _new: &Self) -> Option<Self> {
         Some(self.clone())
     }
@@ -317,7 +317,7 @@ impl<W: World> Value<W> {
         self.0.warnings(to);
     }
 
-    /// True if it has a need for which `wanted` returns true.
+    /// True if the object has a need for which `wanted` returns true.
     pub fn needs_any(&self, key: &Key, mut wanted: impl FnMut(&Need) -> bool) -> bool {
         let mut any = false;
         self.0.needs(key, &mut |need| any = any || wanted(&need));

@@ -35,7 +35,7 @@ impl fmt::Display for Place {
 /// A fault, displayed as `file:line:column: message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where.
+    /// The place of the fault.
     pub place: Place,
     /// What is wrong, the expected value, and, where it helps, the solution.
     pub message: String,

@@ -29,7 +29,7 @@ enum Bytes {
 }
 
 impl Default for Tuple {
-    /// Without values.
+    /// Returns a tuple without values.
     fn default() -> Tuple {
         Tuple(Bytes::Inline(0, [0; INLINE]))
     }
@@ -47,7 +47,8 @@ impl Tuple {
         self
     }
 
-    /// Returns a tuple behind every tuple of this crate's parts, none of which begins with as many ones.
+    /// Returns a tuple that is greater than every tuple of this crate's parts: none of those begins with as many 1
+    /// bits.
     pub(crate) fn last() -> Tuple {
         Tuple(Bytes::Inline(INLINE as u8, [u8::MAX; INLINE]))
     }
@@ -67,7 +68,7 @@ impl Tuple {
         rest.0.is_empty().then_some(part)
     }
 
-    /// Returns the value behind those of `prefix`, with which this tuple begins.
+    /// Returns the value that follows the values of `prefix`, with which this tuple begins.
     pub fn behind<P: Part>(&self, prefix: &Tuple) -> Option<P> {
         P::pull(&mut Rest(self.bytes().strip_prefix(prefix.bytes())?))
     }
@@ -77,7 +78,7 @@ impl Tuple {
         self.bytes().starts_with(prefix.bytes())
     }
 
-    /// Returns the first tuple behind all that begin with this one; `None` if there is none.
+    /// Returns the first tuple after all tuples that begin with this one; `None` if there is none.
     pub fn after(&self) -> Option<Tuple> {
         let mut bytes = self.bytes().to_vec();
         while let Some(last) = bytes.pop() {
@@ -211,8 +212,8 @@ impl Part for () {
     }
 }
 
-/// The code for a zero within a text, and at its end: so a text stands before a longer one that begins like
-/// it.
+/// The codes of a zero within a text (`ZERO`), and of the end of a text (`END`). They sort a text before longer texts
+/// that begin with it.
 const ZERO: [u8; 2] = [0, 0xff];
 const END: [u8; 2] = [0, 0];
 

@@ -41,7 +41,7 @@ pub(super) struct Setup<'a> {
 pub(super) struct Case {
     /// Key of the case, with the name of the current router.
     pub key: Key,
-    /// Maximum rate of the tester in frames a second, per direction.
+    /// Maximum rate of the tester in frames per second, per direction.
     pub tester_fps: f64,
     /// Link that carries the frames.
     link: Link,
@@ -52,14 +52,14 @@ impl Case {
         Case { key: test.key(size), tester_fps: 0.0, link: bed.link() }
     }
 
-    /// Returns the link's maximum rate in frames a second.
+    /// Returns the link's maximum rate in frames per second.
     pub fn link_fps(&self) -> f64 {
         self.link.max_fps(self.key.size as u32)
     }
 }
 
 impl Setup<'_> {
-    /// Returns the tester's maximum rate over a cable without a router, in frames a second per direction.
+    /// Returns the tester's maximum rate over a cable without a router, in frames per second per direction.
     ///
     /// # Errors
     /// Returns an error if no frame arrives, or a trial fails.

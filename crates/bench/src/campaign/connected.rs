@@ -15,7 +15,8 @@ pub(super) struct Sessions {
     pub connections: u64,
     /// True if both sides send in trials.
     pub bidirectional: bool,
-    /// Rate at which connections are established before a trial, in connections a second: the fastest that has worked.
+    /// Rate at which connections are established before a trial, in connections per second: the fastest that has
+    /// worked.
     pub rate_fps: f64,
 }
 
@@ -85,7 +86,7 @@ impl Phases for Recorded<'_> {
         trial.map(|t| t.outcome).ok_or_else(|| Failure("internal error: no trial".into()))
     }
 
-    /// Does nothing if the router tracks no connections.
+    /// Deletes the router's connections. Does nothing if the router tracks none.
     fn forget(&mut self) -> Result<(), Failure> {
         self.dut.and_then(|dut| dut.forget_sessions()).unwrap_or(Ok(()))
     }

@@ -8,19 +8,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Campaign, Fault};
 use crate::trial::link::Link;
 
-/// A load per direction: `"10 %"` of the link, `"1 Gbit/s"` (with preamble and gap, as links are rated), `"250 kfps"`, or a number of
-/// frames a second.
+/// A load per direction: `"10 %"` of the link, `"1 Gbit/s"` (with preamble and gap, as links are rated), `"250
+/// kfps"`, or a number of frames per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
     /// Percentage of the link's rate, above 0 to 100.
     Percent(f64),
-    /// Bits a second on the wire.
+    /// Bits per second on the wire.
     Bits(f64),
-    /// Frames a second.
+    /// Frames per second.
     Frames(f64),
 }
 
-/// Units of a load: name, true for bits a second, factor to bits or frames a second.
+/// Units of a load: name, true for bits per second, factor to bits or frames per second.
 const UNITS: [(&str, bool, f64); 7] = [
     ("Gbit/s", true, 1e9),
     ("Mbit/s", true, 1e6),
@@ -32,7 +32,7 @@ const UNITS: [(&str, bool, f64); 7] = [
 ];
 
 impl Load {
-    /// Converts it to frames a second of `size` bytes, on a link that carries `link_fps` of them.
+    /// Converts it to frames per second of `size` bytes, on a link that carries `link_fps` of them.
     pub fn fps(self, size: usize, link_fps: f64) -> f64 {
         match self {
             Load::Percent(percent) => percent / 100.0 * link_fps,

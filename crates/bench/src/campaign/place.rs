@@ -39,8 +39,9 @@ impl File {
         toml::from_str(&self.text).map_err(|e| self.at(e.span().map(|span| span.start), e.message()))
     }
 
-    /// Adds the file's name and the fault's line. The fault starts with its keys, outermost first, each with a colon behind it; a key of an
-    /// array has a number, as in "test 2 (rfc2544): sizes 3: ...". Without a known key, only the file's name is added.
+    /// Adds the file's name and the fault's line. The fault starts with its keys, outermost first, each followed by a
+    /// colon. A key of an array has a number, as in "test 2 (rfc2544): sizes 3: ...". Without a known key, only the
+    /// file's name is added.
     pub fn named(&self, fault: &Fault) -> Fault {
         self.at(offset(&self.text, &fault.0), &fault.0)
     }

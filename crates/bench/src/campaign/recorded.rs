@@ -55,7 +55,7 @@ pub(super) struct Recorded<'a> {
 /// Load of the tester in the trials of a procedure, compared with its maximum rate later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Strain {
-    /// Largest load offered, in frames a second.
+    /// Largest load offered, in frames per second.
     pub most_fps: f64,
     /// True if the tester's ports refused frames.
     pub refused: bool,

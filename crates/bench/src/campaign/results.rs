@@ -90,9 +90,9 @@ pub struct Cell {
     /// Router, traffic, size and options.
     #[serde(flatten)]
     pub key: Key,
-    /// Maximum rate of the tester with this traffic and no router, in frames a second per direction.
+    /// Maximum rate of the tester with this traffic and no router, in frames per second per direction.
     pub tester_fps: f64,
-    /// Maximum rate of the link, in frames a second per direction.
+    /// Maximum rate of the link, in frames per second per direction.
     pub link_fps: f64,
     /// Reading of each meter without traffic.
     #[serde(default)]
@@ -107,7 +107,7 @@ impl Cell {
         self.measurements.iter().find(|m| m.found.procedure() == procedure)
     }
 
-    /// Returns the throughput to quote, in frames a second per direction: the median of the repetitions.
+    /// Returns the throughput to quote, in frames per second per direction: the median of the repetitions.
     pub fn throughput_fps(&self) -> Option<f64> {
         match &self.found(Procedure::Throughput)?.found {
             Found::Throughput(searches) => median_throughput(searches),
@@ -115,7 +115,7 @@ impl Cell {
         }
     }
 
-    /// Returns the connection establishment rate, in connections a second: the median of the repetitions.
+    /// Returns the connection establishment rate, in connections per second: the median of the repetitions.
     pub fn session_fps(&self) -> Option<f64> {
         match &self.found(Procedure::SessionRate)?.found {
             Found::SessionRate(all) => median_rate(all),
@@ -134,7 +134,8 @@ pub fn median_rate(all: &[RateResult]) -> Option<f64> {
     median_throughput(&all.iter().map(|found| found.search.clone()).collect::<Vec<_>>())
 }
 
-/// Returns the throughput of each search in frames a second, 0 if every load lost frames. Skips searches that failed or ran out of budget.
+/// Returns the throughput of each search in frames per second, 0 if every load lost frames. Skips searches that
+/// failed or ran out of budget.
 pub fn throughputs(searches: &[ThroughputResult]) -> Vec<f64> {
     let decided = |s: &&ThroughputResult| !matches!(s.ended, Ended::Failed(_) | Ended::OutOfBudget);
     searches.iter().filter(decided).map(|s| s.throughput_fps.unwrap_or(0.0)).collect()
@@ -199,7 +200,7 @@ impl Disorder {
 pub enum Found {
     /// One search for each repetition.
     Throughput(Vec<ThroughputResult>),
-    /// Delays at shares of the throughput.
+    /// Latency at fractions of the throughput.
     Latency(Vec<DelaysAt>),
     /// Delay variation at the throughput.
     Variation(Vec<DelaysAt>),
@@ -254,7 +255,7 @@ impl Found {
 pub struct DelaysAt {
     /// Description of the load, such as "50 % of the throughput".
     pub name: String,
-    /// Frames a second in each direction.
+    /// Frames per second in each direction.
     pub load_fps: f64,
     /// True if the tester may have caused the loss: the load exceeds 90 % of its maximum rate, or its ports refused frames. `None` in old
     /// results, which have only [`Measurement::limited_by_tester`] for all loads.
@@ -323,7 +324,7 @@ pub struct Metered {
 /// A recovery from overload (RFC 2544 section 26.5).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// Overload in frames a second per direction.
+    /// Overload in frames per second per direction.
     pub overload_fps: f64,
     /// Half the overload, at which the router recovers.
     pub relief_fps: f64,
@@ -347,8 +348,8 @@ pub struct Teardown {
 }
 
 impl Teardown {
-    /// Returns the deletion rate in connections a second, without the command's own run time. `None` if the full table took no longer than
-    /// the empty one.
+    /// Returns the deletion rate in connections per second, without the command's own run time. `None` if the full
+    /// table took no longer than the empty one.
     pub fn per_second(&self) -> Option<f64> {
         let seconds = self.seconds - self.empty_seconds;
         (seconds > 0.0).then(|| self.filled.connections as f64 / seconds)
@@ -358,7 +359,7 @@ impl Teardown {
 /// A restart of the router (RFC 2544 section 26.6, RFC 6201).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reset {
-    /// Load in frames a second per direction.
+    /// Load in frames per second per direction.
     pub load_fps: f64,
     /// Outage in seconds, from the number of lost frames (RFC 6201 section 4.1); `None` if the router did not forward again.
     pub seconds: Option<f64>,

@@ -25,7 +25,8 @@ pub struct Trial {
     pub astray: u64,
     /// Received frames that do not belong to this trial.
     pub foreign: u64,
-    /// Of those, ARP and Neighbor Discovery requests for hosts behind each port, which the tester answered.
+    /// Of the foreign frames, ARP and Neighbor Discovery requests for hosts behind each port, which the tester
+    /// answered.
     #[serde(default)]
     pub asked: Vec<u64>,
     /// Delays of the time-stamped frames of all flows.

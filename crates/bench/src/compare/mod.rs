@@ -72,7 +72,7 @@ pub struct Side {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
-    /// They were compared.
+    /// The runs were compared.
     Compared(stats::Comparison),
     /// One of the sets has too few repetitions.
     TooFew {

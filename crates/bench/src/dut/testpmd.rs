@@ -85,7 +85,7 @@ impl Dut for Testpmd {
         vec![self.process.id()]
     }
 
-    /// Returns the port counters from the next report; testpmd prints one a second.
+    /// Returns the port counters from the next report; testpmd prints one report per second.
     fn counters(&self) -> Vec<(String, String)> {
         let said = || self.process.said(usize::MAX);
         let (wanted, begin) = (reports(&said()).count() + 1, Instant::now());

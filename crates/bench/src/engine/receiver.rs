@@ -17,7 +17,7 @@ pub struct Receiver {
     pub astray: u64,
     /// Frames that do not belong to this trial: without a mark, of another trial, or with a number that was never sent.
     pub foreign: u64,
-    /// Of those, answered requests for hosts behind each port; the caller counts them.
+    /// Of the foreign frames, answered requests for hosts behind each port; the caller counts them.
     pub asked: Vec<u64>,
 }
 
@@ -26,7 +26,7 @@ pub struct Account {
     /// Port that should receive its frames.
     to: usize,
     mode: Mode,
-    /// Nanoseconds a tick.
+    /// Nanoseconds per tick.
     ns_per_tick: f64,
     /// One bit for each frame: set once it was received.
     seen: Box<[u64]>,

@@ -48,7 +48,7 @@ impl Flow {
 pub enum Rate {
     /// Share of the trial's load. The shares of a direction usually add up to 1.
     Share(f64),
-    /// Fixed frames a second, regardless of the load, such as for a stream that measures latency.
+    /// Fixed frames per second, regardless of the load, such as for a stream that measures latency.
     Fixed(f64),
 }
 
@@ -114,7 +114,7 @@ pub struct Report {
     pub astray: u64,
     /// Received frames that do not belong to this trial.
     pub foreign: u64,
-    /// Of those, requests for hosts behind each port, which the tester answered.
+    /// Of the foreign frames, requests for hosts behind each port, which the tester answered.
     pub asked: Vec<u64>,
 }
 

@@ -12,7 +12,7 @@ const WINDOW_FRAMES: f64 = 256.0;
 /// The schedule of one stream.
 pub struct Schedule {
     start: u64,
-    /// Frames a tick.
+    /// Frames per tick.
     rate: f64,
     frames: u64,
     /// Frames taken so far.
@@ -32,7 +32,8 @@ struct Window {
 }
 
 impl Schedule {
-    /// Creates a schedule of `frames` frames from `start` (ticks) on, at `fps` frames a second and `hz` ticks a second.
+    /// Creates a schedule of `frames` frames from `start` (ticks) on, at `fps` frames per second and `hz` ticks per
+    /// second.
     pub fn new(start: u64, frames: u64, fps: f64, hz: f64) -> Schedule {
         let rate = fps / hz;
         let ticks = (WINDOW * hz).max(WINDOW_FRAMES / rate) as u64;

@@ -78,7 +78,8 @@ impl Sender {
         Ok(Sender { mix, next, made })
     }
 
-    /// Appends up to `n` frames with the time `now`. Returns the number appended: fewer if the buffers run out.
+    /// Appends up to `n` frames with the time `now`. Returns the number of frames appended: fewer if the buffers run
+    /// out.
     #[inline]
     pub fn fill(&mut self, frame: &mut Frame, cache: &mut Cache, n: usize, now: u64) -> usize {
         let first = frame.len();

@@ -10,12 +10,12 @@ use super::figure::{Figure, Metric};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Paper {
-    /// M. Kosák and G. Lencse: IP Packet Forwarding Performance Comparison of the FD.io VPP and the Linux Kernel, 2025.
-    /// Frames a second forwarded without loss, in each of two directions; 20 runs.
+    /// M. Kosák and G. Lencse: IP Packet Forwarding Performance Comparison of the FD.io VPP and the Linux
+    /// Kernel, 2025. Frames per second forwarded without loss, in each of two directions; 20 runs.
     #[serde(rename = "kosak-lencse-2025")]
     KosakLencse2025,
-    /// P. Okelmann: Performance Analysis of VPP, bachelor's thesis, Technical University of Munich, 2019. Maximum packets a second
-    /// received, in one direction; 6 runs.
+    /// P. Okelmann: Performance Analysis of VPP, bachelor's thesis, Technical University of Munich, 2019. Maximum
+    /// packets per second received, in one direction; 6 runs.
     #[serde(rename = "okelmann-2019")]
     Okelmann2019,
     /// O. Slavík: Efficiency and Utilization of Vector Packet Processing in High-Speed Networks, bachelor's thesis, Czech Technical
@@ -119,8 +119,8 @@ impl Case {
         self.figures.get(&metric).map(|figure| figure.value)
     }
 
-    /// Returns the packets a second forwarded in all directions together. `None` for tables of fixed loads: the thesis does not define
-    /// whether its Gbit/s include the line's overhead.
+    /// Returns the packets per second forwarded in all directions together. `None` for tables of fixed loads: the
+    /// thesis does not define whether its Gbit/s include the line's overhead.
     pub fn forwarded_pps(&self) -> Option<f64> {
         let directions = f64::from(self.traffic.directions());
         let each_way = self.value(Metric::MedianFps).map(|fps| fps * directions);

@@ -60,19 +60,19 @@ macro_rules! metrics {
 }
 
 metrics! {
-    /// Maximum packets received, in millions a second.
+    /// Maximum packets received, in millions per second.
     ThroughputMpps = "throughput_mpps",
     /// Throughput in percent of the table's highest: at the highest clock (6.1), or of the fastest system (6.2).
     RelativePercent = "relative_percent",
-    /// Median of the runs, in frames a second per direction.
+    /// Median of the runs, in frames per second per direction.
     MedianFps = "median_fps",
-    /// Minimum of the runs, in frames a second per direction.
+    /// Minimum of the runs, in frames per second per direction.
     MinFps = "min_fps",
-    /// Maximum of the runs, in frames a second per direction.
+    /// Maximum of the runs, in frames per second per direction.
     MaxFps = "max_fps",
-    /// Mean of the runs, in frames a second per direction.
+    /// Mean of the runs, in frames per second per direction.
     MeanFps = "mean_fps",
-    /// Standard deviation of the runs, in frames a second per direction.
+    /// Standard deviation of the runs, in frames per second per direction.
     SdFps = "sd_fps",
     /// (maximum − minimum) / median, in percent.
     DispersionPercent = "dispersion_percent",

@@ -12,7 +12,7 @@ use crate::published::{Case, Metric, Path, Traffic, cases};
 pub struct Throughput {
     /// Name in the legend.
     pub short: String,
-    /// Frame size in bytes, including the check sequence.
+    /// Frame size in bytes, including the FCS.
     pub bytes: u32,
     /// Throughput in frames per second, in each direction.
     pub fps: f64,

@@ -34,7 +34,8 @@ pub fn sections(results: &Results) -> Vec<Section> {
     ]
 }
 
-/// Returns a router's number of cores, and notes if the campaign declares it rather than the tester assigning the cores.
+/// Returns a router's number of cores, with a note if the number is only declared in the campaign and the tester does
+/// not assign the cores.
 fn workers(spec: &Spec, bed: testbed::Kind) -> String {
     match spec.workers_on(bed) {
         Some(n) if spec.kind == Kind::Command && bed == testbed::Kind::Physical => {

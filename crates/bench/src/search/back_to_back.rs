@@ -35,7 +35,7 @@ pub struct BackToBackResult {
     pub ended: Ended,
     /// The longest burst without loss of each completed repetition, in frames.
     pub bursts: Vec<u64>,
-    /// Their statistics; `None` without a completed repetition.
+    /// Statistics of the bursts; `None` without a completed repetition.
     pub summary: Option<BurstSummary>,
     /// Trials and time spent.
     pub tally: Tally,

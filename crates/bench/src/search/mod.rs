@@ -16,9 +16,9 @@
 //!
 //! Durations, repetitions and resolutions are data: a [`profile`].
 //!
-//! An invalid trial does not describe the router. [`Valid`] repeats it. A trial that stays invalid counts against its load in every search,
-//! because it does not show that the router forwards the load. A throughput can therefore be too low, and is marked then, but never too
-//! high.
+//! A trial is invalid if the tester, not the router, may have caused its result. [`Valid`] repeats it. A trial that
+//! is still invalid after the repeats counts as failed in every search, because it does not show that the router
+//! forwards the load. A throughput can therefore be too low, and is marked then, but never too high.
 
 pub mod back_to_back;
 pub mod fixed;

@@ -10,7 +10,7 @@ use super::loss_rate::LossRate;
 use super::mlr::{Goal, Mlr};
 use super::throughput::{Resolution, Start, Step, Throughput};
 
-/// Ethernet frame sizes that RFC 2544 section 9.1 requires, in bytes including the check sequence.
+/// Ethernet frame sizes that RFC 2544 section 9.1 requires, in bytes, including the FCS.
 pub const ETHERNET_SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
 /// The waits around a trial (RFC 2544 section 23).
@@ -80,7 +80,7 @@ impl RecoveryProfile {
 pub struct Profile {
     /// Name.
     pub name: String,
-    /// Frame sizes in bytes, including the check sequence.
+    /// Frame sizes in bytes, including the FCS.
     pub frame_bytes: Vec<u32>,
     /// The waits of each trial.
     pub waits: Waits,

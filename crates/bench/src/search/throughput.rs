@@ -80,7 +80,7 @@ pub struct Throughput {
     pub start: Start,
     /// The rule for the next load.
     pub step: Step,
-    /// When to stop.
+    /// The maximum distance of the bounds at the end of the search.
     pub resolution: Resolution,
     /// Sending time of a trial: at least 60 s in RFC 2544 section 24.
     pub duration: Duration,

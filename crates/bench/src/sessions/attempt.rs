@@ -21,14 +21,14 @@ pub struct Attempt {
     pub rate_fps: f64,
     /// Connections whose first frame arrived through the router.
     pub arrived: u64,
-    /// Of those, connections with distinct four-tuples behind the router.
+    /// Of the arrived connections, the number with distinct four-tuples behind the router.
     pub different: u64,
     /// Connections on which the responder's frame reached the right initiator port; `None` if the second phase was skipped because some had
     /// not arrived.
     pub confirmed: Option<u64>,
     /// The router's own count of connections after both phases; `None` if unknown.
     pub counted: Option<u64>,
-    /// Why the attempt does not describe the router; empty if it is valid.
+    /// Reasons why the attempt is invalid; empty if it is valid.
     pub invalid: Vec<Invalid>,
     /// Elapsed time, including waits.
     pub took: Duration,

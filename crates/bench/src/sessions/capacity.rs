@@ -1,9 +1,10 @@
 //! Connection tracking table capacity: RFC 9693 section 4.9.
 //!
-//! The search doubles the number of connections until the router does not hold them all, and bisects from there. A first number that is too
-//! large is bisected as well. A number that fails is tried again at half the rate: a router may slow down as its table fills, and a random
-//! loss does not mean that the table is full. The RFC instead searches the maximum rate for each number, and a number is too large if that
-//! rate drops too much. This search finds the same result with fewer attempts.
+//! The search doubles the number of connections until the router does not hold them all, and bisects from there. A
+//! first number that is too large is bisected as well. A number that fails is tried again at half the rate, because a
+//! router may slow down as its table fills. Also, a random loss does not mean that the table is full. The RFC instead
+//! searches the maximum rate for each number, and a number is too large if that rate drops too much. This search
+//! finds the same result with fewer attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub struct Capacity {
     pub most: u64,
     /// Rate in new connections per second: below the router's maximum establishment rate.
     pub rate_fps: f64,
-    /// When to stop, in connections.
+    /// The maximum distance of the bounds at the end of the search, in connections.
     pub resolution: Resolution,
     /// Further repeats of an invalid attempt at half the rate.
     pub repeats: u32,

@@ -9,7 +9,7 @@ use super::error::{Error, check_positive};
 pub struct Scaling {
     /// The number of cores.
     pub cores: u32,
-    /// Their performance, in the given unit: usually frames per second, the median of the runs.
+    /// The performance of these cores, in the given unit: usually frames per second, the median of the runs.
     pub performance: f64,
     /// The relative scale-up S(n) = P(n) / P(1) / n, at best 1; `None` if one core was not measured.
     pub scale_up: Option<f64>,

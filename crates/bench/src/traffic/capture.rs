@@ -35,7 +35,7 @@ pub struct Captured {
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
-/// Length of the longest Ethernet frame, in bytes with check sequence and without tag.
+/// Length of the longest Ethernet frame, in bytes, with FCS and without tag.
 const MOST: usize = 1518;
 
 /// The properties that frames of one kind share.

@@ -10,8 +10,9 @@ use super::describe::{Family, Field, Flow, How, Kind, Traffic, Vary};
 /// Maximum number of networks of a family in a direction: 4 Mi, so that the IPv4 networks of both directions fit below 224.0.0.0.
 pub const MOST: u32 = 1 << 22;
 
-/// Returns the first address of a direction's networks. IPv4: /24s from 20.0.0.0, and on the way back from 132.0.0.0. IPv6: /64s of
-/// 2a10::/32, and on the way back of 2a11::/32. Their real owners are unaffected, because the tester is alone with the router (RFC 6815).
+/// Returns the first address of a direction's networks. IPv4: /24s from 20.0.0.0, and in the return direction from
+/// 132.0.0.0. IPv6: /64s of 2a10::/32, and in the return direction of 2a11::/32. Their real owners are unaffected,
+/// because the tester is alone with the router (RFC 6815).
 fn first(family: Family, reverse: bool) -> IpAddr {
     match (family, reverse) {
         (Family::Ipv4, false) => Ipv4Addr::new(20, 0, 0, 0).into(),
@@ -68,7 +69,8 @@ impl Traffic {
 }
 
 impl Kind {
-    /// Returns the network of the kind's own destination (on the way back its source), including all addresses it varies over.
+    /// Returns the network of the kind's own destination (in the return direction, its source), including all
+    /// addresses it varies over.
     fn own_network(&self, reverse: bool) -> Option<IpNet> {
         let own = if reverse { self.source } else { self.destination }?;
         let varies = |fields: [Field; 2]| self.vary.iter().filter(move |v| fields.contains(&v.field));

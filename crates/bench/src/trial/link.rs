@@ -20,7 +20,8 @@ impl Link {
         Link { bits_per_second: gigabits * 1e9 }
     }
 
-    /// Returns the maximum theoretical frame rate of RFC 9004, in frames per second, for frames of `frame_bytes` (check sequence included).
+    /// Returns the maximum theoretical frame rate of RFC 9004, in frames per second, for frames of `frame_bytes` (FCS
+    /// included).
     pub fn max_fps(&self, frame_bytes: u32) -> f64 {
         self.bits_per_second / wire_bits(frame_bytes)
     }
@@ -39,7 +40,7 @@ impl Link {
     }
 }
 
-/// Returns the bits on the wire of a frame of `frame_bytes` (check sequence included).
+/// Returns the bits on the wire of a frame of `frame_bytes` (FCS included).
 pub fn wire_bits(frame_bytes: u32) -> f64 {
     f64::from(frame_bytes + OVERHEAD_BYTES) * 8.0
 }
@@ -49,7 +50,7 @@ pub fn wire_bps(fps: f64, frame_bytes: u32) -> f64 {
     fps * wire_bits(frame_bytes)
 }
 
-/// Returns the bit rate of the frames themselves (layer 2, check sequence included) at `fps` frames per second.
+/// Returns the bit rate of the frames themselves (layer 2, FCS included) at `fps` frames per second.
 pub fn frame_bps(fps: f64, frame_bytes: u32) -> f64 {
     fps * f64::from(frame_bytes) * 8.0
 }

@@ -42,7 +42,7 @@ pub struct Outcome {
     pub received: u64,
     /// Total elapsed time, including waits: the cost of the trial for a search.
     pub took: Duration,
-    /// Why the trial does not describe the router; empty if it is valid.
+    /// Reasons why the trial is invalid; empty if it is valid.
     pub invalid: Vec<Invalid>,
 }
 
@@ -68,7 +68,7 @@ impl Outcome {
     }
 }
 
-/// Reason why a trial is invalid: the tester, not the router, may have caused its result.
+/// Reason why a trial is invalid: the tester or its machine may have caused the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Invalid {

@@ -30,9 +30,9 @@ pub const DEFAULT_SOCKET: &str = "/run/volley/cli.sock";
 
 /// How often a waiting client checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
-/// Longest line of a reply, in bytes: a router's are far shorter.
+/// Maximum length of a line of a reply in bytes. The lines of a router are far shorter.
 const LONGEST_REPLY: usize = 64 << 20;
-/// Most bytes of an output that this program keeps as a whole.
+/// Maximum size in bytes of an output that this program keeps as a whole.
 const MOST_KEPT: usize = 64 << 20;
 
 /// The options of `volley ctl`.
@@ -51,15 +51,15 @@ pub struct ClientOptions {
 /// Why a command's output is missing or incomplete.
 #[derive(Debug)]
 pub enum Failure {
-    /// The router refused the command, or could not carry it out. With its message.
+    /// The router refused the command or could not carry it out, with this message.
     Refused(String),
     /// The operator interrupted it.
     Interrupted,
     /// The operator left the pager before the end.
     Left,
-    /// The router cannot be reached, or closed the connection. With advice.
+    /// The router cannot be reached, or closed the connection. The text has advice.
     Unreachable(String),
-    /// The router closed the connection before starting the command. With its reason.
+    /// The router closed the connection before starting the command, for this reason.
     Closed(String),
     /// The output could not be written.
     Output(io::Error),
@@ -455,8 +455,8 @@ pub fn run_with(
     result.unwrap_or_else(|failure| report(&failure, options.json, errors))
 }
 
-/// Runs commands from `input`, up to `quit` or the end. The first failed command ends it too, unless `keep_going` is
-/// set; then each failure is printed at once. Shows the prompt if `prompted`. Returns the exit code.
+/// Runs commands from `input`, up to `quit` or the end. The first failed command ends the run too, unless
+/// `keep_going` is set; then each failure is printed at once. Shows the prompt if `prompted`. Returns the exit code.
 fn script(
     connection: &mut Connection,
     options: &ClientOptions,

@@ -22,7 +22,7 @@ use tokio::time::{self, Instant};
 const MOST_HANGING: usize = 64;
 /// Number of rejected clients that one thread closes.
 const AT_ONCE: usize = 64;
-/// Most clients that wait, unread, while too many threads hang.
+/// Maximum number of clients that wait, unread, while too many threads hang.
 const MOST_PARKED: usize = 256;
 /// Pause in accepting clients after the system had no resources for one.
 pub(super) const RECOVERY: Duration = Duration::from_millis(100);
@@ -152,7 +152,7 @@ pub(super) struct Door {
     /// Clients rejected by the rate limit, and the arrival time of the first one.
     turned: Vec<Unclosed>,
     turned_at: Instant,
-    /// The message to these.
+    /// The message to the clients rejected by the rate limit.
     too_fast: Arc<[u8]>,
     fast: Repeated,
     stuck: Repeated,

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest path of a socket, in bytes (`sun_path` of unix(7), less the terminating zero).
+/// Maximum length of a socket's path in bytes (`sun_path` of unix(7), less the terminating zero).
 const LONGEST: usize = 107;
 /// How long to wait for the lock of an instance that does not answer, and how often to try it.
 const PATIENCE: Duration = Duration::from_secs(5);

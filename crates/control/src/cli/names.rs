@@ -12,7 +12,7 @@ use model::origin::Peer;
 
 use crate::files;
 
-/// Most users remembered.
+/// Maximum number of users remembered.
 const MOST: usize = 256;
 /// The file with the names.
 const FILE: &str = "/etc/passwd";

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 /// Connections of a user accepted in a burst.
 const BURST: u32 = 64;
-/// Time between two connections after the burst: 400 a second. Each connection costs a thread. The kernel creates
-/// threads under a lock that workers need too: 11,000 connections a second delayed packets by up to 0.9 s.
+/// Time between two connections after the burst: 400 per second. Each connection costs a thread. The kernel creates
+/// threads under a lock that workers need too: 11,000 connections per second delayed packets by up to 0.9 s.
 const EVERY: Duration = Duration::from_micros(2500);
 
-/// Most waiting clients of one user.
+/// Maximum number of waiting clients of one user.
 const LINE: usize = 256;
-/// Most waiting clients of all users.
+/// Maximum number of waiting clients of all users.
 const LINES: usize = 1024;
-/// Most users remembered.
+/// Maximum number of users remembered.
 const USERS: usize = 1024;
 
 /// A token bucket for each user, and the waiting clients `C`. The user of a TCP client is unknown, so all TCP clients
@@ -25,7 +25,7 @@ pub(super) struct Pace<C> {
 }
 
 struct User<C> {
-    /// When the bucket is full again.
+    /// The time at which the bucket is full again.
     full: Instant,
     waiting: VecDeque<C>,
 }

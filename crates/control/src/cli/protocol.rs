@@ -33,9 +33,10 @@ use model::cli::Completion;
 use model::visible::visible;
 use serde::{Deserialize, Serialize};
 
-/// Longest request of a client that may change the configuration, in bytes.
+/// Maximum length in bytes of a request, for clients that may change the configuration.
 pub(super) const LONGEST_REQUEST: usize = 256 << 10;
-/// Longest request of a read-only client, in bytes. Such clients may be many and hostile, and no `show` is longer.
+/// Maximum length in bytes of a request, for read-only clients. Such clients may be many and hostile, and no `show`
+/// is longer.
 pub(super) const LONGEST_READ: usize = 8 << 10;
 
 /// A message from the client.

@@ -28,7 +28,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Stack size of a thread, in bytes.
 const STACK: usize = 128 << 10;
 
-/// Most threads that wait at once for clients to read the rest of their output.
+/// Maximum number of threads that wait at once for clients to read the rest of their output.
 const MOST_FINISHING: usize = 64;
 
 /// A client's socket that is not closed on drop, because closing it may hang.
@@ -57,7 +57,7 @@ impl Counts {
     }
 }
 
-/// Holds a count one higher until dropped.
+/// Increases a count by one until dropped.
 struct Entered {
     counts: Arc<Counts>,
     which: fn(&Counts) -> &AtomicUsize,
@@ -205,7 +205,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// Relays bytes until both directions have ended. If the session closes its socket first, passes on the rest of its
-/// output. Allocates nothing: a thread that does gets a heap of its own, of half a MiB.
+/// output. Allocates nothing: each thread that allocates gets a heap of half a MiB.
 fn relay(client: &UnixStream, router: &UnixStream, counts: &Arc<Counts>, [inwards, outwards]: &mut [Way; 2]) {
     // A socket that has hung up is no longer polled: poll would return at once, every time.
     let (mut client_is_there, mut router_is_there) = (true, true);

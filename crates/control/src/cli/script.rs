@@ -13,13 +13,13 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest command, in bytes.
+/// Maximum length of a command in bytes.
 pub(super) const LONGEST: usize = 64 << 10;
-/// Deepest nesting of `exec`.
+/// Maximum depth of nested `exec` commands.
 const DEEPEST: u8 = 8;
 /// Duration of a slice, after which others get their turn.
 const SLICE: Duration = Duration::from_micros(500);
-/// Commands in one batch of a file, and most batches waiting for the main thread.
+/// Commands in one batch of a file, and maximum number of batches that wait for the main thread.
 const BATCH: usize = 64;
 const BATCHES: usize = 16;
 /// How often the main thread checks for more commands.
@@ -58,7 +58,7 @@ impl<R: BufRead> Commands<R> {
         Commands { input, line: 0, ended: false }
     }
 
-    /// Returns the next command; `None` at the end. After an error it continues behind the faulty lines.
+    /// Returns the next command; `None` at the end. After an error it continues after the faulty lines.
     ///
     /// # Errors
     /// If lines cannot be read, with their place.
@@ -256,7 +256,7 @@ impl<C: Values + 'static> Script<C> {
     /// Returns the next command.
     ///
     /// # Errors
-    /// If there is none yet, or none at all; with the job's next step.
+    /// If there is no command yet, or none is left. The error is the job's next step.
     fn next(&mut self) -> Result<Command, Step> {
         loop {
             match self.waiting.pop_front() {

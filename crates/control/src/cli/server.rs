@@ -22,9 +22,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time;
 
-/// Most clients served at once.
+/// Maximum number of clients served at once.
 const CLIENTS: usize = 64;
-/// Most rejected clients that are sent the reason at once.
+/// Maximum number of rejected clients that are sent the reason at the same time.
 const FAREWELLS: usize = 64;
 /// Places for root's clients besides [`CLIENTS`].
 const FOR_ROOT: usize = 8;
@@ -189,7 +189,7 @@ pub async fn serve<C: Values + 'static>(
     }
 }
 
-/// Whether there is room for another client.
+/// The room for another client.
 enum Room {
     /// A place is free.
     Free,

@@ -1,7 +1,7 @@
 //! The list of connected clients, for `show cli-sessions`.
 //!
-//! The sessions write it, and a command reads it: all on the main thread. It has an entry per session, so the places
-//! of the servers bound it.
+//! The sessions write it, and a command reads it: all on the main thread. It has an entry per session, so the
+//! servers' limits on clients bound the list, too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +42,7 @@ pub struct Client {
     pub read_only: bool,
     /// Its user or address.
     pub peer: Peer,
-    /// The process that connected. Another process may use the connection since.
+    /// The process that connected. Another process may use the connection now.
     pub pid: Option<i32>,
 }
 

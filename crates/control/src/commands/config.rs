@@ -72,7 +72,7 @@ pub fn register(r: &mut Registry<Context>) {
 pub struct Unconfirmed {
     /// The generation to roll back to.
     pub(super) generation: u64,
-    /// True if the router starts from its file.
+    /// True if the router starts from the file of this configuration.
     pub(super) start: bool,
     /// The time of the rollback, or of the next attempt.
     deadline: Instant,
@@ -307,9 +307,9 @@ enum Form {
 }
 
 enum Saving {
-    /// Until other long changes have ended.
+    /// The save waits until other long changes have ended.
     Waiting(Form),
-    /// No other change is made meanwhile.
+    /// The text is collected. No other change is made meanwhile.
     Writing { form: Form, text: String, _turn: Turn },
     /// A thread writes the file, which may take long. It returns whether the router starts from this file.
     Storing(&'static str, Option<JoinHandle<io::Result<bool>>>),

@@ -43,15 +43,15 @@ impl Sample {
 pub struct Rate {
     /// The averaging time.
     pub window_seconds: f64,
-    /// Packets received a second.
+    /// Packets received per second.
     pub rx_packets_per_second: f64,
-    /// Bits received a second, with link headers.
+    /// Bits received per second, with link headers.
     pub rx_bits_per_second: f64,
-    /// Packets sent a second.
+    /// Packets sent per second.
     pub tx_packets_per_second: f64,
-    /// Bits sent a second, with link headers.
+    /// Bits sent per second, with link headers.
     pub tx_bits_per_second: f64,
-    /// Packets received on it and dropped, a second.
+    /// Packets per second that were received on the interface and dropped.
     pub drops_per_second: f64,
 }
 
@@ -71,7 +71,7 @@ impl Rate {
         })
     }
 
-    /// Returns whole numbers a second: packets and bits received, packets and bits sent, drops.
+    /// Returns whole numbers per second: packets and bits received, packets and bits sent, drops.
     pub fn whole(&self) -> [u64; 5] {
         [
             self.rx_packets_per_second,
@@ -87,13 +87,13 @@ impl Rate {
 /// The samples of an interface.
 struct Track {
     serial: u64,
-    /// At most [`LOOKS`], the newest last.
+    /// At most [`LOOKS`] samples, the newest last.
     samples: VecDeque<Sample>,
 }
 
 /// The samples of all interfaces.
 pub struct Rates {
-    /// By interface index.
+    /// The samples of each interface, by index.
     tracks: BTreeMap<u32, Track>,
     /// When the last complete round of samples began. An interface without samples since did not exist then.
     complete: u64,

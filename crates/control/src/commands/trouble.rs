@@ -9,7 +9,8 @@ use net::router::Router;
 use super::Context;
 use crate::journal::Keeper;
 
-/// Number of checks in a row without a turn after which a worker hangs. A sleeping worker turns ten times a second.
+/// Number of checks in a row without a turn of a worker, after which it counts as hanging. A sleeping worker takes a
+/// turn ten times per second.
 const HANGS: u32 = 2;
 /// Number of checks in a row without a new shortage after which it is over.
 const OVER: u32 = 10;
@@ -18,7 +19,7 @@ const OVER: u32 = 10;
 struct Scarce {
     /// The message while the count grows: the problem, and the remedy.
     what: &'static str,
-    /// Returns how often it was short.
+    /// Returns the number of times that the resource was short.
     count: fn(&Router) -> u64,
 }
 
@@ -96,12 +97,12 @@ impl Shortage {
 #[derive(Default)]
 pub struct Trouble {
     shortages: [Shortage; SCARCE.len()],
-    /// Number of checks in a row at which some worker had not turned.
+    /// Number of checks in a row at which some worker had taken no turn.
     still: u32,
 }
 
 impl Trouble {
-    /// True if all workers turn. A worker that does not turn forwards nothing.
+    /// True if all workers take their turns. A worker without turns forwards nothing.
     pub fn workers_turn(&self) -> bool {
         self.still < HANGS
     }

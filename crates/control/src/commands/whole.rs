@@ -90,11 +90,11 @@ pub(crate) type Thread<T> = JoinHandle<Result<T, CliError>>;
 
 enum Stage {
     Reading(Thread<(Wanted, Terms)>),
-    /// Until other long changes have ended.
+    /// Waits until other long changes have ended.
     Waiting(Goal),
     Planning(Turn, Thread<(Goal, Planned)>),
     Making(Box<Made>),
-    /// Until reopened devices have their links again, or the time limit.
+    /// Waits until reopened devices have their links again, or for the time limit.
     Opening(Turn, String, Instant),
     /// Showing the changes, from this byte on.
     Telling(String, usize),
@@ -172,8 +172,8 @@ impl Whole {
         Whole { stage, origin, cut_off: false, unasked: false }
     }
 
-    /// Returns a rollback of all changes since this generation. Interfaces come back even if their devices are missing
-    /// now, and wait for them. A dry run only shows what would change.
+    /// Returns a rollback of all changes since this generation. Interfaces are restored even if their devices are
+    /// missing now, and wait for the devices. A dry run only shows what would change.
     pub fn back_to(to: u64, dry_run: bool, origin: Origin) -> Whole {
         Whole::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
     }

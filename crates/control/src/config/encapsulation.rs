@@ -11,9 +11,9 @@ use crate::intent::VLANS;
 /// The VLAN of a tag in a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Vlan {
-    /// This one.
+    /// The VLAN with this number.
     One(u16),
-    /// Any one.
+    /// Any VLAN.
     Any,
 }
 

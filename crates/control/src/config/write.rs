@@ -46,7 +46,7 @@ impl Default for Section {
     }
 }
 
-/// Most objects visited for a page.
+/// Maximum number of objects visited for a page.
 const PAGE: usize = 64;
 
 /// Writes a tree page by page. It keeps its position, but not the tree. If the tree changes between two pages, the text

@@ -283,8 +283,8 @@ fn schedule(startup: &Startup) -> Result<Option<Schedule>, DaemonError> {
     })
 }
 
-/// Offers the CLI on standard input, on a thread of its own, which is a client like others. The receiver gets a
-/// message when the operator leaves it.
+/// Offers the CLI on standard input, on a thread of its own, which is an ordinary client. The receiver gets a message
+/// when the operator leaves it.
 fn console(startup: &Startup, address: Option<SocketAddr>) -> Result<oneshot::Receiver<()>, DaemonError> {
     let (done, left) = oneshot::channel();
     let socket = match (&startup.unix.cli_listen, address) {

@@ -1,5 +1,5 @@
-//! The router's turns: when a worker rings, when a timer expires, when the kernel reports a changed link, and once a
-//! second to check the devices.
+//! The router's turns: when a worker wakes the main thread, when a timer expires, when the kernel reports a changed
+//! link, and once a second to check the devices.
 
 use std::cell::RefCell;
 use std::io;

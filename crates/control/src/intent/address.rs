@@ -22,7 +22,7 @@ impl Kind for Addresses {
     type Key = String;
     const NAME: &'static str = "addresses";
     const PHASE: u16 = 130;
-    /// They move with the interface to another VRF.
+    /// True, because addresses move with the interface to another VRF.
     const MOVES: bool = true;
 
     fn title(interface: &String) -> String {

@@ -109,7 +109,7 @@ pub struct Interface {
     pub ra_suppressed: bool,
 }
 
-/// Longest description in characters, as in Linux (`IFALIASZ`).
+/// Maximum length of a description in characters, as in Linux (`IFALIASZ`).
 const LONGEST: usize = 255;
 
 impl Interface {

@@ -74,7 +74,7 @@ pub type Note = store::Note<System>;
 pub type Noted = store::Noted<System>;
 /// The recorded details of a change.
 pub type Detail = store::Detail<System>;
-/// The changes that lead back to an earlier tree.
+/// The changes to roll back to reach an earlier tree.
 pub type Way = store::Way<System>;
 /// The declarations of all features.
 pub type Catalog = net::feature::Catalog<System>;

@@ -15,7 +15,7 @@ pub const MODES: [(RxMode, &str); 3] =
 pub const HANDOFFS: [(Handoff, &str); 3] =
     [(Handoff::Auto, "auto"), (Handoff::On, "on"), (Handoff::Off, "off")];
 
-/// Most receive queues of a device.
+/// Maximum number of receive queues of a device.
 pub const MOST_QUEUES: u32 = 1024;
 
 /// Returns the word for a polling mode.

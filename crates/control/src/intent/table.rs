@@ -11,7 +11,7 @@ use net::objects;
 use super::{Abilities, Get, Key, Object, Refused, Tree, View, index, refuse};
 use crate::system::System;
 
-/// Longest name in characters.
+/// Maximum length of a name in characters.
 const LONGEST: usize = 63;
 
 /// A VRF of both families. Its key is its number, which the router maps to an index of the data plane.

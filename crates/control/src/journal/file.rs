@@ -21,7 +21,7 @@ const NAME: &str = "journal";
 const UNFINISHED: &str = ".journal-";
 /// The header.
 const HEAD: &str = "volley journal 1\n";
-/// Most entries read, and kept when the file is replaced.
+/// Maximum number of entries that are read, and that are kept when the file is replaced.
 const MOST: usize = 1000;
 /// How long to wait for the lock of an instance that is ending.
 const PATIENCE: Duration = Duration::from_secs(2);

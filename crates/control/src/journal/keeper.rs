@@ -10,7 +10,7 @@ use super::file::{Found, Kept, Sizes};
 use super::record;
 use crate::intent::{Catalog, Entry};
 
-/// Most changes waiting for the disk. Further ones are lost to the file.
+/// Maximum number of changes that wait for the disk. Further changes are not written to the file.
 const WAITING: usize = 256;
 /// Interval between attempts to write after a failure.
 const RETRY: Duration = Duration::from_secs(5);

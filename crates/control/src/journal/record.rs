@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::write;
 use crate::intent::{Catalog, Entry};
 
-/// Most objects of a change in the file. A larger change is written without its objects.
+/// Maximum number of objects of a change in the file. A larger change is written without its objects.
 const MOST_OBJECTS: usize = 4096;
-/// Most text of a change's objects, in bytes. A larger change is written without its objects.
+/// Maximum length of the text of a change's objects, in bytes. A larger change is written without its objects.
 const MOST_TEXT: usize = 256 << 10;
 
 /// The JSON form of a change.

@@ -33,7 +33,7 @@ const OWN: [LogClass; 11] = [
     LogClass { name: "worker", modules: &["graph"] },
 ];
 
-/// These and the features' classes, once they are declared.
+/// The router's classes and those of the features, once the features' classes are declared.
 static ALL: OnceLock<Vec<LogClass>> = OnceLock::new();
 
 /// Declares the classes of features, before a start configuration is read and the first message is logged. No more
@@ -94,7 +94,8 @@ pub enum Level {
 }
 
 impl Level {
-    /// VPP's names and some common ones, with their levels: here are fewer levels.
+    /// VPP's names and some common ones, with their levels. Volley has fewer levels, so several names have the same
+    /// one.
     const NAMES: [(&'static str, Level); 12] = [
         ("emerg", Level::Error),
         ("alert", Level::Error),
@@ -177,7 +178,7 @@ pub struct Wanted {
     pub level: Level,
     /// The least severe messages to write to standard error, the journal or a file.
     pub syslog_level: Level,
-    /// Most messages a second of each logging statement.
+    /// Maximum number of messages per second of each logging statement.
     pub rate_limit: u32,
 }
 

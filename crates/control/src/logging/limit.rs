@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-/// The time in which the messages are limited.
+/// The interval in which messages are limited.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The state of a logging statement.
 #[derive(Debug)]
 pub struct Place {
-    /// The beginning of the time in which messages are counted.
+    /// Start of the interval in which messages are counted.
     start: Instant,
     count: u32,
     suppressed: u64,
@@ -18,7 +18,7 @@ pub struct Place {
 /// The suppressed messages of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suppressed {
-    /// Their number.
+    /// Number of suppressed messages.
     pub messages: u64,
     /// The time in which they were suppressed.
     pub time: Duration,
@@ -30,8 +30,8 @@ impl Place {
         Place { start: now, count: 0, suppressed: 0 }
     }
 
-    /// True if a message may be logged now, with at most `limit` a second. Above the limit, the statement is silent
-    /// until [`over`](Place::over) ends the silence.
+    /// True if a message may be logged now, with at most `limit` messages per second. Above the limit, the statement
+    /// is silent until [`over`](Place::over) ends the silence.
     pub fn may_speak(&mut self, now: Instant, limit: u32) -> bool {
         if self.suppressed == 0 && now.duration_since(self.start) >= SECOND {
             (self.start, self.count) = (now, 0);
@@ -80,8 +80,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every message is logged or counted, and no second has more than twice the limit. Twice, because a time
-        /// begins with its first message, and a second may have parts of two times.
+        /// Every message is logged or counted, and no second has more than twice the limit. Twice, because an
+        /// interval begins with its first message, so one second may have parts of two intervals.
         #[test]
         fn every_message_is_logged_or_counted(gaps in prop::collection::vec(0_u64..400, 1..500), limit in 1_u32..8) {
             let start = Instant::now();

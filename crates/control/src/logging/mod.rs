@@ -4,7 +4,7 @@
 //! class has a level for both. A message with a field `event` also goes into the event log, whatever the levels are.
 //!
 //! Nearly all messages come from the main thread, and none is logged for each packet. A thread of its own writes
-//! them. Each logging statement may write a number of messages a second ([`limit`]). Further ones are counted, and
+//! them. Each logging statement may write a number of messages per second ([`limit`]). Further ones are counted, and
 //! the count is logged when the statement is quiet again. So peers can fill neither disk nor memory.
 
 mod class;
@@ -42,12 +42,12 @@ pub use ring::Usage;
 /// The environment variable that overrides the levels of the configuration.
 pub const VARIABLE: &str = "VOLLEY_LOG";
 
-/// The most messages that can be kept in memory.
+/// Maximum number of messages that can be kept in memory.
 pub const MOST_MESSAGES: usize = 65_536;
 
 /// Events kept in memory.
 const EVENTS: usize = 4096;
-/// The longest text that is kept or written, in bytes.
+/// Maximum length of a text that is kept or written, in bytes.
 const LONGEST: usize = 2048;
 
 /// The settings of a class in the start configuration.
@@ -291,7 +291,7 @@ impl Log {
         self.unthrottle_time.load(Relaxed)
     }
 
-    /// Sets these seconds.
+    /// Sets the seconds for which a logging statement is silent after it exceeded its limit.
     pub fn set_unthrottle_time(&self, seconds: u32) {
         self.unthrottle_time.store(seconds, Relaxed);
     }

@@ -20,7 +20,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::{Level, Line, LogError, class, classes};
 use crate::files;
 
-/// Most messages that wait to be written.
+/// Maximum number of messages that wait to be written.
 const WAITING: usize = 4096;
 /// Time that the end of the program waits for its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(1);

@@ -1,9 +1,9 @@
 //! The HTTP server, on a thread of its own: clients cost the main thread only the collection of samples.
 //!
-//! A connection serves one request, for at most [`LONGEST`]. There are [`PLACES`] of them. When all are taken, a
-//! client of the network with the most connections is disconnected to make room. It is the one without progress for
-//! the longest time, or the one that has been reading for the longest time. So clients of other networks keep their
-//! places, whatever the number and rate of new ones.
+//! A connection serves one request, for at most [`LONGEST`]. At most [`PLACES`] connections exist at once. When all
+//! are taken, a client of the network with the most connections is disconnected to make room. It is the one without
+//! progress for the longest time, or the one that has been reading for the longest time. So clients of other networks
+//! keep their places, whatever the number and rate of new ones.
 //!
 //! The metrics of a large router have many megabytes. Clients that ask while samples are collected share those of the
 //! next round. Samples of at most [`GENERATIONS`] moments are in memory. While that many are being read, or memory is
@@ -41,13 +41,12 @@ use super::text::{Collected, Format, Samples};
 
 /// Maximum number of clients served at once.
 pub(super) const PLACES: usize = 128;
-/// Maximum number of moments whose samples are read at once.
+/// Maximum number of moments whose samples clients read at the same time.
 const GENERATIONS: usize = 4;
-/// Time for which the same samples are handed out at most, and for which a client may read without being
+/// Maximum time for which the same samples are handed out. Also the time for which a client may read without being
 /// disconnected.
 const SLOW: Duration = Duration::from_secs(1);
-/// Time without progress after which a client may be disconnected, to make room for another client of its
-/// network.
+/// Time without progress after which a client may be disconnected, to make room for another client of its network.
 const STALLED: Duration = Duration::from_millis(20);
 /// Time that a new client waits for room.
 const WAIT: Duration = Duration::from_millis(400);
@@ -63,7 +62,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 const REQUEST: usize = 16 << 10;
 /// Time without new clients after the system had no room for one.
 const RECOVERY: Duration = Duration::from_millis(100);
-/// Time without a sign of life after which a thread counts as stuck. Sleeping workers wake ten times a second.
+/// Time without a sign of life after which a thread counts as stuck. Sleeping workers wake ten times per second.
 const UNHEARD: Duration = Duration::from_secs(2);
 /// Polling interval while waiting for workers or for room.
 const LOOK: Duration = Duration::from_millis(10);
@@ -72,7 +71,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub enum Ask {
     /// Asks for all samples.
     Samples(oneshot::Sender<Samples>),
-    /// Asks if it runs, and for the limitations of the router.
+    /// Asks whether the main thread runs, and for the limitations of the router.
     Alive(oneshot::Sender<Vec<String>>),
 }
 
@@ -201,7 +200,8 @@ impl Clients {
         goes.and_then(|(_, n)| all.remove(n)).inspect(|client| client.task.abort()).is_some()
     }
 
-    /// Waits for room for one more client: others end soon after their answer, or stall.
+    /// Waits for room for one more client: other clients leave soon after their answer, or stall and are
+    /// disconnected.
     async fn has_room(&self, from: IpAddr) -> bool {
         let start = Instant::now();
         while !self.make_room(from) {
@@ -307,7 +307,7 @@ async fn connection(stream: TcpStream, answerer: Answerer) {
 /// The body of an answer: pieces that are sent one by one.
 struct Pieces {
     pieces: VecDeque<Bytes>,
-    /// Their samples, which are in use until the last piece is sent.
+    /// The samples of the pieces, which stay in use until the last piece is sent.
     _samples: Option<Samples>,
     /// The receiver.
     client: Rc<State>,

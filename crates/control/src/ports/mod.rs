@@ -24,7 +24,7 @@ pub const ALL: &[&Feature] = &[
     &generator::Feature,
 ];
 
-/// Longest name of a Linux interface in bytes (`IFNAMSIZ` without the final zero).
+/// Maximum length of a Linux interface's name in bytes (`IFNAMSIZ` without the final zero).
 const LONGEST_LINUX_NAME: usize = 15;
 
 const FORCE: &str = "Takes the Linux interface even if it carries the default route.";

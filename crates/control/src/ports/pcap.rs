@@ -28,7 +28,7 @@ struct Files {
     rx: Option<PathBuf>,
     rate: Option<u32>,
     full: bool,
-    /// `Some(None)` means forever.
+    /// Number of times to replay the file; `Some(None)` means without end.
     rounds: Option<Option<u32>>,
     tx: Option<PathBuf>,
     max: Option<u64>,

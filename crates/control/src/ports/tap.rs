@@ -146,7 +146,7 @@ impl Backing<System> for Config {
         s + if self.gso { "" } else { " no-gso" }
     }
 
-    /// A new name at the host's end may be in use until another interface is changed, so the tap is then made anew.
+    /// A new name at the host's end may be in use until another interface is changed, so the tap is then recreated.
     fn takes_over(&self, old: &Config) -> bool {
         self.host_name == old.host_name && self.host_namespace == old.host_namespace
     }

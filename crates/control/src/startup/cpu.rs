@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// The number of workers, or their cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// One worker: nothing is set.
+    /// One worker, because nothing is set.
     #[default]
     Default,
     /// This many; 0 counts as 1, because the main thread never forwards packets.
@@ -22,11 +22,11 @@ pub struct Cpu {
     pub main_core: Option<usize>,
     /// The workers.
     pub workers: Workers,
-    /// Number of first cores that are not chosen.
+    /// Number of cores to skip, from the lowest one.
     pub skip_cores: usize,
     /// The kernel's scheduling policy of the workers; `None` for the process's.
     pub policy: Option<Policy>,
-    /// Their priority, for real-time policies only.
+    /// The workers' priority, for real-time policies only.
     pub priority: Option<u8>,
 }
 

@@ -41,7 +41,7 @@ use std::{
 /// The `unix` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unix {
-    /// True to offer the CLI on standard input and output, too; the router ends with it.
+    /// True to offer the CLI on standard input and output, too. The router ends when the operator leaves it.
     pub interactive: bool,
     /// True to read whole lines there, without editing.
     pub cli_line_mode: bool,

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub enum Effect {
     /// It sets something.
     Sets,
-    /// It sets what Volley does anyway; accepted without a warning.
+    /// It requests what Volley always does; accepted without a warning.
     Granted,
     /// It has no effect; accepted with one warning.
     Ignored,
@@ -293,7 +293,7 @@ const CPU: &[Parameter] = &[
         .help("Threads are named after the router and their task: `volley_wk_0`."),
 ];
 
-/// The most buffers: 16 million, or 41 GiB.
+/// Maximum number of buffers: 16 million, or 41 GiB.
 pub const MOST_BUFFERS: usize = 1 << 24;
 
 const BUFFERS: &[Parameter] = &[

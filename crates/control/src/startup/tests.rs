@@ -58,7 +58,7 @@ statseg {
 }
 "#;
 
-/// Returns the faults of `text`, one a line.
+/// Returns the faults of `text`, one per line.
 fn faults(text: &str) -> String {
     let faults = Startup::parse(text, "f").expect_err(text);
     faults.iter().map(|fault| format!("{fault}\n")).collect()

@@ -3,7 +3,7 @@
 use super::lex::{Kind, Token};
 use model::place::{Fault, Place};
 
-/// Most levels of braces; no parameter needs more than three.
+/// Maximum nesting of braces; no parameter needs more than three levels.
 const DEPTH: usize = 8;
 
 /// A word and its place.

@@ -1,6 +1,7 @@
 //! `volley top`: interfaces, workers, nodes and drops of a running router, live in a terminal.
 //!
-//! A client of the CLI like any other: it asks for `show … --json` once an interval, so read-only users can watch, too.
+//! A client of the CLI like any other: it asks for `show … --json` once per interval, so read-only users can watch,
+//! too.
 
 mod keys;
 mod page;
@@ -63,7 +64,7 @@ fn failed(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.code())
 }
 
-/// Draws the router's state once an interval and after each key, until the operator leaves.
+/// Draws the router's state once per interval and after each key, until the operator leaves.
 fn watch(
     connection: &mut Connection,
     terminal: &mut ratatui::DefaultTerminal,

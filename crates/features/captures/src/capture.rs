@@ -60,11 +60,11 @@ pub(crate) struct Capture {
 pub(crate) struct Progress {
     /// Packets taken so far.
     pub(crate) packets: u64,
-    /// It ends by itself after this many packets.
+    /// The capture ends after this many packets.
     pub(crate) most: u64,
     /// The size of these packets as a file, with its header, in bytes.
     pub(crate) bytes: u64,
-    /// It ends by itself before it exceeds this size.
+    /// The capture ends before its packets, as a file, exceed this size.
     pub(crate) most_bytes: u64,
     /// True if it has ended.
     pub(crate) complete: bool,

@@ -76,7 +76,7 @@ pub(crate) struct Sink {
     disk: File,
     /// Percentage of the file system to leave free, if given.
     leave_free: Option<u32>,
-    /// Why it ends before it reaches its size.
+    /// Why the file ends before it reaches its size.
     too_full: Option<String>,
     failed: Option<String>,
 }

@@ -9,19 +9,19 @@ use infra::class_a::{Reader, Writer, published};
 use infra::quiesce::{Domain, Guard};
 use infra::ring::{Consumer, Producer, spsc};
 
-/// Bytes of a packet that a copy has at most.
+/// Maximum number of bytes of a packet in a copy.
 pub const MOST_BYTES: usize = 2048;
-/// Copies that wait for the main thread at most, by worker and point.
+/// Maximum number of copies that wait for the main thread, for each worker and point.
 pub(crate) const WAITING: usize = 1024;
 
 /// The point at which packets are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// On input.
+    /// Received packets.
     Rx,
-    /// On output.
+    /// Transmitted packets.
     Tx,
-    /// When they are dropped.
+    /// Dropped packets.
     Drop,
 }
 
@@ -173,8 +173,8 @@ impl Rings {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Passes up to about `most` copies to `each`, as many of each worker and point as of the others, in the
-    /// order of copying. Returns their number.
+    /// Passes up to about `most` copies to `each`, the same number from each worker and point, in the order of
+    /// copying. Returns their number.
     pub fn take(&self, most: usize, mut each: impl FnMut(&Captured)) -> usize {
         let mut control = self.control();
         let Control { wanted, rings } = &mut *control;

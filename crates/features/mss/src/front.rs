@@ -28,7 +28,7 @@ static LOWERED: Metric = Metric {
     help: "Packets whose MSS option of TCP was lowered, on interfaces with a limit.",
 };
 
-/// Sets the size; it is for both directions by default.
+/// Sets the size. If no direction is set, it applies to both.
 fn resize(mss: &mut Mss, most: u16) {
     let clamping = if mss.clamping == Clamping::Off { Clamping::Both } else { mss.clamping };
     *mss = Mss { clamping, most };

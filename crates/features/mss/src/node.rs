@@ -77,7 +77,7 @@ fn behind_extensions(l3: &[u8]) -> Option<usize> {
 /// The directions in which the MSS is lowered on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clamping {
-    /// None.
+    /// No direction.
     #[default]
     Off,
     /// Received packets.
@@ -91,15 +91,15 @@ pub enum Clamping {
 /// The clamping of one family on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mss {
-    /// The direction.
+    /// The directions in which the MSS is lowered.
     pub clamping: Clamping,
     /// The largest MSS that passes unchanged, in bytes without headers.
     pub most: u16,
 }
 
 impl Mss {
-    /// Returns the largest MSS that passes unchanged: any, without clamping. A worker may still be in the
-    /// feature when clamping is switched off.
+    /// Returns the largest MSS that passes unchanged. Without clamping, that is every MSS. A worker may still be in
+    /// the feature when clamping is switched off.
     fn limit(self) -> u16 {
         if self.clamping == Clamping::Off { u16::MAX } else { self.most }
     }

@@ -135,7 +135,7 @@ proptest! {
         only_what_is_too_much_is_lowered::<Ipv6Addr>(&packets, most);
     }
 
-    /// Of the bytes behind an IPv6 header, only TCP's option and its checksum are changed.
+    /// Of the bytes after an IPv6 header, only TCP's option and its checksum are changed.
     #[test]
     fn any_bytes_are_handled(next in prop::sample::select(vec![0u8, 6, 6, 43, 44, 51, 60, 135]), rest in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut bytes = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];

@@ -36,12 +36,12 @@ use crate::rate::{Kind, Params, Rate, Unit};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Color {
-    /// It conforms.
+    /// The packet conforms.
     #[default]
     Green = 0,
-    /// It exceeds.
+    /// The packet exceeds.
     Yellow = 1,
-    /// It violates.
+    /// The packet violates.
     Red = 2,
 }
 
@@ -102,7 +102,7 @@ impl Cell {
         State { c: c.load(Relaxed), e: e.load(Relaxed) }
     }
 
-    /// With `Release`, as the writer of a seqlock: see "Reading without an exchange" in the module's
+    /// Stores a state with `Release`, as the writer of a seqlock: see "Reading without an exchange" in the module's
     /// documentation.
     fn set(&self, which: u64, state: State) {
         let [c, e] = &self.states[(which & 1) as usize];
@@ -153,7 +153,7 @@ fn code(action: Action) -> u8 {
     }
 }
 
-/// Returns the tokens used after filling the bucket up to now: overflow is lost.
+/// Returns the tokens used after the bucket is filled up to now. Overflow is lost.
 #[inline(always)]
 fn filled(used: u64, arrived: u64, burst: u64) -> u64 {
     let full = arrived.wrapping_sub(burst);
@@ -167,8 +167,8 @@ fn has(used: u64, arrived: u64, tokens: u64) -> bool {
 }
 
 impl Policer {
-    /// Returns a policer with full buckets at `now` (nanoseconds of the workers' clock), for workers below
-    /// `workers` (further ones work, and are slower). The parameters must have been [checked](Params::check).
+    /// Returns a policer with full buckets at `now` (nanoseconds of the workers' clock), for workers with numbers
+    /// below `workers` (others can use it, but are slower). The parameters must have been [checked](Params::check).
     pub fn new(params: &Params, workers: usize, now: u64) -> Policer {
         let (c, e) = (Rate::new(params.per_second(params.cir)), Rate::new(params.per_second(params.eir)));
         let cells = if params.kind == Kind::OneRateTwoColors { 0 } else { workers + 1 };
@@ -386,7 +386,7 @@ impl Policer {
         if worker < spare { self.change_by(worker, f) } else { self.change_by_spare(spare, f) }
     }
 
-    /// For workers unknown when the policer was made: one at a time.
+    /// Does the same for workers unknown when the policer was made, one at a time.
     #[cold]
     fn change_by_spare(&self, spare: usize, f: impl FnMut(&mut State) -> bool) -> bool {
         while self.spare.swap(true, Acquire) {

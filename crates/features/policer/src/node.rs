@@ -5,12 +5,12 @@
 //! access to the packets. Any other frame is sorted by policers ([`Vector`]).
 //!
 //! **Bytes.** Incoming packets count with their link header: 14, 18 or 22 bytes by their number of VLAN tags.
-//! Outgoing ones count as the whole Ethernet frame, without its check sequence in either direction. A packet
-//! that the device has to segment counts as its segments.
+//! Outgoing ones count as the whole Ethernet frame, without the frame check sequence (FCS) in either direction. A
+//! packet that the device has to segment counts as its segments.
 //!
-//! **Order.** Incoming packets are policed behind the check of their source, and before fragments wait and
-//! any counter counts. Outgoing ones are policed last: in the form in which they are sent, and after the
-//! interface has counted them as sent, as are those that its queue refuses.
+//! **Order.** Incoming packets are policed after the check of their source, before fragments wait and before any
+//! counter counts them. Outgoing ones are policed last: in the form in which they are sent, and after the interface
+//! has counted them as sent. Packets that the interface's queue refuses are counted as sent, too.
 //!
 //! **Neighbors.** ARP and Neighbor Discovery on the link are policed and counted like all other packets, but
 //! never dropped: an overload in one direction would stop the other one.

@@ -19,7 +19,7 @@ use crate::table::Policers;
 /// Maximum length of a name in bytes, as in VPP.
 pub const MAX_NAME: usize = 63;
 
-/// The largest frame on most links, without its check sequence: the smallest sensible burst.
+/// The largest frame on most links in bytes, without its FCS: the smallest sensible burst.
 pub(crate) const USUAL_FRAME: u64 = 1514;
 
 /// The role that an interface with a policer needs.
@@ -33,7 +33,7 @@ impl ObjectKind for Params {
     type Key = String;
     const NAME: &'static str = "policer";
     const PHASE: u16 = 40;
-    /// So interfaces can drop their policer without being remade.
+    /// True, so that interfaces can give up their policer without being recreated.
     const LAST: bool = true;
     const NEEDS: bool = false;
 

@@ -19,7 +19,7 @@ pub(crate) fn behind_tags(p: &Packet<'_>) -> Option<(usize, bool)> {
     }
 }
 
-/// Returns the EtherType behind the VLAN tags of an Ethernet frame, and the bytes behind it.
+/// Returns the EtherType after the VLAN tags of an Ethernet frame, and the bytes after it.
 #[inline(always)]
 fn untagged<'p>(p: &'p Packet<'_>) -> Option<(u16, &'p [u8])> {
     let (header, mut rest) = EthernetHeader::split(p.bytes())?;

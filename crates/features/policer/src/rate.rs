@@ -317,7 +317,7 @@ mod tests {
 
     use super::*;
 
-    /// 400 Gbit/s in bytes a second.
+    /// 400 Gbit/s in bytes per second.
     const FASTEST: u64 = 50_000_000_000;
 
     fn good() -> Params {

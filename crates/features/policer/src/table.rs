@@ -13,7 +13,7 @@ use net::router::RouterError;
 use crate::bucket::{Color, Policer};
 use crate::rate::Params;
 
-/// Maximum number of policers: their indexes are below.
+/// Maximum number of policers. Indexes are below this number.
 pub const MAX_POLICERS: u32 = 1 << 16;
 
 /// The counters of one colour.
@@ -159,8 +159,8 @@ impl Policers {
         Ok(())
     }
 
-    /// Removes a policer. Interfaces that still name it pass all packets; the caller makes sure that there
-    /// are none, as another policer will get the index.
+    /// Removes a policer. Interfaces that still name the index pass all packets. The caller makes sure that there are
+    /// none, because another policer will get the index.
     ///
     /// # Errors
     /// Fails if there is no such policer.
@@ -219,7 +219,7 @@ impl Policers {
         by_color(self.shared.counts.read(index))
     }
 
-    /// Returns a policer's counters since it was made, cleared or not: green, yellow, red.
+    /// Returns a policer's counters since it was made, even if they were cleared: green, yellow, red.
     pub fn total(&self, index: u32) -> [Counted; 3] {
         let before = self.entries.get(&index).map(|entry| entry.before).unwrap_or_default();
         let mut all = self.shared.counts.total(index);

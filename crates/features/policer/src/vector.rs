@@ -10,7 +10,7 @@ use crate::rate::Unit;
 
 /// Places for the policers of a vector; those with equal lower bits replace each other.
 const PLACES: usize = 128;
-/// No packet.
+/// Stands for no packet.
 const NONE: u16 = u16::MAX;
 
 /// The load of a packet for its policer.
@@ -35,7 +35,7 @@ impl Load {
 
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Policer, and above it the number of the entry's vector.
+    /// The policer's index in the lower half, and the number of the entry's vector in the upper half.
     key: u64,
     group: u16,
 }

@@ -9,10 +9,10 @@ use model::store::View;
 use net::feature::Entry;
 use net::objects::{Ability, Host};
 
-/// Allowed rates, in packets a second for each worker.
+/// Allowed rates, in packets per second for each worker.
 pub const RATES: RangeInclusive<u32> = 1..=10_000_000;
 
-/// Packets a second that each worker lets through to the main thread for a reason.
+/// Packets per second that each worker lets through to the main thread for a reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PuntRate(pub u32);
 

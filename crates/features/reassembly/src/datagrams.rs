@@ -112,7 +112,7 @@ impl<K: Copy + Eq + Hash, T> Datagrams<K, T> {
         self.waiting.empty(at, |_, item| refuse(reason, item));
     }
 
-    /// Returns the place in a datagram's list behind which a fragment belongs.
+    /// Returns the place in a datagram's list after which a fragment belongs.
     fn place(&mut self, at: u32, fragment: &Fragment) -> Result<u32, Reason> {
         let Span { start, end, .. } = fragment.span;
         let Some(datagram) = self.waiting.state(at).copied() else { return Err(Reason::Displaced) };

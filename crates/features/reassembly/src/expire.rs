@@ -18,7 +18,7 @@ use crate::shards::Shards;
 const MOST: usize = 64;
 
 edges! {
-    /// With the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// The edges, with the names of IPv4's nodes; see [`FrameNode::EDGES`].
     pub enum Next { Report = "ip4-icmp-error" }
 }
 reasons! {

@@ -66,7 +66,7 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// True if more fragments follow, but it ends where none can begin.
+    /// True if more fragments follow, but this one ends at an offset where no fragment can begin.
     pub fn is_uneven(&self) -> bool {
         self.more && !(self.span.end - self.span.start).is_multiple_of(8)
     }

@@ -20,7 +20,7 @@ const NOT_ECT: u8 = 1 << 0;
 const CE: u8 = 1 << 3;
 
 edges! {
-    /// With the names of IPv4's nodes; see [`FrameNode::EDGES`].
+    /// The edges, with the names of IPv4's nodes; see [`FrameNode::EDGES`].
     pub enum Next { Lookup = "ip4-lookup", Local = "ip4-local", Report = "ip4-icmp-error" }
 }
 /// The node. `parts` is empty between two packets.

@@ -55,7 +55,7 @@ fn cut_behind(packet: &[u8], (front, named_at): (usize, usize), id: u32, piece: 
     rest.chunks(piece * 8).enumerate().map(one).collect()
 }
 
-/// As above, for a packet whose headers are all in its first fragment only.
+/// Does the same for a packet whose headers are all in its first fragment only.
 fn cut(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     cut_behind(packet, (40, 6), 77, piece)
 }
@@ -87,7 +87,7 @@ proptest! {
         become_whole::<Ipv6Addr>(&mut harness().0, &fragments, &packet, (seed, lead, padding));
     }
 
-    /// For any bytes behind the header, the nodes do only what they may.
+    /// For any bytes after the header, the nodes do only what they may.
     #[test]
     fn any_bytes_are_handled(packets in prop::collection::vec((any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..100)), 1..20)) {
         let (mut h, bench) = harness();

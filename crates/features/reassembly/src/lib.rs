@@ -9,15 +9,13 @@
 //! ```
 //!
 //! IPv6 datagrams are reassembled by nodes of the same types, with a 6 in their names; `family.rs` has the
-//! differences. Features that need ports are placed behind `ip4-sv-reassembly`, and read [the
-//! ports](net::ip::Ports) of each fragment in a field of the packet. The operator or those features switch it
-//! on.
+//! differences. Features that need ports are placed after `ip4-sv-reassembly`, and read [the ports](net::ip::Ports)
+//! of each fragment in a field of the packet. The operator or those features switch it on.
 //!
-//! All kinds keep their state by VRF, addresses, protocol and identification (`fragment.rs`) in tables shared
-//! by all workers: any worker may receive the fragments of a datagram. A table is split into shards by a hash
-//! of the key, each with a lock that is taken once a fragment (`shards.rs`). `waiting.rs` is the bounded part
-//! of all of them, `datagrams.rs` and `ports.rs` interpret fragments. The main thread's list of the tables is
-//! [`Reassembly`].
+//! All kinds keep their state by VRF, addresses, protocol and identification (`fragment.rs`) in tables shared by all
+//! workers: any worker may receive the fragments of a datagram. A table is split into shards by a hash of the key,
+//! each with a lock that is taken once per fragment (`shards.rs`). `waiting.rs` is the bounded part of all of them,
+//! `datagrams.rs` and `ports.rs` interpret fragments. The main thread's list of the tables is [`Reassembly`].
 //!
 //! Waiting fragments outlive quiescent points. They carry no index into tables of class A: whole datagrams
 //! are looked up again, and fragments that continue on an arc use their receive interface.

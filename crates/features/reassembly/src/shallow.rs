@@ -1,5 +1,5 @@
-//! `ip4-sv-reassembly`: holds each fragment until the first one of its datagram, with the ports, has arrived
-//! (shallow virtual reassembly). Features that need ports are placed behind it.
+//! `ip4-sv-reassembly`: holds each fragment until the first one of its datagram, with the ports, has arrived (shallow
+//! virtual reassembly). Features that need ports are placed after it.
 //!
 //! Nothing is reassembled: fragments continue one by one, each with the ports in a field of the packet and
 //! the flow hash of the connection, in order with the unfragmented packets. Early fragments wait, bounded in
@@ -23,7 +23,8 @@ use crate::ports::{PortsOf, Reason};
 use crate::shards::Shards;
 use crate::waiting::Limits;
 
-/// Fragments arrive close to each other, or never, and there are many more datagrams than for this router.
+/// Fragments of a datagram arrive close together or not at all. There are many more forwarded datagrams than
+/// datagrams to this router.
 const USUAL: Limits = Limits { datagrams: 8192, fragments: 128, buffers: 2048, timeout: 3 * SECOND };
 
 /// The table of connections.

@@ -40,7 +40,7 @@ pub struct DatagramView {
     pub since: u64,
     /// Waiting fragments.
     pub fragments: u32,
-    /// Their buffers.
+    /// Buffers of the waiting fragments.
     pub buffers: u32,
     /// Source and destination port, if known.
     pub ports: Option<(u16, u16)>,
@@ -82,7 +82,7 @@ pub trait Shard: Send + 'static {
 
 /// A table in shards.
 pub struct Shards<S: Shard> {
-    /// Secret, so that no sender can choose datagrams of one shard, with one lock and its limits.
+    /// The secret seed of the hash, so that no sender can choose datagrams that all belong to one shard.
     seed: Seeded,
     shards: Vec<Mutex<S>>,
 }

@@ -14,10 +14,10 @@ use crate::waiting::Limits;
 
 /// Maximum number of tables of a router.
 const MOST_TABLES: usize = 3;
-/// By default, fragments of each table may use one of this many buffers.
+/// By default, the fragments of each table may use one in this number of the buffers.
 const SHARE: usize = 8;
-/// Fragments of one table may use one of this many buffers at most. So all tables together leave half of the
-/// buffers to other packets, in any order of setting their limits.
+/// The fragments of one table may use at most one in this number of the buffers. So all tables together leave half of
+/// the buffers to other packets, in any order of setting their limits.
 const LARGEST_SHARE: usize = 2 * MOST_TABLES;
 /// Maximum number of datagrams of one table.
 const MOST_DATAGRAMS: u32 = 1 << 16;

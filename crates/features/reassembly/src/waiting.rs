@@ -50,9 +50,9 @@ pub enum Why {
 pub struct Span {
     /// Its first byte in the datagram's payload.
     pub start: u32,
-    /// The first byte behind it.
+    /// The first byte after the fragment.
     pub end: u32,
-    /// Its buffers.
+    /// Number of the fragment's buffers.
     pub buffers: u32,
 }
 
@@ -83,7 +83,7 @@ pub struct View<K, C> {
     pub key: K,
     /// Arrival of its first fragment, in nanoseconds.
     pub since: u64,
-    /// Its waiting fragments.
+    /// The numbers of its waiting fragments and their buffers.
     pub fill: Fill,
     /// Its state.
     pub state: C,
@@ -198,8 +198,8 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         Some(at)
     }
 
-    /// Keeps a fragment of the datagram at `at`, behind the place `after` in its list (`NONE`: in front of
-    /// all). Evicts the oldest of the other datagrams while there are too many buffers.
+    /// Keeps a fragment of the datagram at `at`, after the place `after` in its list (`NONE`: in front of all).
+    /// Evicts the oldest of the other datagrams while there are too many buffers.
     ///
     /// # Errors
     /// Returns the fragment if there is no room even then.
@@ -285,7 +285,7 @@ impl<K: Copy + Eq + Hash, C: Copy, T> Waiting<K, C, T> {
         }
     }
 
-    /// As [`empty`](Self::empty), and forgets the datagram.
+    /// Does the same as [`empty`](Self::empty), and then forgets the datagram.
     pub fn close(&mut self, at: u32, each: impl FnMut(Span, T)) {
         self.empty(at, each);
         let Some(context) = self.contexts.get_mut(at as usize).and_then(Option::take) else { return };

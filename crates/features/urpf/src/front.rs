@@ -85,10 +85,10 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
 #[derive(Serialize)]
 struct Check {
     interface: String,
-    /// For IPv4.
+    /// The mode for IPv4.
     mode: &'static str,
     mode_ip6: &'static str,
-    /// For both families.
+    /// Packets dropped by the check, of both families.
     dropped_packets: u64,
 }
 

@@ -50,9 +50,9 @@ pub enum Mode {
     /// No check.
     #[default]
     Off,
-    /// Packets to the source must leave by this interface.
+    /// Strict mode: requires a route to the source over the receive interface.
     Strict,
-    /// Packets to the source must leave by some interface.
+    /// Loose mode: requires a route to the source, over any interface.
     Loose,
 }
 
@@ -165,7 +165,8 @@ impl<A: Packets> Reverse<A> {
         self.tables.objects.get(self.leaves.get(i).1)
     }
 
-    /// Resolves the word to its ends: several with several paths, none if it has no end.
+    /// Returns the final objects for the source of packet `i`, after lookups in other VRFs: one for each path, none
+    /// if such a lookup fails.
     #[cold]
     fn ends<'g>(
         &self,
@@ -188,7 +189,7 @@ impl<A: Packets> Reverse<A> {
         one.into_iter().chain(ways.unwrap_or_default().iter().map(|word| Object::from_word(*word)))
     }
 
-    /// Drops a packet, unless its host has no address yet.
+    /// Drops a packet, unless its sender may have no address yet.
     #[cold]
     fn fail<D>(&mut self, p: &mut Packet<'_>, reason: D) -> Option<Verdict<Next, D>> {
         if A::stays_on_link(p.peek()) {

@@ -183,7 +183,7 @@ pub(super) enum Item {
     Optional(Vec<Seq>),
 }
 
-/// The mark behind a repeatable choice.
+/// The mark after a repeatable choice.
 const AGAIN: &str = "...";
 
 /// True if a sequence can match nothing.

@@ -11,9 +11,9 @@ pub const CHUNK: usize = 64 << 10;
 
 /// The answer of a command: text, the same as data if possible, and the remaining work.
 pub struct Output<C> {
-    /// For people; ends with a line feed, or is empty.
+    /// The answer for people; it ends with a line feed, or is empty.
     pub text: String,
-    /// The same for programs.
+    /// The same answer for programs.
     pub json: Option<Value>,
     /// Continues after text and JSON were sent.
     pub job: Option<Box<dyn Job<C>>>,
@@ -56,29 +56,29 @@ pub enum Step {
 }
 
 impl<C> Output<C> {
-    /// No output.
+    /// Returns an empty output.
     pub fn none() -> Output<C> {
         Output { text: String::new(), json: None, job: None }
     }
 
-    /// Text without a JSON form.
+    /// Returns an output of text without a JSON form.
     pub fn text(text: impl Into<String>) -> Output<C> {
         Output { text: lines(text.into()), ..Output::none() }
     }
 
-    /// A value, and the same as text.
+    /// Returns an output of a value, and the same as text.
     pub fn show(value: impl Serialize, text: impl Into<String>) -> Output<C> {
         // Serialization fails for maps whose keys are not strings; then there is only the text.
         let json = serde_json::to_value(value).ok();
         Output { json, ..Output::text(text) }
     }
 
-    /// Further work.
+    /// Returns an output that is only further work.
     pub fn job(job: impl Job<C> + 'static) -> Output<C> {
         Output { job: Some(Box::new(job)), ..Output::none() }
     }
 
-    /// A potentially long list, shown in slices; as JSON it is an array of the rows.
+    /// Returns the output of a potentially long list, shown in slices; as JSON it is an array of the rows.
     pub fn rows<R: Rows<C> + 'static>(rows: R, json: bool) -> Output<C>
     where
         C: 'static,

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 /// The elements still to match: the items, the groups of which each may come once, or the next round; and the
-/// elements behind them.
+/// elements after them.
 struct Rest<'g> {
     here: Here<'g>,
     next: Next<'g>,
@@ -23,8 +23,8 @@ struct Rest<'g> {
 
 type Next<'g> = Option<Rc<Rest<'g>>>;
 
-/// Called with an element that may consume the next word and the elements behind it; with `None` if the
-/// command may end.
+/// Called with an element that may consume the next word, and with the elements after it; with `None` if the command
+/// may end.
 type Visit<'v, 'g> = dyn FnMut(Option<&'g Leaf>, &'g [Item], &Next<'g>) + 'v;
 
 enum Here<'g> {

@@ -91,7 +91,7 @@ pub struct Registry<C> {
     commands: Vec<Command<C>>,
     /// Kinds of objects, whose names are types of arguments.
     objects: Vec<&'static str>,
-    /// Commands of features that are in each report, behind its own list.
+    /// Commands of features that are in each report, after its own list.
     supports: Vec<String>,
     /// Commands missing in this program, with the reason.
     left_out: Vec<LeftOut>,
@@ -189,7 +189,7 @@ impl<C: Values + 'static> Registry<C> {
         self.insert(syntax, help, false, Run::Own(handler));
     }
 
-    /// Adds a command that changes nothing to each report, behind its own list.
+    /// Adds a command, which must change nothing, to each report, after the report's own list.
     pub fn supports(&mut self, command: String) {
         self.supports.push(command);
     }

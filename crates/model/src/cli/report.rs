@@ -13,7 +13,7 @@ pub(super) struct Report<C> {
     call: Call,
     /// The running command.
     job: Option<Box<dyn Job<C>>>,
-    /// True if there was a command before.
+    /// True if a command ran before this one.
     begun: bool,
     /// True if the command has printed something.
     said: bool,
@@ -52,7 +52,7 @@ impl<C: Values + 'static> Report<C> {
         self.said |= !text.is_empty();
     }
 
-    /// The command is complete.
+    /// Ends the part of a command that is complete.
     fn end(&mut self, out: &mut String) {
         if self.call.json {
             if !self.said {
@@ -65,7 +65,7 @@ impl<C: Values + 'static> Report<C> {
         }
     }
 
-    /// The command has failed before any output: show commands fail at once, or not at all.
+    /// Writes the error of a command that failed before any output: show commands fail at once, or not at all.
     fn fail(&mut self, why: &str, out: &mut String) {
         let text = match self.call.json {
             true => serde_json::json!({ "error": why }).to_string(),

@@ -102,14 +102,14 @@ pub struct Merge<T> {
 }
 
 impl<T: Ord> Default for Merge<T> {
-    /// Without values.
+    /// Returns a sorter without values.
     fn default() -> Merge<T> {
         Merge { runs: Vec::new(), heads: BinaryHeap::new() }
     }
 }
 
 impl<T: Ord + Copy> Merge<T> {
-    /// Returns its bytes.
+    /// Returns the memory of the values in bytes.
     pub fn bytes(&self) -> usize {
         self.runs.iter().map(Vec::capacity).sum::<usize>() * size_of::<T>()
     }

@@ -81,7 +81,7 @@ pub fn number<N>(range: RangeInclusive<N>) -> Number<N> {
 }
 
 impl<N> Number<N> {
-    /// Sets the unit: bytes, packets a second.
+    /// Sets the unit: bytes, packets per second.
     pub fn unit(self, unit: &'static str) -> Number<N> {
         Number { unit, ..self }
     }

@@ -276,13 +276,13 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
         self.said(value, usual).for_each(|field| field.member.write(t, field.name, value));
     }
 
-    /// Returns the same in one line, as a map.
+    /// Returns the fields that differ from their default in one line, as a map.
     pub fn line(&self, value: &T) -> String {
         let fields = self.fields(value);
         if fields.is_empty() { "{}".into() } else { format!("{{ {fields} }}") }
     }
 
-    /// Returns the same in one line, without the braces of a map.
+    /// Returns the fields that differ from their default in one line, without the braces of a map.
     pub fn fields(&self, value: &T) -> String {
         let mut text = String::new();
         for field in self.said(value, &self.usual) {
@@ -335,7 +335,7 @@ impl<T: Clone + PartialEq + 'static> Schema<T> {
     }
 }
 
-/// Returns at most eight of them, evenly spaced.
+/// Returns at most eight of the values, evenly spaced.
 fn some<T>(all: &[T]) -> impl Iterator<Item = &T> {
     all.iter().step_by(all.len().div_ceil(8).max(1))
 }

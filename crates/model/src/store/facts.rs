@@ -124,7 +124,7 @@ impl Index {
         self.many.values().map(|(kind, _)| *kind)
     }
 
-    /// True if objects of such kinds need this, other than as their container.
+    /// True if an object of a kind with potentially many objects has this need, other than as its container.
     pub fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         self.needs.of(role, id) > 0

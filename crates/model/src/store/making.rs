@@ -29,7 +29,7 @@ impl<W: World> Step<W> {
     }
 }
 
-/// Applies the change to the world, wholly or not at all.
+/// Applies the change to the world, completely or not at all.
 fn apply<W: World>(
     key: &Key,
     old: Option<&Value<W>>,

@@ -67,13 +67,13 @@ impl<W> fmt::Debug for Change<W> {
 /// Why a transaction was refused.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// The object at fault, if it is one.
+    /// The object at fault, if there is one.
     pub key: Option<Key>,
     /// The reason.
     pub why: Refused,
 }
 
-/// A tree and its indexes at some moment. Making one takes no time, whatever its size; while another one
+/// A tree and its indexes at some moment. Taking a snapshot takes no time, whatever its size. While a snapshot
 /// exists, a change of the store copies everything.
 pub struct Snapshot<W> {
     tree: Arc<Tree<W>>,
@@ -136,7 +136,7 @@ impl<W: World> Snapshot<W> {
         }
     }
 
-    /// True if the indexes are the same as those built anew.
+    /// True if the indexes equal those built again from the whole tree.
     pub fn is_consistent(&self) -> bool {
         Index::of(&self.tree) == *self.index
     }
@@ -152,7 +152,8 @@ impl<W: World> Snapshot<W> {
         all
     }
 
-    /// Returns the same without the kinds with potentially many objects, and the needs that would be unmet.
+    /// Returns the object and its dependents, except those of kinds with potentially many objects. Also returns the
+    /// needs that would be unmet.
     fn with_others(&self, key: &Key) -> (Vec<Key>, BTreeSet<Need>) {
         let mut all = vec![key.clone()];
         let mut gone: BTreeSet<Need> = key.role().into_iter().collect();
@@ -166,7 +167,7 @@ impl<W: World> Snapshot<W> {
         (all, gone)
     }
 
-    /// Returns the ranges of such kinds in which objects may need one of these.
+    /// Returns the ranges, of kinds with potentially many objects, in which objects may need one of these.
     fn places(&self, wanted: &BTreeSet<Need>) -> Vec<crate::key::Range> {
         view::places(wanted, self.index.many(), |need| self.index.has_need(need))
     }
@@ -238,7 +239,7 @@ impl<W: World> Store<W> {
         self.now.tree.iter()
     }
 
-    /// Returns the objects behind one, which need not exist; `None`: all.
+    /// Returns the objects after a key, whose object need not exist; all objects for `None`.
     pub fn behind(&self, key: Option<&Key>) -> impl Iterator<Item = (&Key, &Value<W>)> {
         let first = key.map_or(Bound::Unbounded, Bound::Excluded);
         self.now.tree.range::<Key, _>((first, Bound::Unbounded))
@@ -259,7 +260,7 @@ impl<W: World> Store<W> {
         self.now.diff(wanted)
     }
 
-    /// Makes all the changes, or none. Of two changes of one object the last one counts.
+    /// Makes all the changes or none. Of two changes of one object the last one counts.
     ///
     /// # Errors
     /// Returns the first fault; the world is then as before. If the rollback fails as well, the message

@@ -1,4 +1,4 @@
-//! Plans: the way from one tree to another.
+//! Plans: the steps from one tree to another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{Change, Edit, Refusal, Snapshot, View, view};
 use crate::key::{Key, Need};
 use crate::object::{Effect, Refused, Value, World, refuse};
 
-/// The way from one tree to another.
+/// The steps from one tree to another.
 #[derive(Debug)]
 pub struct Plan<W> {
     /// The steps, in order.
@@ -31,7 +31,7 @@ pub(super) fn complete<W: World>(now: &Snapshot<W>, wanted: Vec<(&Key, &mut Valu
 }
 
 impl<W: World> Snapshot<W> {
-    /// Returns the way from this tree to the other one, whose objects are completed. `admit` decides whether
+    /// Returns the plan that turns this tree into the other one, whose objects are completed. `admit` decides whether
     /// this number of changes is allowed.
     ///
     /// # Errors
@@ -71,9 +71,10 @@ impl<W: World> Snapshot<W> {
         self.tree = Arc::new(wanted);
     }
 
-    /// Checks the changes against the tree as it would be, `view`, and returns the steps that make them.
-    /// First, in reverse order of dependency, the objects to be removed or remade. Then the new and changed
-    /// ones. Kinds that are removed at the very end, which others may leave without being remade, are last.
+    /// Checks the changes against the tree as it would be, `view`, and returns the steps that make them. First, in
+    /// reverse order of dependency, the steps for objects that are removed or recreated. Then those for the new and
+    /// changed objects. Objects of kinds that are removed at the very end are last: other objects may leave them
+    /// without being recreated.
     pub(super) fn steps<'c>(
         &'c self,
         changes: impl Iterator<Item = (&'c Key, Option<&'c Value<W>>)>,
@@ -120,7 +121,7 @@ impl<W: World> Snapshot<W> {
         Ok(ordered(touched, &down))
     }
 
-    /// Adds the consequences of changes for other objects: those that need an object stand behind it.
+    /// Adds the consequences of changes for other objects. Objects that need an object come after it.
     fn follow<'c>(
         &'c self,
         found: &mut Shaken,
@@ -153,11 +154,11 @@ impl<W: World> Snapshot<W> {
     }
 }
 
-/// Objects that others may need, and that change.
+/// Changed objects that others may need.
 #[derive(Default)]
 struct Shaken {
     removed: BTreeSet<Need>,
-    /// Those removed before new ones are made.
+    /// Objects that are removed before new ones are made.
     gone: BTreeSet<Need>,
     renewed: BTreeSet<Need>,
     moved: BTreeSet<Need>,

@@ -18,9 +18,9 @@ static BOX: Role = Role { name: "box", title: |id| format!("box {}", id.get::<u8
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Room {
     shelves: BTreeSet<u8>,
-    /// With the shelf.
+    /// Boxes, each with its shelf.
     boxes: BTreeMap<u8, u8>,
-    /// With the shelf of the box when the label was glued on.
+    /// Labels, each with the shelf of the box when the label was glued on.
     labels: BTreeMap<u8, (String, u8)>,
     things: BTreeMap<(u8, u8), Option<u8>>,
 }
@@ -264,8 +264,7 @@ fn walked(steps: &[Step]) -> Result<(Room, Store<Room>), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// However a tree was reached, the world is as if the tree had been there from the start, and every way
-    /// leads there.
+    /// The world depends only on the tree, not on the changes that led to it. Every plan reaches its tree.
     #[test]
     fn every_sequence_of_changes_gives_the_same_result(a in prop::collection::vec(step(), 0..30), b in prop::collection::vec(step(), 0..30)) {
         let (mut room, mut store) = walked(&a)?;
@@ -334,9 +333,9 @@ proptest! {
         }
     }
 
-    /// For any sequence of changes, rollbacks and restarts: a rollback of n restores the state before the
-    /// last n changes in effect. After a restart with the same state, rollbacks still work; if the state
-    /// differs, they are refused.
+    /// For any sequence of changes, rollbacks and restarts: a rollback of n restores the state before the last n
+    /// changes in effect. After a restart with the same state, rollbacks still work; if the state differs, they are
+    /// refused.
     #[test]
     fn a_rollback_restores_the_earlier_state(deeds in prop::collection::vec(deed(), 0..30)) {
         let mut journal = Journal::default();
@@ -404,7 +403,7 @@ proptest! {
 #[derive(Clone, Debug)]
 enum Happens {
     Change(Vec<(Key, Value<Room>)>),
-    /// One less than that.
+    /// A rollback of this number plus one.
     Back(usize),
     Restart,
 }

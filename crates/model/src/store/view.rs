@@ -57,7 +57,7 @@ impl<'s, W: World> View<'s, W> {
         }
     }
 
-    /// Returns the objects in this part of the tree; changed ones are behind the others.
+    /// Returns the objects in this part of the tree. Changed objects follow the others.
     pub fn range(
         &self,
         keys: impl RangeBounds<Key> + Clone,
@@ -79,15 +79,15 @@ impl<'s, W: World> View<'s, W> {
         all.filter(|(key, value)| value.needs_any(key, |need| wanted.contains(need)))
     }
 
-    /// True if objects of such kinds need this, other than as their container.
+    /// True if an object of a kind with potentially many objects has this need, other than as its container.
     fn has_need(&self, need: &Need) -> bool {
         let (role, id) = need.place();
         let of = |index: &Index| index.needs.of(role, id);
         of(self.index) + of(&self.changed.now) > of(&self.changed.was)
     }
 
-    /// Returns the places of an index from this one on; a place may be repeated, and changed ones are behind
-    /// the others.
+    /// Returns the places of an index from this one on. A place may be repeated, and changed places follow the
+    /// others.
     pub fn places<'v>(
         &'v self,
         index: &'static str,
@@ -96,7 +96,7 @@ impl<'s, W: World> View<'s, W> {
         self.places_while(index, from, |_| true)
     }
 
-    /// Returns the same while the predicate holds.
+    /// Returns the places of an index from this one on, while the predicate holds.
     pub fn places_while<'v, F: Fn(&Tuple) -> bool + Clone>(
         &'v self,
         index: &'static str,
@@ -114,7 +114,7 @@ impl<'s, W: World> View<'s, W> {
         old.chain(new).map(|(place, _)| place)
     }
 
-    /// Returns the values behind `prefix` in the places of an index.
+    /// Returns the values that follow `prefix` in the places of an index.
     pub fn found<'v, P: Part>(
         &'v self,
         index: &'static str,
@@ -136,8 +136,8 @@ pub(super) fn many() -> Range {
     (Bound::Included(Key::first_of_many()), Bound::Unbounded)
 }
 
-/// Returns the ranges of such kinds in which objects may need one of these: everything, if some need one
-/// other than as their container.
+/// Returns the ranges, of kinds with potentially many objects, in which objects may need one of these. That is
+/// everything if some objects need one other than as their container.
 pub(super) fn places(
     wanted: &BTreeSet<Need>,
     kinds: impl Iterator<Item = &'static KindInfo>,

@@ -85,7 +85,7 @@ pub const MOST_FAULTS: usize = 1000;
 /// A map or list that is being read.
 enum Open {
     List(At, Vec<Node>),
-    /// With the name of the next value.
+    /// A map: its place, its entries so far, and the name of the next value.
     Map(At, Vec<(String, At, Node)>, Option<(String, At)>),
 }
 

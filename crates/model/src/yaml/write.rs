@@ -36,7 +36,7 @@ impl<'o> Text<'o> {
         self.text.len()
     }
 
-    /// Removes the text behind the first `len` bytes.
+    /// Removes the text after the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.text.truncate(len);
     }
@@ -73,7 +73,7 @@ impl<'o> Text<'o> {
         self.entry(&if number { name.to_string() } else { quoted(name) }, fields);
     }
 
-    /// Writes the same below a key in YAML.
+    /// Writes a map below a key that is already in YAML, even an empty map.
     pub fn entry(&mut self, key: &str, fields: impl FnOnce(&mut Text<'_>)) {
         let before = self.text.len();
         self.map(key, fields);

@@ -37,9 +37,9 @@ pub struct Out {
     pub reason: Option<&'static str>,
     /// Bytes of all segments, from the start that the last node set.
     pub bytes: Vec<u8>,
-    /// Its record.
+    /// The packet's record.
     pub record: Snapshot,
-    /// Its cold header; flags tell which fields are valid.
+    /// The packet's cold header; flags show which fields are valid.
     pub cold: Cold,
     /// Index of the packet in its [`send`](Harness::send), or of the packet that it was copied from.
     pub from: Option<usize>,

@@ -1,14 +1,14 @@
-//! A table is torn down and built again without pause while a worker forwards, at 80 % of what it can, to prefixes that stay: what is
-//! lost, what goes the wrong way, and whether memory is level. What the worker can is measured while the main thread
-//! works on something else.
+//! Adds and removes routes without pause while a worker forwards, at 80 % of its capacity, to prefixes that do not
+//! change. Reports lost and misrouted packets, and whether the memory use is constant. The worker's capacity is
+//! measured while the main thread is busy with other work.
 //!
-//! Memory takes its level in the first quarter of the time: how many nodes wait for readers at once depends on when the system
-//! takes the worker's core away, and the last few of them may be what a huge page is made for, of 2 MiB. What routes that come and
-//! go would leave behind is what the last quarter has more than the second one, each time when all of them are gone.
+//! The memory use settles in the first quarter of the time. The number of nodes that wait for readers depends on when
+//! the system preempts the worker, and the last few of them may need another huge page of 2 MiB. The growth is the
+//! memory use in the last quarter less that in the second one, each time when all changing routes are removed.
 //!
-//! The prefixes that stay are /24s (of IPv6 /48s), and packets go to their lower halves. What comes and goes are their upper
-//! halves, the networks around several of them, and others between: each of them changes the same nodes of the lookup table
-//! that the traffic is looked up in, and none may change where it goes.
+//! The unchanged prefixes are /24s (/48s for IPv6), and packets go to their lower halves. The changing routes are
+//! their upper halves, networks around several of them, and others between. They change the same nodes of the lookup
+//! table as the traffic reads, but must not change where the traffic goes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -21,32 +21,33 @@ use wire::builder::PacketBuilder;
 
 use crate::{Figure, Result, resident};
 
-/// Prefixes that stay; about 255 times as many come and go.
+/// Number of unchanged prefixes; about 255 times as many routes are added and removed.
 const STABLE: u32 = 1000;
-/// How long routes come and go, unless `VOLLEY_CHURN_SECONDS` says otherwise.
+/// Default time in seconds for which routes change; `VOLLEY_CHURN_SECONDS` overrides it.
 const SECONDS: u64 = 60;
-/// The share of its capacity that the worker is loaded with.
+/// The worker's load, as a share of its capacity.
 const SHARE: f64 = 0.8;
-/// Ports: where traffic comes in, where it goes, and where it would go by a route that comes and goes.
+/// Ports: of received traffic, of the unchanged routes, and of the changing routes, which must get no traffic.
 const PORTS: [&str; 3] = ["in", "stable", "churned"];
-/// Frames of which the next hop is looked at, each time.
+/// Number of frames in a sample, whose next hops are checked.
 const SAMPLE: usize = 64;
 
 /// The prefixes of one family.
 struct Family {
     name: &'static str,
-    /// The first prefix that stays; the next is 16 further.
+    /// The first unchanged prefix; the next one is 16 prefixes higher.
     first: IpPrefix,
     gateway: fn(u8, u32) -> IpAddr,
     frame: fn(Mac) -> Template,
 }
 
-/// The `n`th prefix that stays.
+/// Returns the `n`th unchanged prefix.
 fn stable(f: &Family, n: u32) -> IpPrefix {
     f.first.nth(16 * n).unwrap_or(f.first)
 }
 
-/// The prefixes that come and go: in turns an upper half, a network around 16 and more, and one between.
+/// Returns the changing prefixes: in turn an upper half, a network around 16 or more unchanged ones, and a prefix
+/// between them.
 fn churned(f: &Family) -> Vec<IpPrefix> {
     let len = f.first.len();
     let mut all = Vec::new();
@@ -118,7 +119,7 @@ const SIX: Family = Family {
     },
 };
 
-/// The router with its worker running, what sends and what counts.
+/// The router with its running worker, the generator, and the counters.
 struct Lab {
     router: Router,
     generator: Generator,
@@ -158,7 +159,7 @@ impl Lab {
         Ok(Lab { router, generator, sinks: [sink, other], hops: STABLE, looks: 0, now: Instant::now() })
     }
 
-    /// The main thread's turn.
+    /// Runs a turn of the main thread.
     fn turn(&mut self) {
         self.router.poll(self.now.elapsed().as_nanos() as u64);
     }
@@ -171,7 +172,7 @@ impl Lab {
         }
     }
 
-    /// The main thread works, on nothing: two processors may be halves of one, or share what they have of caches and memory.
+    /// Keeps the main thread busy: two CPUs may be threads of one core, or share caches and memory bandwidth.
     fn spin(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -180,7 +181,7 @@ impl Lab {
         }
     }
 
-    /// Packets a second that arrive, while the main thread works on nothing.
+    /// Returns the packets per second that arrive while the main thread is kept busy.
     fn rate(&mut self) -> f64 {
         self.wait(Duration::from_millis(500));
         let (start, before) = (Instant::now(), self.sinks[0].packets());
@@ -188,7 +189,7 @@ impl Lab {
         (self.sinks[0].packets() - before) as f64 / start.elapsed().as_secs_f64()
     }
 
-    /// Sends at a rate, or as fast as the worker goes.
+    /// Sends at a rate, or as fast as the worker receives.
     fn send(&self, f: &Family, rate_pps: Option<f64>) -> Result<()> {
         let templates = vec![(f.frame)(Mac([2, 0xfe, 0, 0, 0, 0]))];
         self.generator.remove("churn");
@@ -197,7 +198,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Packets that came in and that arrived, once nothing is on the way.
+    /// Stops sending. Returns the numbers of packets that entered the router and that arrived, once none is on the
+    /// way.
     fn stop(&mut self) -> (u64, u64) {
         self.generator.set_enabled(None, false);
         self.wait(Duration::from_millis(100));
@@ -206,7 +208,7 @@ impl Lab {
         (sent, self.sinks[0].packets())
     }
 
-    /// Frames of a sample that go to another next hop than their destination's.
+    /// Returns the number of frames in a sample that go to another next hop than their destination's.
     fn misrouted(&mut self) -> usize {
         let hop = |bytes: &[u8]| {
             let at = if bytes[12] == 0x86 { 38 + 4 } else { 31 };
@@ -225,7 +227,7 @@ impl Lab {
     }
 }
 
-/// Whether a frame goes to a neighbour: what the router itself has to say goes to groups and to all.
+/// True if a frame goes to a neighbour: the router's own messages go to multicast and broadcast addresses.
 fn is_forwarded(bytes: &[u8]) -> bool {
     bytes.starts_with(&[2, 0])
 }

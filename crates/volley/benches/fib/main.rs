@@ -1,11 +1,11 @@
-//! The routing table benchmark: how fast routes and sub-interfaces come and go, how long the main thread is busy at a
-//! stretch meanwhile, and what routes take of memory.
+//! The routing table benchmark: rates of adding and removing routes and sub-interfaces, the longest time for which
+//! the main thread is busy without a pause, and the memory of routes.
 //!
-//! `cargo bench -p volley --bench fib [-- NAME…]` prints a table and writes `target/bench/fib.json`, one object a line.
-//! Everything but `churn` runs on one pinned thread, without workers; each repetition begins with a new router. Times are what the
-//! thread used of the processor, so that others on the machine do not count. The routing table of
-//! a real router is read from the file that `VOLLEY_RIB` names: lines of a prefix, a tab, and a number that stands for
-//! the next hop.
+//! `cargo bench -p volley --bench fib [-- NAME…]` prints a table and writes `target/bench/fib.json`, one object per
+//! line. Everything but `churn` runs on one pinned thread, without workers; each repetition begins with a new router.
+//! Times are CPU times of the thread, so other programs on the machine do not count. The routing table of a real
+//! router is read from the file that `VOLLEY_RIB` names: lines with a prefix, a tab, and a number that stands for the
+//! next hop.
 
 mod churn;
 mod stalls;
@@ -33,12 +33,12 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Repetitions of each measurement.
 const REPETITIONS: usize = 5;
-/// Next hops of the routes that are made up.
+/// Number of next hops of made-up routes.
 const NEXT_HOPS: u32 = 1000;
-/// The port that all next hops are on, 10.0.0.1/8.
+/// The port with all next hops, 10.0.0.1/8.
 const PORT: u32 = 0;
 
-/// A point in the processor time of this thread.
+/// A point in the CPU time of this thread.
 struct Cpu(Timespec);
 
 impl Cpu {
@@ -46,19 +46,19 @@ impl Cpu {
         Cpu(clock_gettime(ClockId::ThreadCPUTime))
     }
 
-    /// Seconds used since then.
+    /// Returns the CPU time since then, in seconds.
     fn seconds(&self) -> f64 {
         let now = clock_gettime(ClockId::ThreadCPUTime);
         (now.tv_sec - self.0.tv_sec) as f64 + (now.tv_nsec - self.0.tv_nsec) as f64 / 1e9
     }
 }
 
-/// What was measured, once a repetition.
+/// A measured figure, with one value for each repetition.
 struct Figure {
     bench: String,
     unit: &'static str,
     samples: Vec<f64>,
-    /// At least (`true`) or at most so much is to be reached.
+    /// The target: a minimum (`true`) or a maximum.
     target: Option<(bool, f64)>,
 }
 
@@ -99,7 +99,7 @@ impl Figure {
     }
 }
 
-/// A router with one port, up, with 10.0.0.1/8 and fd00::1/64.
+/// Returns a router with one port, which is up and has 10.0.0.1/8 and fd00::1/64.
 fn router() -> Result<Router> {
     let Parts { mut router, .. } =
         Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
@@ -115,7 +115,7 @@ fn via(n: u32) -> Path {
     Path::Via { next_hop: Ipv4Addr::from_bits(0x0a00_0002 + n).into(), interface: None }
 }
 
-/// `n` random /24s, none twice, and none that the router's own network or the special ones cover.
+/// Returns `n` different random /24s outside the router's own network and the special-purpose networks.
 fn random(n: usize, next_hops: u32) -> Vec<(Prefix4, Path)> {
     let mut seen = HashSet::new();
     let all = (0u64..).map(|i| mix64(i) as u32 & 0xffff_ff00);
@@ -126,7 +126,7 @@ fn random(n: usize, next_hops: u32) -> Vec<(Prefix4, Path)> {
         .collect()
 }
 
-/// The routing table of a real router.
+/// Returns the routing table of a real router, if there is a file with one.
 fn real() -> Result<Option<Vec<(Prefix4, Path)>>> {
     let Some(file) = std::env::var_os("VOLLEY_RIB") else { return Ok(None) };
     let mut routes = Vec::new();
@@ -139,7 +139,8 @@ fn real() -> Result<Option<Vec<(Prefix4, Path)>>> {
     Ok(Some(routes))
 }
 
-/// Prefixes of a real IPv6 table, or of one that is like it, in no order, and as many of the same kind as make `n`.
+/// Returns `n` prefixes in random order: those of a real IPv6 table or of a made-up one, and further ones of the same
+/// kind.
 fn random6(n: usize) -> Result<Vec<(Prefix6, Path)>> {
     let (_, prefixes) = rib::real::<u128>()?;
     let mut all = rib::extend(&prefixes, n);
@@ -154,7 +155,8 @@ fn random6(n: usize) -> Result<Vec<(Prefix6, Path)>> {
     Ok(all.into_iter().enumerate().map(route).collect())
 }
 
-/// Adds all routes, then removes them; routes a second of both, of which `least` million additions are to be reached.
+/// Adds all routes, then removes them. Returns both rates in routes per second; the target for additions is `least`
+/// million.
 fn rates<P: Into<IpPrefix> + Copy>(name: &str, routes: &[(P, Path)], least: f64) -> Result<Vec<Figure>> {
     let mut add = Figure::new(format!("add-{name}"), "M/s", Some((true, least)));
     let mut remove = Figure::new(format!("remove-{name}"), "M/s", Some((true, 1.0)));
@@ -175,7 +177,7 @@ fn rates<P: Into<IpPrefix> + Copy>(name: &str, routes: &[(P, Path)], least: f64)
     Ok(vec![add, remove])
 }
 
-/// The resident memory of this process, MiB.
+/// Returns the resident memory of this process in MiB.
 fn resident() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|l| l.starts_with("VmRSS:")).ok_or("Linux tells the resident memory")?;
@@ -183,7 +185,7 @@ fn resident() -> Result<f64> {
     Ok(kb / 1024.0)
 }
 
-/// What these routes take beyond an empty router, MiB, of which `most` are to be reached.
+/// Returns the memory of these routes in MiB, without that of an empty router. The target is at most `most`.
 fn memory<P: Into<IpPrefix> + Copy>(name: &str, routes: &[(P, Path)], most: f64) -> Result<Vec<Figure>> {
     let mut figure = Figure::new(name, "MiB", Some((false, most)));
     let mut r = router()?;
@@ -195,7 +197,7 @@ fn memory<P: Into<IpPrefix> + Copy>(name: &str, routes: &[(P, Path)], most: f64)
     Ok(vec![figure])
 }
 
-/// The longest of the main thread's steps, milliseconds.
+/// The longest step of the main thread, in milliseconds.
 #[derive(Default)]
 struct Longest(f64);
 
@@ -207,14 +209,14 @@ impl Longest {
         result
     }
 
-    /// The router's turns, until nothing is left to do.
+    /// Runs the router's turns until no work is left.
     fn turns(&mut self, r: &mut Router) {
         while self.step(|| r.poll(0)) {}
     }
 }
 
-/// An interface goes down and up that 100,000 routes over 100 next hops are behind: how long the main thread is held up at
-/// most, and how long it takes until the last packet goes the right way.
+/// Sets an interface with 100,000 routes over 100 next hops down and up. Measures the longest time for which the main
+/// thread is busy, and the time until the last packet takes the right path.
 fn flip() -> Result<Vec<Figure>> {
     let routes = random(100_000, 100);
     let mut figures = Vec::new();
@@ -238,8 +240,8 @@ fn flip() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// A route changes that the next hops of many others are behind: how long the main thread is held up at most, and how
-/// long it takes until the last one follows.
+/// Changes a route that resolves the next hops of many other routes. Measures the longest time for which the main
+/// thread is busy, and the time until the last dependent route is updated.
 fn recursive() -> Result<Vec<Figure>> {
     const HOPS: u32 = 50_000;
     let mut figures = Vec::new();
@@ -274,7 +276,7 @@ fn recursive() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The widest routes come and go over a full table.
+/// Adds and removes the routes with the shortest prefixes in a full table.
 fn wide() -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     let mut r = router()?;
@@ -308,7 +310,8 @@ fn wide() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Runs a command as the daemon does, with the router's turns between its slices; gives how many bytes it printed.
+/// Runs a command as the daemon does, with the router's turns between its slices. Returns the number of bytes
+/// printed.
 fn command(
     registry: &Rc<Registry<Context>>,
     c: &mut Context,
@@ -335,7 +338,8 @@ fn command(
     Ok(printed)
 }
 
-/// Sub-interfaces on one port, by commands: created; up, each with an address; the port down and up.
+/// Measures commands for sub-interfaces on one port: creating them, setting them up with an address each, and setting
+/// the port down and up.
 fn sub_interfaces() -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for n in [1000, 4094] {
@@ -374,7 +378,7 @@ fn sub_interfaces() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// A million routes by one command, which are then shown.
+/// Adds a million routes by one command, then shows them.
 fn cli() -> Result<Vec<Figure>> {
     const ROUTES: u32 = 1_000_000;
     let route = format!("20.0.0.0/24 count {ROUTES} via 10.0.0.2");
@@ -413,9 +417,9 @@ fn cli() -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// A file is applied to an empty router, written, and taken away again: 1,000 VLANs with addresses, and 100,000 routes,
-/// each with a next hop of its own. What the main thread uses of the processor, and how long it is busy at a stretch; and
-/// what it takes to check the file, on a thread of its own.
+/// Applies a file to an empty router, writes the configuration, and removes it again: 1,000 VLANs with addresses, and
+/// 100,000 routes, each with its own next hop. Measures the CPU time of the main thread, the longest time for which
+/// it is busy without a pause, and the check of the file on another thread.
 fn apply() -> Result<Vec<Figure>> {
     let mut text = String::from("interfaces:\n  pg0:\n    addresses: [ 10.0.0.1/8 ]\n    sub-interfaces:\n");
     for vlan in 1..=1000 {

@@ -1,4 +1,5 @@
-//! Commands about interfaces and VRFs beside very many routes: how long the main thread is busy at a stretch with each.
+//! Commands about interfaces and VRFs in a router with very many routes: the longest time for which each keeps the
+//! main thread busy without a pause.
 
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -12,19 +13,20 @@ use net::router::{Parts, Router, Sizes};
 use super::{Figure, Longest, REPETITIONS, Result, command};
 use volley::features::declared;
 
-/// Next hops of the routes: about as many as the largest tables have.
+/// Number of next hops of the routes, about as in the largest tables.
 const HOPS: u32 = 40_000;
-/// The network that all of them are on.
+/// The command that adds the network of all next hops.
 const NETWORK: &str = "set interface ip address pg0.5 10.0.0.1/8";
 
-/// A router with one port that commands are given to.
+/// A router with one port, and its commands.
 struct Lab {
     registry: Rc<Registry<Context>>,
     c: Context,
 }
 
 impl Lab {
-    /// With so many routes for each of the next hops. Their interface is `named` in them, or follows from its network.
+    /// Returns a router with `of_each` routes for each next hop. If `named`, the routes name their interface;
+    /// otherwise it follows from the network.
     fn new(of_each: u32, named: bool) -> Result<Lab> {
         let Parts { router, .. } =
             Router::build(volley::features::install, &Sizes { buffers: 1024, workers: 1 })?;
@@ -48,7 +50,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The longest step of a command, milliseconds.
+    /// Runs a command. Returns its longest step in milliseconds.
     fn run(&mut self, line: &str) -> Result<f64> {
         let mut longest = Longest::default();
         command(&self.registry, &mut self.c, line, &mut longest)?;
@@ -57,8 +59,8 @@ impl Lab {
     }
 }
 
-/// Commands that leave all as they found it: about what has nothing to do with the routes, and about what all of them depend on, where
-/// they name it and where they do not.
+/// Measures commands that restore the initial state: about objects unrelated to the routes, and about objects that
+/// all routes depend on, whether the routes name them or not.
 pub fn stalls() -> Result<Vec<Figure>> {
     let beside = [
         ("table-add", "ip table add 7"),

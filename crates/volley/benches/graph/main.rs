@@ -1,8 +1,9 @@
-//! The graph benchmark: generator → graph → sink on one pinned worker. TSC clocks a packet, by node and in total; the
-//! generator's own work is not counted, the transmit node's is.
+//! The graph benchmark: generator → graph → sink on one pinned worker. Reports TSC clocks per packet, by node and in
+//! total. The transmit node's work is included, but the generator's own work is not.
 //!
-//! `cargo bench -p volley --bench graph [-- NAME…]` prints a table and writes `target/bench/graph.json`, one object a
-//! line. The tables of real routers are read from the files that `VOLLEY_RIB` and `VOLLEY_RIB6` name. Every repetition runs the same number of packets; figures are the median over the repetitions.
+//! `cargo bench -p volley --bench graph [-- NAME…]` prints a table and writes `target/bench/graph.json`, one object
+//! per line. The tables of real routers are read from the files that `VOLLEY_RIB` and `VOLLEY_RIB6` name. Every
+//! repetition runs the same number of packets; figures are the median over the repetitions.
 
 mod policers;
 mod table;
@@ -21,27 +22,27 @@ use wire::Mac;
 
 use table::{Load, Table};
 
-/// Repetitions that count, and packets in each.
+/// Number of counted repetitions, and of packets in each.
 const REPETITIONS: usize = 15;
 const PACKETS: usize = 400_000;
 
 /// The path that features are compared with.
 const PLAIN: &str = "ip4-1";
 
-/// What is on the path, or in its place.
+/// An addition to the path, or a replacement of it.
 #[derive(Clone, Copy)]
 enum Extra {
     /// Nothing.
     Nothing,
     /// A counter on the unicast arc.
     Count,
-    /// A policer of this kind of what comes in, or of what goes out, by each port.
+    /// A policer of this kind on each port, for received or for sent packets.
     Policer(Kind, bool),
     /// No path at all: a table full of policers of this kind.
     ManyPolicers(Kind),
 }
 
-/// What a benchmark does.
+/// A benchmark: its path, routes and packets.
 #[derive(Clone, Copy)]
 struct Bench {
     name: &'static str,
@@ -54,11 +55,11 @@ struct Bench {
     paths: u32,
     sizes: &'static [usize],
     extra: Extra,
-    /// Clocks a packet to reach; if none, 12 more than the plain path.
+    /// Target in clocks per packet; if none is set, 12 more than the plain path.
     target: f64,
 }
 
-/// The path that others differ from.
+/// The benchmark from which the others differ.
 const ONE: Bench = Bench {
     name: PLAIN,
     what: "one route",
@@ -76,7 +77,7 @@ const ONE: Bench = Bench {
 const ONE6: Bench =
     Bench { name: "ip6-1", what: "one IPv6 route", table: Table::One6, sizes: &[84], target: 45.0, ..ONE };
 
-/// Sizes of the mixed benchmarks.
+/// Frame sizes of the mixed benchmarks, in bytes.
 const SIZES: &[usize] = &[64, 576, 1500];
 
 const BENCHES: [Bench; 20] = [
@@ -197,8 +198,8 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// The router of a benchmark: port `i` has 10.i.0.1/16 and fd00:0:0:i::1/64, next hops are spread over the ports, routes over the
-/// next hops.
+/// Returns the router of a benchmark. Port `i` has 10.i.0.1/16 and fd00:0:0:i::1/64. Next hops are spread over the
+/// ports, and routes over the next hops.
 fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     // Its load is made first: from the address of the port that it comes in by.
     let mac = |i: u8| Mac([2, 0xfe, 0, 0, 0, i]);
@@ -258,7 +259,7 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
     Ok(parts)
 }
 
-/// Port and address of a next hop.
+/// Returns the port and the address of a next hop.
 fn next_hop(b: &Bench, n: u32, is_v6: bool) -> (u8, IpAddr) {
     let port = 1 + (n % u32::from(b.ports)) as u8;
     let host = 2 + n / u32::from(b.ports);

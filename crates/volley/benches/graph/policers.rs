@@ -1,5 +1,5 @@
-//! Policers by the thousand, without the graph around them: an interface has one at most, and tens of thousands of interfaces would measure
-//! something else.
+//! Thousands of policers, without the graph around them. An interface has at most one, and tens of thousands of
+//! interfaces would dominate the result.
 
 use infra::clock::tsc;
 use infra::hash::mix64;
@@ -8,7 +8,7 @@ use policer::{Color, Kind, Load, MAX_POLICERS, Params, Policers, Vector};
 
 use super::{Figures, PACKETS, REPETITIONS};
 
-/// A policer that lets all pass.
+/// Returns a policer that passes all packets.
 pub fn wide(kind: Kind) -> Params {
     let two = matches!(kind, Kind::TwoRates2698 | Kind::TwoRates4115);
     let eir = if two { 400_000_000 } else { 0 };
@@ -16,7 +16,7 @@ pub fn wide(kind: Kind) -> Params {
     Params { kind, cir: 400_000_000, eir, cb: 1 << 40, eb, ..Params::default() }
 }
 
-/// Has vectors of packets pass policers at random, all of one kind; clocks a packet.
+/// Polices vectors of packets by random policers of one kind. Returns the clocks per packet.
 pub fn run(kind: Kind) -> Result<Figures, Box<dyn std::error::Error>> {
     let domain = Domain::new();
     let mut policers = Policers::new(&domain)?;

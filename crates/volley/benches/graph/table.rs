@@ -1,4 +1,4 @@
-//! The routes of a benchmark, and the packets that are sent to them.
+//! The routes of a benchmark, and the packets sent to them.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,41 +9,41 @@ use testkit::rib::{self, Random};
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
-/// Bytes on the wire behind the frame that memory does not hold (the frame check sequence).
+/// Length in bytes of the frame check sequence (FCS), which frames in memory do not have.
 const FCS: usize = 4;
-/// The first destination of the networks that follow one another.
+/// First destination of the consecutive IPv4 networks.
 const FIRST4: u32 = 0x1400_0000;
-/// And of those of IPv6, 2001:db8::/32.
+/// First destination of the IPv6 networks, 2001:db8::/32.
 const FIRST6: u128 = 0x2001_0db8 << 96;
-/// Where the destination is in a frame.
+/// Offset of the destination address in a frame, in bytes.
 const DST4: usize = 14 + 16;
 const DST6: usize = 14 + 24;
 
-/// Which routes there are.
+/// The routes of a benchmark.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// So many /24s one behind the other; destinations are random in all of them.
+    /// This number of consecutive /24s, with random destinations in all of them.
     Consecutive4(u32),
-    /// One /32 of IPv6; destinations are random in it.
+    /// One IPv6 /32, with random destinations.
     One6,
-    /// So many of IPv6, a quarter each of /48, /64, /112 and /128, one behind the other; destinations are random.
+    /// This number of consecutive IPv6 prefixes, a quarter each of /48, /64, /112 and /128, with random destinations.
     Mixed6(u32),
-    /// The table of a real IPv4 router, as large as today's; each prefix is as likely as any other.
+    /// The table of a real IPv4 router, as large as today's; all prefixes are equally likely.
     Real4,
     /// The same for IPv6.
     Real6,
-    /// Both, and three packets of IPv4 for one of IPv6.
+    /// Both real tables, with three IPv4 packets for each IPv6 packet.
     Both,
 }
 
-/// The routes, and what is sent to them.
+/// The routes, and the packets sent to them.
 #[derive(Default)]
 pub struct Load {
     pub prefixes: Vec<IpPrefix>,
     pub templates: Vec<Template>,
 }
 
-/// A packet to `dst` whose frame has `size` bytes with its frame check sequence.
+/// Returns a packet to `dst` whose frame has `size` bytes, including the FCS.
 fn packet(dst: IpAddr, size: usize, router: Mac) -> Template {
     let b = match dst {
         IpAddr::V4(dst) => PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), dst),
@@ -59,7 +59,7 @@ fn random(offset: usize, width: usize, min: u64, max: u64, ip4_checksum: bool) -
 }
 
 impl Load {
-    /// The load of a table, for frames of these sizes to a router's port.
+    /// Returns the load of a table, for frames of these sizes to a router's port.
     pub fn new(table: Table, sizes: &[usize], router: Mac) -> Result<Load, Box<dyn Error>> {
         let mut load = Load::default();
         match table {
@@ -155,7 +155,7 @@ impl Load {
 
 /// A number as an address of a packet.
 trait Address: rib::Family {
-    /// The fields that make a packet go to these, one after the other.
+    /// Returns the variable fields that send packets to these destinations, one after the other.
     fn destinations(all: impl Iterator<Item = Self>) -> Vec<Field>;
 }
 

@@ -1,6 +1,6 @@
-//! As fast as it goes: the tester fills the ring that leads to the router, and empties the one that comes back. So the router is
-//! always behind, its vectors are full, and what comes back is its rate. Clocks are those of all nodes, the driver's included, a
-//! packet that came in.
+//! The maximum rate: the tester fills the ring to the router, and empties the ring from it. So the router is always
+//! behind, its vectors are full, and the rate of returned packets is its capacity. Clocks are per received packet,
+//! over all nodes including the driver's.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,18 +16,18 @@ use wire::builder::PacketBuilder;
 use super::setup::{LEN, Result, Setup, set_up};
 use super::{Row, Target};
 
-/// Repetitions that count, and how long each takes.
+/// Number of counted repetitions, and the duration of each.
 const REPETITIONS: usize = 15;
 const TIME: Duration = Duration::from_millis(200);
 
-/// What the router does with the packets.
+/// A benchmark: the router's work on the packets.
 pub struct Bench {
     pub name: &'static str,
-    /// Whether it looks up a route; else all that comes in by one interface leaves by the other.
+    /// True if the router looks up routes; otherwise packets received on one interface leave by the other.
     routes: bool,
-    /// Whether packets lie in the router's own buffers. It is the client then.
+    /// True if packets are in the router's own buffers. The router is the memif client then.
     lends: bool,
-    /// Most clocks a packet, and least Mpps.
+    /// Maximum clocks per packet, and minimum Mpps.
     target: (f64, f64),
 }
 
@@ -38,18 +38,18 @@ pub const BENCHES: [Bench; 4] = [
     Bench { name: "memif-ip4-1-trusted", routes: true, lends: true, target: (70.0, 35.0) },
 ];
 
-/// What the tester counts, for others to see.
+/// The tester's counts, which other threads can read.
 #[derive(Default)]
 struct Seen {
     sent: AtomicU64,
     came: AtomicU64,
-    /// That were not what was sent.
+    /// Received packets that differ from the sent ones.
     wrong: AtomicU64,
     stop: AtomicBool,
 }
 
-/// Sends by one interface, and looks at what comes by the other, until told to stop. Gives the clocks that a packet cost, there
-/// and back, in rounds with full frames both ways.
+/// Sends on one interface, and checks the packets received on the other, until stopped. Returns the tester's clocks
+/// per packet, sent and received, in rounds with full frames in both directions.
 fn test([mut into, mut from]: [Tester; 2], seen: &Seen) -> Vec<f64> {
     let packet = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(20, 0, 0, 1))
         .ethernet(Mac([2, 0, 0, 0, 9, 8]), Mac([2, 0xfe, 0, 0, 0, 0]))
@@ -73,7 +73,7 @@ fn test([mut into, mut from]: [Tester; 2], seen: &Seen) -> Vec<f64> {
     clocks
 }
 
-/// What was measured, one value a repetition.
+/// The measured figures, with one value for each repetition.
 #[derive(Default)]
 struct Figures {
     clocks: Vec<f64>,
@@ -134,10 +134,10 @@ fn measure(b: &Bench, [first, last]: [usize; 2]) -> Result<Figures> {
     }
 }
 
-/// Clocks of each node for a packet that came in.
+/// Clocks of each node per received packet.
 type Nodes = Vec<(&'static str, f64)>;
 
-/// Measures one bench.
+/// Runs one benchmark.
 pub(super) fn run(b: &Bench, cores: [usize; 2]) -> Result<(Vec<Row>, Nodes)> {
     let f = measure(b, cores)?;
     let row =

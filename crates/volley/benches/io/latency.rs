@@ -1,12 +1,12 @@
-//! How late packets are, and what of a core a worker takes, at a fraction of what it could forward.
+//! The latency of packets, and the CPU use of a worker, at a fraction of the worker's capacity.
 //!
-//! The tester writes the time into each packet and sends at a steady rate; the worker is on a thread of its own, and rests as its
-//! receive mode says. A latency is the time from there to where the packet came back: two rings, the router, and the tester's own
-//! loop. What the machine takes away from either core is in it.
+//! The tester writes the time into each packet, and sends at a steady rate. The worker has its own thread, and sleeps
+//! according to its receive mode. A latency is the time until the tester has received the packet again. It includes
+//! two rings, the router, the tester's own loop, and interruptions of either core by the machine.
 //!
-//! Workers that are not needed are not to cost anything: so the same little is also offered by four queues to one, two and four
-//! workers, all on the same core, which is what a machine with two of them has beside the tester's. What counts is what they do
-//! when the router has seen how little it is, and then the processor time of all of them.
+//! Surplus workers should cost nothing. So the same small load is also offered by four queues to one, two and four
+//! workers. All workers are on the same core, because a machine with two cores has only one besides the tester's.
+//! Results count once the router has adapted to the small load, and the CPU time is that of all workers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,32 +21,33 @@ use wire::builder::PacketBuilder;
 use super::setup::{LEN, Result, Setup, set_up};
 use super::{Row, Target};
 
-/// What counts as a worker's capacity, packets a second: what `memif-ip4-1` is to reach.
+/// Assumed capacity of a worker in packets per second: the target of `memif-ip4-1`.
 const CAPACITY: f64 = 35e6;
-/// Repetitions, and how long each takes.
+/// Number of repetitions, and the duration of each.
 const REPETITIONS: usize = 9;
 const TIME: Duration = Duration::from_millis(500);
-/// Repetitions before those: caches get warm, and several workers are given their work, which takes three seconds.
+/// Number of repetitions before those that count. Caches get warm in them, and the router distributes the work over
+/// several workers, which takes three seconds.
 const WARM_UP: usize = 1;
 const WARM_UP_OF_SEVERAL: usize = 10;
-/// How often the main thread has a turn at least.
+/// Maximum time between two turns of the main thread.
 const TURN: Duration = Duration::from_millis(100);
-/// Packets that the tester sends at once at most, when it has fallen behind.
+/// Maximum number of packets that the tester sends at once when it is behind.
 const BURST: usize = 64;
-/// Where the time lies in a packet: behind the UDP header.
+/// Place of the time in a packet, in bytes: after the UDP header.
 const STAMP: std::ops::Range<usize> = 42..50;
 
-/// A load, and what is to be reached at it.
+/// A load, and the targets for it.
 pub struct Load {
     pub name: &'static str,
-    /// Of the capacity.
+    /// Load as a share of the capacity.
     share: f64,
     mode: RxMode,
     workers: usize,
     queues: usize,
-    /// Most microseconds for a share of the packets: per mille, and the time.
+    /// Maximum latency of a share of the packets: the share in per mille, and the latency in microseconds.
     late: [(u32, f64); 2],
-    /// Most of a core, in per cent.
+    /// Maximum use of a core in percent.
     cpu: Option<f64>,
 }
 
@@ -83,21 +84,21 @@ pub const LOADS: [Load; 6] = [
     with_workers("workers-4", 4),
 ];
 
-/// One per cent of the capacity by four queues: for comparison with each other.
+/// Returns a load of one percent of the capacity by four queues, for comparing numbers of workers.
 const fn with_workers(name: &'static str, workers: usize) -> Load {
     let late = [(500, f64::INFINITY), (990, f64::INFINITY)];
     Load { name, share: 0.01, mode: RxMode::Adaptive, workers, queues: 4, late, cpu: None }
 }
 
-/// What the tester saw in one repetition.
+/// The tester's results of one repetition.
 #[derive(Default)]
 struct Seen {
     sent: u64,
-    /// In time stamp clocks.
+    /// Latencies, in clocks of the time stamp counter.
     late: Vec<u64>,
 }
 
-/// Sends at a rate and looks at what comes back, until told to stop; one [`Seen`] for each `TIME`.
+/// Sends at a rate and checks the returned packets, until stopped. Reports one [`Seen`] for each `TIME`.
 fn test([mut into, mut from]: [Tester; 2], clock: &Clock, load: &Load, stop: &AtomicBool) -> Vec<Seen> {
     let rate = CAPACITY * load.share;
     let packet = PacketBuilder::ipv4([198, 18, 0, 2].into(), [20, 0, 0, 1].into())
@@ -138,7 +139,7 @@ fn test([mut into, mut from]: [Tester; 2], clock: &Clock, load: &Load, stop: &At
     all
 }
 
-/// Nanoseconds for which a thread of this process had a core.
+/// Returns the CPU time of a thread of this process, in nanoseconds.
 fn cpu_time(thread: i32) -> u64 {
     let spent = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).unwrap_or_default();
     spent.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)

@@ -1,8 +1,8 @@
 //! The benchmark of drivers: a tester on one core, a router's worker on another, and packets between them by memif.
 //!
-//! `cargo bench -p volley --bench io [NAME…]` prints a table and writes `target/bench/io.json`, one object a line: what a packet
-//! costs and how many go through where the router is always behind ([`flood`]), how late packets are where it has little to do
-//! ([`latency`]), and what goes through where far too much comes ([`overload`]). Figures are the median over the repetitions.
+//! `cargo bench -p volley --bench io [NAME…]` prints a table and writes `target/bench/io.json`, one object per line:
+//! clocks per packet and throughput of a saturated router ([`flood`]), latency at low load ([`latency`]), and
+//! throughput under overload ([`overload`]). Figures are the median over the repetitions.
 
 mod flood;
 mod latency;
@@ -15,14 +15,14 @@ use std::io::Write as _;
 use setup::Result;
 use testkit::skip::skipped;
 
-/// What a median is to reach.
+/// The target of a median.
 enum Target {
     None,
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// What was measured, one value a repetition.
+/// A measured figure, with one value for each repetition.
 struct Row {
     name: String,
     unit: &'static str,
@@ -31,7 +31,7 @@ struct Row {
 }
 
 impl Row {
-    /// Prints it, and gives it as an object, with `more` in it.
+    /// Prints the figure, and returns it as a JSON object that includes `more`.
     fn report(mut self, more: &str) -> String {
         let Row { name, unit, samples, target } = &mut self;
         samples.sort_by(f64::total_cmp);

@@ -1,11 +1,12 @@
-//! More than there is capacity for: what still goes through when twice as much comes, three in ten packets of which cause ICMP
-//! errors.
+//! Overload: the rate that the router still forwards when twice its capacity arrives, and three in ten packets cause
+//! ICMP errors.
 //!
-//! The same mix is offered at several rates, up to as fast as the tester goes. Best is the most that came back at any rate; what
-//! comes back at the highest is to be nearly as much: a router that works on what it then has to drop would fall behind it.
+//! The same mix is offered at several rates, up to the tester's maximum. The best result is the highest rate of
+//! returned packets. The result at the highest offered rate should be nearly as good: it is worse for a router that
+//! works on packets and drops them afterwards.
 //!
-//! Once with one worker, and once with two between which the flows are shared out. Those have cores of their own where there are
-//! three; else three busy threads share two cores, and only the ratio says something.
+//! Measured with one worker, and with two workers that share the flows. The two workers have their own cores if there
+//! are three cores. Otherwise three busy threads share two cores, and only the ratio is meaningful.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -22,9 +23,9 @@ use super::{Row, Target};
 
 const REPETITIONS: usize = 5;
 const TIME: Duration = Duration::from_millis(200);
-/// Offered packets a second; the last one is as fast as it goes.
+/// Offered packets per second; the last rate is the tester's maximum.
 const RATES: [f64; 8] = [5e6, 10e6, 15e6, 20e6, 25e6, 30e6, 35e6, f64::INFINITY];
-/// Packets at once, each of another flow.
+/// Packets sent at once, each of another flow.
 const BURST: usize = 250;
 /// Packets in a round of the mix, and how many of them have used up their time to live.
 const ROUND: usize = 10;
@@ -39,7 +40,7 @@ pub(super) struct Overload {
 pub(super) const OVERLOADS: [Overload; 2] =
     [Overload { name: "overload", workers: 1 }, Overload { name: "overload-handoff", workers: 2 }];
 
-/// What is offered, and what has come back.
+/// The offered rate, and the returned packets.
 struct Shared {
     /// Index into [`RATES`].
     rate: AtomicU64,
@@ -83,7 +84,7 @@ fn test([mut into, mut from]: [Tester; 2], clock: &Clock, shared: &Shared) {
     }
 }
 
-/// Measures it.
+/// Runs the measurement.
 pub(super) fn run(b: &Overload, cores: &[usize]) -> Result<Vec<Row>> {
     let Setup { parts, testers, _sockets } = set_up(true, false, b.workers, 1)?;
     let (mut r, clock) = (parts.router, Clock::new());

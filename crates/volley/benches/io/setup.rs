@@ -19,8 +19,8 @@ pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 edges! { enum Next { Output = "interface-output", Continue = "next-feature" } }
 
-/// What comes in by an interface leaves by the one that was added after it. A frame with what is not the tester's goes the usual
-/// way.
+/// Forwards packets from an interface to the one that was added after it. A frame with packets that are not the
+/// tester's takes the usual path.
 struct Port;
 
 impl FrameNode for Port {
@@ -45,16 +45,17 @@ fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> std::result::Resul
     Ok(())
 }
 
-/// The router with two interfaces, of which the second leads to everywhere, and a tester at each.
+/// The router with two interfaces, the second of which has the default route, and a tester at each.
 pub struct Setup {
     pub parts: Parts,
     pub testers: [Tester; 2],
-    /// They keep the connections.
+    /// Kept, because they own the connections.
     pub _sockets: [Sockets; 2],
 }
 
-/// `routes`: it looks up a route; else all that comes in by one interface leaves by the other. `lends`: packets lie in the router's
-/// own buffers; it is the client then. `workers`: how many there are. `queues`: by how many packets come in.
+/// Sets up a router and its testers. `routes`: the router looks up routes; otherwise packets received on one
+/// interface leave by the other. `lends`: packets are in the router's own buffers, and the router is the memif
+/// client. `workers`: number of workers. `queues`: number of receive queues.
 pub fn set_up(routes: bool, lends: bool, workers: usize, queues: usize) -> Result<Setup> {
     let directory = std::env::temp_dir().join(format!("volley-bench-io-{}", std::process::id()));
     std::fs::create_dir_all(&directory)?;

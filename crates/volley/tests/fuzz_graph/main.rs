@@ -22,7 +22,7 @@ use run::{LIFE, Seen, Worlds};
 /// Number of scripts in a test run without `$VOLLEY_FUZZ_SCRIPTS`, and bytes of the longest.
 const SCRIPTS: u64 = 1000;
 const LONGEST: u64 = 6000;
-/// Most threads; each has worlds of its own, which take 300 MB.
+/// Maximum number of threads; each has its own worlds, which take 300 MB.
 const MOST_THREADS: usize = 8;
 
 /// Returns a script made from a number.

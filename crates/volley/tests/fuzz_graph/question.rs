@@ -48,8 +48,8 @@ impl Asked {
         frame
     }
 
-    /// True if the host answers by itself, at once: those with a 3 at the end do. Others answer when the script says
-    /// so.
+    /// True if the host answers by itself, at once: hosts whose address ends in 3 do. Others answer when the script
+    /// says so.
     pub fn is_answered_at_once(&self) -> bool {
         match &self.question {
             Question::Arp(arp) => arp.target_ip().octets()[3] == 3,

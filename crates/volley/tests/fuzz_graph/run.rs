@@ -19,9 +19,9 @@ use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 const LOOK: usize = 8;
 /// Packets to trace: from the start of some scripts, or from where a script says so.
 const TRACED: u32 = 20;
-/// Bytes of most bursts.
+/// Maximum size of a burst in bytes, except for one burst in eight.
 const BURST: u32 = 50_000;
-/// Most short prefixes in one script: each fills a large part of a lookup table.
+/// Maximum number of short prefixes in one script: each fills a large part of a lookup table.
 const SHORT_PREFIXES: usize = 2;
 
 /// The packets at each node, and the features that were enabled, with their arcs.
@@ -119,8 +119,8 @@ struct Run<'w> {
 }
 
 impl Run<'_> {
-    /// Runs one step. After half of them, the router works at once, so that frames also collect packets of several
-    /// steps.
+    /// Runs one step. The router works at once after about half of the steps only, so that frames also collect
+    /// packets of several steps.
     fn step(&mut self, s: &mut Script<'_>) {
         let op = s.u8();
         match op & 0x3f {

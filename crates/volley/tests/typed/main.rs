@@ -5,7 +5,8 @@ use control::cli::CliError;
 use control::commands::foreign::{Instead, all};
 use control::testing::Cli;
 
-/// A command a line: the expected outcome, whether it needs a Linux interface, and the command, separated by tabs.
+/// One command per line: the expected outcome, whether it needs a Linux interface, and the command, separated by
+/// tabs.
 const TYPED: &str = include_str!("typed.tsv");
 /// The interfaces of the list, and their substitutes on a router without Linux interfaces.
 const INTERFACES: [(&str, &str); 2] = [("host-eth1", "pg1"), ("host-eth2", "pg2")];

@@ -19,7 +19,7 @@ use crate::search::{Ended, Progress, Valid};
 use crate::sessions::Establish as _;
 use crate::trial::{Failure, Measure as _, Request};
 
-/// Lowest load of searches, in frames a second.
+/// Lowest load of searches, in frames per second.
 pub(super) const LEAST: f64 = 1_000.0;
 /// Sending time of a warm-up trial.
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -38,13 +38,13 @@ pub(super) struct Bench<'a> {
     pub campaign: &'a Campaign,
     /// Times and repetitions.
     pub profile: &'a Profile,
-    /// Maximum rate of the tester, in frames a second per direction.
+    /// Maximum rate of the tester, in frames per second per direction.
     pub tester_fps: f64,
-    /// Maximum rate of the link, in frames a second per direction.
+    /// Maximum rate of the link, in frames per second per direction.
     pub link_fps: f64,
-    /// The router's throughput in frames a second per direction, once it is known.
+    /// The router's throughput in frames per second per direction, once it is known.
     pub throughput_fps: Option<f64>,
-    /// The router's connection establishment rate in connections a second, once it is known.
+    /// The router's connection establishment rate in connections per second, once it is known.
     pub session_fps: Option<f64>,
     /// Receives progress lines.
     pub say: &'a dyn Fn(&str),
@@ -139,7 +139,7 @@ impl Bench<'_> {
         strain.refused || strain.most_fps > OURS * self.tester_fps
     }
 
-    /// Returns the load that a result is about, in frames a second.
+    /// Returns the load that a result is about, in frames per second.
     fn reached(&self, found: &Found) -> Option<f64> {
         match found {
             Found::Throughput(_) => self.throughput_fps,
@@ -152,7 +152,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Returns the highest load to try, in frames a second.
+    /// Returns the highest load to try, in frames per second.
     fn max_fps(&self) -> f64 {
         self.tester_fps.min(self.link_fps).max(2.0 * LEAST)
     }

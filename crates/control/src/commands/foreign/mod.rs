@@ -21,7 +21,7 @@ pub struct Area {
 /// A VPP command missing in Volley.
 #[derive(Debug)]
 pub struct Foreign {
-    /// Its beginning, in the grammar of commands. Anything may follow.
+    /// The first words of the command, in the grammar of commands. Any words may follow.
     pub beginning: &'static str,
     /// Volley's replacement.
     pub instead: Instead,
@@ -34,7 +34,7 @@ pub enum Instead {
     Command(&'static str),
     /// A hint, as a clause.
     Hint(&'static str),
-    /// None yet.
+    /// No replacement yet.
     NotYet,
 }
 
@@ -72,7 +72,7 @@ impl Foreign {
         }
     }
 
-    /// Returns the first words of the foreign command in readable form, arguments as names in capitals.
+    /// Returns the first words of the command in readable form, with arguments as names in capitals.
     pub fn shown(&self) -> String {
         let word = |word: &str| match word.strip_prefix('<').and_then(|word| word.split_once(':')) {
             Some((name, _)) => name.to_uppercase(),

@@ -1,4 +1,4 @@
-//! The sources and ends of all packets.
+//! Where all packets come from, and what became of them.
 
 use graph::stats::NodeBooks;
 use serde::Serialize;

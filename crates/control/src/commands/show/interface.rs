@@ -82,7 +82,7 @@ struct Interface {
     mtu_bytes: u16,
     table: u32,
     mac: String,
-    /// The old form of `counts`.
+    /// The same counters as in `counts`, in an older form.
     counters: Vec<Counter>,
     /// The counters that are not 0, by name.
     counts: BTreeMap<String, u64>,

@@ -57,7 +57,7 @@ struct Advertises {
 #[derive(Serialize)]
 struct Advised {
     prefix: String,
-    /// 4294967295: infinite.
+    /// Valid lifetime in seconds; 4294967295 means infinite.
     valid_seconds: u32,
     preferred_seconds: u32,
     on_link: bool,

@@ -26,7 +26,7 @@ struct Memory {
     most_resident_bytes: Option<u64>,
     swapped_bytes: Option<u64>,
     virtual_bytes: Option<u64>,
-    /// Parts of it.
+    /// Parts of the process's memory.
     buffers_bytes: u64,
     routes_bytes: u64,
     routes_limit_bytes: u64,

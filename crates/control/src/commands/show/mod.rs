@@ -149,7 +149,7 @@ struct Buffers {
     used: usize,
     refused: u64,
     lost: u64,
-    /// The buffers of the start, and those added since, if any.
+    /// The buffers allocated at the start, and those added later, if any.
     at_start: BufferMemory,
     added: Option<BufferMemory>,
 }
@@ -241,7 +241,7 @@ struct Thread {
 /// How a worker spends its time.
 #[derive(Serialize)]
 struct Work {
-    /// Over about the last tenth of a second.
+    /// Busy time over about the last tenth of a second, in percent.
     busy_percent: Option<f64>,
     busy_seconds: f64,
     idle_seconds: f64,

@@ -64,7 +64,7 @@ struct Totals {
     calls: u64,
     packets: u64,
     timed_packets: u64,
-    /// For the timed packets.
+    /// Clocks used for the timed packets.
     clocks: u64,
 }
 

@@ -154,7 +154,7 @@ impl Backing<System> for Config {
         s
     }
 
-    /// With another role, it may have to wait for another interface to stop listening, so it is then recreated.
+    /// An interface with another role may have to wait until another interface stops listening, so it is recreated.
     fn takes_over(&self, old: &Config) -> bool {
         self.role == old.role
     }

@@ -67,7 +67,7 @@ impl Object<System> for MemifSocket {
         vec![format!("create memif socket id {id} filename {}", quote_last(&self.0.display().to_string()))]
     }
 
-    /// Its interfaces must be recreated.
+    /// The interfaces of the socket must be recreated.
     fn effect(&self, _: &Self) -> Effect {
         Effect::Anew
     }

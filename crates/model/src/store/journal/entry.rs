@@ -65,10 +65,10 @@ impl Counts {
 pub enum Deed {
     /// A change; a rollback undoes it.
     Change,
-    /// A start of the router; no rollback undoes it. Changes behind this number are no longer in effect: they
+    /// A start of the router; no rollback undoes it. Changes after this number are no longer in effect, because they
     /// were not saved.
     Start(u64),
-    /// A rollback: it undoes every change behind this number that is in effect.
+    /// A rollback: it undoes every change after this number that is in effect.
     Rollback(u64),
 }
 
@@ -79,7 +79,7 @@ pub enum Detail<W> {
     Edits(Arc<Edits<W>>),
     /// Each object in its written form: a change before this start.
     Written(Arc<Written>),
-    /// None: there were too many.
+    /// No details: there were too many objects.
     Forgotten,
 }
 

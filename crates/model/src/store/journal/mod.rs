@@ -34,7 +34,7 @@ pub struct Journal<W> {
     generation: u64,
     /// The newest change in effect that is forgotten; 0 if there is none.
     lost: u64,
-    /// Entries behind this generation are kept.
+    /// Entries after this generation are kept.
     held: Option<u64>,
 }
 
@@ -54,8 +54,8 @@ pub struct Noted<W> {
 }
 
 impl<W: World> Journal<W> {
-    /// Returns a journal that continues these entries, the oldest first. A gap in the numbers means an
-    /// unwritten change: no rollback leads past it.
+    /// Returns a journal that continues these entries, the oldest first. A gap in the numbers means an unwritten
+    /// change: earlier changes cannot be rolled back.
     pub fn after(entries: impl IntoIterator<Item = Entry<W>>) -> Journal<W> {
         let mut journal = Journal::default();
         for entry in entries.into_iter() {
@@ -95,7 +95,7 @@ impl<W: World> Journal<W> {
         self.entries().filter(|entry| entry.is_in_effect())
     }
 
-    /// Returns how many of the last changes can be rolled back, as far as known.
+    /// Returns the number of last changes that can be rolled back, as far as known.
     pub fn can_be_taken_back(&self) -> usize {
         self.changes().take_while(|entry| !matches!(entry.detail, Detail::Forgotten)).count()
     }
@@ -124,7 +124,7 @@ impl<W: World> Journal<W> {
         (!note.is_empty()).then(|| self.noted(Deed::Change, note))
     }
 
-    /// Adds a rollback of all changes behind this generation.
+    /// Adds a rollback of all changes after this generation.
     pub fn note_rollback(&mut self, to: u64, mut note: Note<W>) -> Noted<W> {
         let undone: Vec<u64> = self.changes().map(|entry| entry.number).take_while(|n| *n > to).collect();
         note.title = title(&undone);
@@ -202,7 +202,7 @@ impl<W: World> Journal<W> {
         Way(self.changes().map(|entry| (entry.number, entry.detail.clone())).collect())
     }
 
-    /// Returns the way back to a generation: it undoes every later change in effect.
+    /// Returns the changes to undo for a rollback to a generation: every later change in effect.
     ///
     /// # Errors
     /// Returns the first of them that is forgotten.
@@ -232,7 +232,7 @@ fn title(undone: &[u64]) -> String {
     format!("rollback of {changes} {}{more}", named.join(", "))
 }
 
-/// A way back: the numbers and details of changes, the newest first.
+/// The changes to undo for a rollback: their numbers and details, the newest first.
 #[derive(Debug)]
 pub struct Way<W>(Vec<(u64, Detail<W>)>);
 
@@ -249,8 +249,8 @@ impl<W: World> Way<W> {
         newest.map_or(0, |(number, _)| *number)
     }
 
-    /// Returns the tree at its end, from the one at its beginning. `read` reads changes written by an earlier
-    /// run of the router.
+    /// Returns the tree after the rollback, from the tree before it. `read` reads changes written by an earlier run
+    /// of the router.
     ///
     /// # Errors
     /// Fails if a change cannot be read, or if one of an earlier run is not in effect: an object differs from
