@@ -19,7 +19,7 @@ use tokio::time::{self, Instant};
 pub(super) const ROOT: u32 = 0;
 /// Bytes of a completion's candidate besides its text and its help, as a reply.
 const OF_CANDIDATE: usize = 64;
-/// Most text in one reply, in bytes.
+/// Maximum text in one reply, in bytes.
 const CHUNK: usize = 32 << 10;
 /// Bytes by which the buffer of requests grows.
 const PIECE: usize = 4 << 10;

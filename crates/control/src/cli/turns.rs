@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::session::Seat;
 
-/// Most memory for output that non-root clients have not read yet, and for their unfinished commands, in KiB.
+/// Maximum memory for output that non-root clients have not read yet, and for their unfinished commands, in KiB.
 const MOST_UNREAD: u32 = 16 << 10;
 /// Memory of a client that does not count, in bytes.
 const SMALL: usize = 64 << 10;
