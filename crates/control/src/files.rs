@@ -62,7 +62,7 @@ impl Drop for Place {
 pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (done, result) = sync_channel(1);
     drivers::spawn_apart("volley_files", move || drop(done.send(work())))?;
-    result.recv().map_err(|_| io::Error::other("the thread that uses the file system died"))
+    result.recv().map_err(|_| io::Error::other("internal error: the thread that uses the file system died"))
 }
 
 /// Opens a file with `open` on a thread of its own, and waits for it. To be called on a thread that may block.
@@ -169,7 +169,9 @@ pub fn open(path: &Path) -> io::Result<Reader> {
             }
         }
     })?;
-    let size = opened.recv().map_err(|_| io::Error::other("the thread that reads it died"))??;
+    let size = opened
+        .recv()
+        .map_err(|_| io::Error::other("internal error: the thread that reads the file died"))??;
     Ok(Reader { size, chunks, chunk: Cursor::default() })
 }
 
@@ -206,7 +208,7 @@ pub fn private(path: &Path) -> io::Result<File> {
     if found.mode() & 0o7777 != 0o600 {
         // Users who may write to the directory can give this name to any file of the same file system.
         if found.nlink() > 1 {
-            let text = format!("{} has another name (a hard link): remove it", path.display());
+            let text = format!("{0} has more than one hard link: delete {0}", path.display());
             return Err(io::Error::other(text));
         }
         file.set_permissions(Permissions::from_mode(0o600))?;
@@ -252,7 +254,7 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
     };
     let found = file.metadata()?;
     match found.is_file() && found.nlink() > 1 {
-        true => Err(other("a file that has another name (a hard link)")),
+        true => Err(other("a file with more than one hard link")),
         false => Ok(file),
     }
 }

@@ -119,7 +119,7 @@ impl Described for NeighborBounds {
                     optional(number(0..=u32::MAX)),
                     |b| b.limit,
                     |b, n| b.limit = n,
-                    "The most neighbors in the table.",
+                    "The maximum number of neighbors in the table.",
                 )
                 .field(
                     "age-seconds",
@@ -158,7 +158,8 @@ fn family<A: OfFamily>(r: &mut Registrar<'_, Context>, entry: &'static str) {
     r.entry(Entry::one::<NeighborBounds>(entry, help, key));
     r.command(
         &format!("set ip neighbor-config {word} [limit <limit:u32>] [age <age:u32>]"),
-        "Limit the neighbor table: the most entries, and the seconds after which a learned one is verified again.",
+        "Limit the neighbor table: the maximum number of entries, and the age in seconds at which a learned entry is \
+         verified again.",
         configure::<A>,
     );
     r.command(
@@ -221,8 +222,8 @@ fn show_config<A: OfFamily>(c: &mut Context, _: &Args) -> Done {
         (counters.failed, "neighbors that did not answer"),
         (counters.changed, "neighbors that changed their Ethernet address"),
         (counters.recycled, "entries replaced because the table was full"),
-        (counters.refused, "entries refused because the table was full of static ones"),
-        (counters.conflicts, "claims of others to an address of this router"),
+        (counters.refused, "entries refused because the table was full of static entries"),
+        (counters.conflicts, "claims of other stations to an address of this router"),
     ] {
         t.row(vec![count.to_string(), what.into()]);
     }

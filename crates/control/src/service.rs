@@ -42,7 +42,7 @@ pub async fn watch(context: Rc<RefCell<Context>>) {
         if turn && half.is_some() {
             tell(&[NotifyState::Watchdog]);
         }
-        let now = if turn { status(&context) } else { "a worker makes no turns".into() };
+        let now = if turn { status(&context) } else { "a worker hangs".into() };
         if now != said {
             tell(&[NotifyState::Status(&now)]);
             said = now;

@@ -168,7 +168,7 @@ pub enum Verdict<N, D> {
 pub(crate) fn drop_code<D: Reasons>(reason: D) -> u8 {
     debug_assert!(
         D::INFO[usize::from(reason.code())].drops,
-        "a packet is dropped with a reason that only counts"
+        "a packet must not be dropped for an event (a reason declared `counted`)"
     );
     FIRST_REASON | reason.code()
 }

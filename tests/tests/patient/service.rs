@@ -130,7 +130,7 @@ fn a_worker_that_hangs_silences_the_watchdog() {
     manager.told("READY=1", START);
     let worker = manager.thread("volley_wk_0");
     let stopped = Stopped::new(worker);
-    manager.told("STATUS=a worker makes no turns", LIMIT);
+    manager.told("STATUS=a worker hangs", LIMIT);
     assert_eq!(manager.next(WATCHDOG * 3), None, "the manager would restart the router");
     // The main thread runs, and the watchdog continues once the worker runs again.
     drop(stopped);

@@ -44,7 +44,7 @@ impl Procedure {
     /// Procedures that a campaign may list, with a description.
     pub const ALL: [(Procedure, &str); 14] = [
         (Procedure::Throughput, "the largest load without frame loss (RFC 2544 section 26.1)"),
-        (Procedure::Latency, "delays at shares of the throughput (RFC 8219 section 7.2)"),
+        (Procedure::Latency, "latency at fractions of the throughput (RFC 8219 section 7.2)"),
         (Procedure::Variation, "PDV and IPDV at the throughput (RFC 8219 section 7.3)"),
         (Procedure::LossRate, "frame loss from the largest load down (RFC 2544 section 26.3)"),
         (Procedure::BackToBack, "the longest burst without frame loss (RFC 2544 section 26.4, RFC 9004)"),

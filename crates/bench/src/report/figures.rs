@@ -208,7 +208,7 @@ pub fn efficiency(results: &Results) -> Vec<Block> {
             }
         }
     }
-    let y = Axis::linear("kiloframes per processor second");
+    let y = Axis::linear("thousand frames per CPU second");
     all.plots("Frames for the router's processor time (not energy)", Axis::linear("load, kfps"), y)
 }
 

@@ -93,8 +93,8 @@ pub fn energy(results: &Results) -> Option<Section> {
             maybe(one.of(bytes).map(|n| n / 1e6), 1),
         ]));
     }
-    let text = "Energy of everything behind the meter, including its share without traffic. Packets and bytes (including the check \
-                sequence) are the delivered ones. Medians of the runs, including the trials' waits.";
+    let text = "The energy is that of all devices behind the meter, idle consumption included. Packets and bytes (with FCS) are \
+                those delivered. Values are medians of the runs, including the trials' waits.";
     some("Energy".into(), text, table).map(|s| s.with(figures::energy(results)))
 }
 

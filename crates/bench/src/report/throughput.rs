@@ -19,7 +19,7 @@ fn throughput(results: &Results) -> Option<Section> {
         "min, kfps#",
         "max, kfps#",
         "dispersion, %#",
-        "95 % interval of the median, kfps",
+        "95 % confidence interval of the median, kfps",
         "of the link, %#",
         "runs#",
         "without result#",

@@ -32,7 +32,7 @@ fn processors(results: &Results) -> Option<Section> {
         "kfps#",
         "busy, whole machine, processors#",
         "busy, router, processors#",
-        "kiloframes per processor second of the router#",
+        "thousand frames per CPU second of the router#",
         "runs#",
     ];
     let mut table = Table::new("Processor time", heads(&own));

@@ -84,7 +84,7 @@ impl Known {
         }
         self.unknown_ppp().map_or(Ok(()), |ppp| {
             Err(format!(
-                "the machine is reached through {ppp}, and the kernel does not tell which port that uses, possibly this one: end that \
+                "your connection to this machine uses {ppp}, perhaps over this port: the kernel does not report the port. End the \
                  connection, or use the kernel's PPPoE (pppd's plugin)"
             ))
         })

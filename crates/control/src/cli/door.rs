@@ -288,8 +288,8 @@ fn too_fast() -> io::Result<Arc<[u8]>> {
 
 fn say_stuck(_: u64) {
     tracing::warn!(
-        "closing the files of {MOST_HANGING} former CLI clients hangs: only root can connect until that ends, or the \
-         router is restarted"
+        "{MOST_HANGING} threads hang while they close file descriptors passed by disconnected CLI clients: only root can \
+         connect until they finish or the router is restarted"
     );
 }
 

@@ -30,8 +30,8 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         "config rollback [<n:u32>]",
-        "Roll back the last change in effect, or the last n. Used again, it rolls back the change before: it never goes \
-         forward. \"config diff rollback\" shows a preview.",
+        "Roll back the last change in effect, or the last n. Used again, it rolls back the next older \
+         change, not the first rollback. \"config diff rollback\" shows a preview.",
         |c, a| rollback(c, a, false),
     );
     r.add(

@@ -252,7 +252,7 @@ async fn buffers(startup: &Startup) -> Result<Pool, DaemonError> {
         // The receiver is gone if the router has ended.
         let _ = done.send(Pool::new(number));
     });
-    let ended = |_| Err(io::Error::other("the thread that allocates them died"));
+    let ended = |_| Err(io::Error::other("internal error: the thread that allocates the buffers died"));
     let pool = match filling {
         Ok(_) => filled.await.unwrap_or_else(ended),
         Err(e) => Err(e),
@@ -271,7 +271,8 @@ fn schedule(startup: &Startup) -> Result<Option<Schedule>, DaemonError> {
     let Some(policy) = startup.cpu.policy else { return Ok(None) };
     let schedule = Schedule::new(policy, startup.cpu.priority.unwrap_or(1));
     let tried = std::thread::spawn(move || schedule.apply()).join();
-    let tried = tried.unwrap_or_else(|_| Err(io::Error::other("the thread that tries it died")));
+    let tried = tried
+        .unwrap_or_else(|_| Err(io::Error::other("internal error: the thread that tries the policy died")));
     tried.map(|()| Some(schedule)).map_err(|e| {
         failed(startup.about(
             &["scheduler-policy"],

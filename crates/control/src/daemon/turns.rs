@@ -57,7 +57,7 @@ async fn rung(bell: &Option<Bell>) -> io::Result<()> {
 pub(super) async fn watch(context: Rc<RefCell<Context>>, file: Bell, stirred: Stirred) {
     loop {
         if let Err(e) = file.stirred().await {
-            tracing::error!("cannot watch a file of the router any more: {e}");
+            tracing::error!("cannot watch a file descriptor of the router any more: {e}");
             return;
         }
         let mut c = context.borrow_mut();

@@ -289,7 +289,7 @@ impl Via {
             }
             Via::Table(other, _) if *other != family => {
                 return refuse(format!(
-                    "{prefix} can only be looked up with {}-lookup-in-table",
+                    "{prefix} needs {}-lookup-in-table: the lookup must have the route's address family",
                     family.word()
                 ));
             }

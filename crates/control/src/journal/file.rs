@@ -71,7 +71,7 @@ impl Kept {
         lock(&file)?;
         let about = file.metadata()?;
         if about.uid() != nix::unistd::geteuid().as_raw() || about.nlink() != 1 {
-            return refused("it belongs to another user, or has another name (a hard link): remove it");
+            return refused("it belongs to another user, or has more than one hard link: remove it");
         }
         if about.len() > sizes.foreign {
             return refused("it is too large for a journal: remove it");

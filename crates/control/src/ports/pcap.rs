@@ -106,7 +106,7 @@ fn schema() -> &'static Schema<Files> {
                 optional(number(0..=u64::MAX).unit("packets")),
                 |f| f.max,
                 |f, n| f.max = n,
-                "The most packets in `tx`; 100,000 by default.",
+                "The maximum number of packets in `tx`; 100,000 by default.",
             )
             .check(Files::check)
     });

@@ -111,7 +111,7 @@ impl Described for Bounds {
                     most(),
                     |b| b.datagrams,
                     |b, n| b.datagrams = n,
-                    "Datagrams that may wait at once.",
+                    "The maximum number of waiting datagrams.",
                 )
                 .field(
                     "max-reassembly-length",
@@ -125,7 +125,7 @@ impl Described for Bounds {
                     most(),
                     |b| b.buffers,
                     |b, n| b.buffers = n,
-                    "Buffers of waiting fragments; a sixth of all at most.",
+                    "The maximum number of buffers of waiting fragments: at most a sixth of all buffers.",
                 )
         });
         &SCHEMA

@@ -20,7 +20,7 @@ reasons! {
         Overlap = "overlap", Warn, "another first fragment of the datagram, with different ports";
         TooMany = "too-many-fragments", Warn, "too many fragments of one datagram wait for its first one";
         Displaced = "displaced-datagrams", Warn, "too many datagrams wait for their first fragment: the oldest is dropped";
-        Crowded = "displaced-buffers", Warn, "the waiting fragments have too many buffers: the oldest datagrams are dropped";
+        Crowded = "displaced-buffers", Warn, "waiting fragments occupy too many buffers: the oldest datagrams are dropped";
     }
 }
 

@@ -20,9 +20,9 @@ impl Described for Urpf {
                     words(&Mode::ALL, Mode::word),
                     |u| u.0.ip4,
                     |u, mode| u.0.ip4 = mode,
-                    "Checks the source of received IPv4 packets (RFC 3704). `strict`: packets to the source would leave by \
-                     this interface; `loose`: by some interface. Routes of the interface's VRF count, also the \
-                     default route, but none that drops or reports.",
+                    "Checks the source of received IPv4 packets (RFC 3704). `strict`: the route to the source leaves by \
+                     this interface; `loose`: by any interface. The routes of the interface's VRF count, the default \
+                     route included, but not routes that drop packets or report them as unreachable or prohibited.",
                 )
                 .field(
                     "urpf6",

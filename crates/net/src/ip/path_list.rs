@@ -38,7 +38,9 @@ impl fmt::Display for BadPaths {
             BadPaths::TooMany => write!(f, "a route can have at most {MAX_WAYS} paths"),
             BadPaths::NoWeight => f.write_str("the weight of a path must be 1 to 255"),
             BadPaths::Twice => f.write_str("the same path is given twice"),
-            BadPaths::Alone => f.write_str("only next hops and interfaces can share the flows of a route"),
+            BadPaths::Alone => {
+                f.write_str("a path that is no next hop or interface must be the only path of its route")
+            }
         }
     }
 }

@@ -248,7 +248,7 @@ impl<A: Ip> Routes<A> {
                         Some(Object::Balance(at))
                     }
                     Err(e) => {
-                        tracing::error!("no room for sharing out flows, which all go one way: {e}");
+                        tracing::error!("no memory to share the flows of a route, so all take one path: {e}");
                         several.first().copied()
                     }
                 }

@@ -279,7 +279,7 @@ impl Router {
             let Some(info) = self.near.interfaces.get_mut(index) else { continue };
             info.heir = false;
             if let Err(e) = self.changed(index) {
-                tracing::error!("interface {index}: cannot be used after its index was reused: {e}");
+                tracing::error!("interface {index} (reused index) cannot be activated: {e}");
             }
         }
         !self.heirs.is_empty()

@@ -87,7 +87,7 @@ fn schema() -> &'static Schema<Config> {
                 truth(),
                 |c| c.trusted,
                 |c, on| c.trusted = on,
-                "A trusted `master` accepts memory that its peer can take away again, which ends the router at the next access. A \
+                "A trusted `master` accepts memory that its peer can truncate: the next access after that kills the router (SIGBUS). A \
                  trusted `slave` shares all buffers of the router with its master, and never copies.",
             )
             .field(
