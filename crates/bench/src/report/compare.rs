@@ -41,7 +41,8 @@ pub(super) fn bounded(ratio: Option<f64>, digits: usize, limited: [bool; 2]) -> 
 }
 
 fn ratios(results: &Results) -> Option<Section> {
-    let heads = ["traffic", "bytes#", "router", "beside", "ratio of medians#", "95 % interval", "runs"];
+    let heads =
+        ["traffic", "bytes#", "router", "beside", "ratio of medians#", "95 % confidence interval", "runs"];
     let mut table = Table::new("Ratios of throughputs", heads);
     let all = measured(results);
     for (at, (new, new_runs)) in all.iter().enumerate() {

@@ -81,7 +81,8 @@ pub fn notes(results: &Results) -> Vec<Section> {
     }
     let why = "A trial is invalid if the tester, not the router, may have caused its result. Invalid trials were repeated; the \
                repeated ones are in no other table. A trial that is still invalid after its repeats counts as failed, so a throughput \
-               can be too low, but never too high. For bursts, non-drop rates and connection attempts, the numbers of trials and of invalid ones are in their own tables.";
+               can be too low, but never too high. For bursts, non-drop rates and connection \
+               attempts, the numbers of trials and of invalid ones are in their own tables.";
     let mut of_invalid = table(invalid);
     if !of_invalid.is_empty() {
         of_invalid.insert(0, Block::Text(why.into()));

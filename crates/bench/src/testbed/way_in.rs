@@ -84,7 +84,7 @@ impl Known {
         }
         self.unknown_ppp().map_or(Ok(()), |ppp| {
             Err(format!(
-                "your connection to this machine uses {ppp}, perhaps over this port: the kernel does not report the port. End the \
+                "this machine is reached over {ppp}, perhaps through this port: the kernel does not report the port. End the \
                  connection, or use the kernel's PPPoE (pppd's plugin)"
             ))
         })

@@ -80,7 +80,7 @@ fn routes_of_both_families_have_the_same_syntax() {
         ("ip route add ::/0 via ff02::2", "ff02::2", "not a host address"),
         ("ip route add ::/0 via ::1", "::1", "not a host address"),
         ("ip route add ::/0 via 2001:db8::1", "2001:db8::1", "router's own address on pg0"),
-        ("ip route add ::/0 via ip4-lookup-in-table 7", "7", "with ip6-lookup-in-table"),
+        ("ip route add ::/0 via ip4-lookup-in-table 7", "7", "needs ip6-lookup-in-table"),
         ("ip route add ::/0 via ip6-lookup-in-table 0", "0", "cannot be looked up in its own table"),
         ("ip route add fe80::/64 via pg0", "fe80::/64", "is link-local"),
         ("ip route add fe80::5 via drop", "fe80::5", "is link-local"),

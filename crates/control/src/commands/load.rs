@@ -514,7 +514,7 @@ mod tests {
             ("20.0.0.0/24 via 10.0.0.2 weight 0", "not a number from 1 to 255"),
             ("20.0.0.0/24 via 10.0.0.2 pg0 pg1", "unexpected \"pg1\""),
             ("20.0.0.0/24 via drop via drop", "via drop: the same path is given twice"),
-            ("20.0.0.0/24 via 10.0.0.2 drop", "via drop: only next hops and interfaces can share"),
+            ("20.0.0.0/24 via 10.0.0.2 drop", "via drop: a path that is no next hop or interface must be"),
             ("20.0.0.0/24 via drop weight 2", "unexpected \"weight\""),
             ("20.0.0.0/24 via 10.0.0.2 weight", "the arguments of \"weight\" are incomplete"),
             ("20.0.0.0/24 via 10.0.0.2 weight 2 via 10.0.0.2", "via 10.0.0.2: the same path is given twice"),

@@ -31,7 +31,7 @@ fn a_route_can_lead_to_the_router_itself() {
         let json = cli.json(&format!("show {family} fib {prefix}"));
         assert_eq!(json[0]["sources"][0]["paths"][0]["kind"], "local", "{json:#}");
         let said = cli.refused(&format!("ip route add {prefix} via local via pg1"), "pg1");
-        assert!(said.contains("only next hops and interfaces can share"), "{said}");
+        assert!(said.contains("must be the only path of its route"), "{said}");
     }
     // A next hop behind such a route is not a neighbor.
     cli.ok("ip route add 10.28.0.0/16 via 10.27.0.1");
@@ -172,9 +172,9 @@ fn one_command_sets_several_paths() {
 fn the_path_at_fault_is_marked() {
     let mut cli = Cli::new();
     for (paths, place, why) in [
-        ("via 10.0.0.2 drop", "drop", "only next hops and interfaces can share"),
-        ("prohibit via 10.0.0.2", "10.0.0.2", "only next hops and interfaces can share"),
-        ("via pg0 via ip4-lookup-in-table 7", "7", "only next hops and interfaces can share"),
+        ("via 10.0.0.2 drop", "drop", "must be the only path of its route"),
+        ("prohibit via 10.0.0.2", "10.0.0.2", "must be the only path of its route"),
+        ("via pg0 via ip4-lookup-in-table 7", "7", "must be the only path of its route"),
         ("via 10.0.0.2 weight 2 via 10.0.0.2", "10.0.0.2", "the same path is given twice"),
         ("via pg0 weight 2 via pg1 weight 0", "0", "1 to 255"),
         ("via 10.0.0.2 via 10.0.0.1 via 10.0.0.3", "10.0.0.1", "the router's own address"),

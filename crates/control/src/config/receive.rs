@@ -71,7 +71,7 @@ fn queue() -> &'static Schema<ReceiveQueue> {
                 optional(number(0..=MAX_WORKERS - 1)),
                 |q| q.worker,
                 |q, worker| q.worker = worker,
-                "The worker that polls it. If there is no such worker, any one does.",
+                "The worker that polls the queue. If there is no such worker, another one polls it.",
             )
     });
     &SCHEMA

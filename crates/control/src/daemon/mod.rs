@@ -106,7 +106,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let pool = tokio::select! {
         pool = buffers(startup) => pool?,
         why = stop.told() => {
-            tracing::info!("{why} before the buffers were there");
+            tracing::info!("{why} before the buffers were allocated");
             service::stopping(why);
             return Ok(());
         }
@@ -117,7 +117,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
     let links = drivers::link_events().and_then(Bell::new);
     let links = links
         .map_err(|e| {
-            tracing::warn!("the kernel does not report changes of links, they are polled once a second: {e}")
+            tracing::warn!("the kernel does not report link changes: links are polled once per second: {e}")
         })
         .ok();
 
@@ -171,7 +171,7 @@ async fn main_thread(startup: &Startup, features: &[&Feature], log: Arc<Log>) ->
         why = stop.told() => why,
         () = left_by(left) => "the CLI on standard input has ended",
         // The turns end only with an error.
-        ended = turns => return Err(failed(format!("the router's turns ended: {ended:?}"))),
+        ended = turns => return Err(failed(format!("the router's main loop ended: {ended:?}"))),
     };
     tracing::info!("{why}");
     service::stopping(why);

@@ -43,7 +43,7 @@ impl Stop {
                     if self.hangs_up {
                         return hung_up;
                     }
-                    tracing::info!("hangup signal ignored: no file is read again");
+                    tracing::info!("hangup signal ignored (SIGHUP): the router does not reread its files");
                 }
             }
         }

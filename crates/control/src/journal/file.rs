@@ -286,7 +286,7 @@ mod tests {
         refused();
         fs::remove_file(&path).unwrap();
         fs::hard_link(&other, &path).unwrap();
-        assert!(refused().contains("has another name"));
+        assert!(refused().contains("has more than one hard link"));
         fs::remove_file(&path).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         refused();

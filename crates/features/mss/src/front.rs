@@ -25,7 +25,7 @@ static LOWERED: Metric = Metric {
     name: "volley_interface_tcp_mss_clamped_packets_total",
     kind: Kind::Counter,
     labels: &["interface", "af"],
-    help: "Packets whose MSS option of TCP was lowered, on interfaces with a limit.",
+    help: "Packets whose TCP MSS option was lowered, on interfaces with a limit.",
 };
 
 /// Sets the size. If no direction is set, it applies to both.
@@ -153,7 +153,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
     r.command(
         "show interface tcp-mss-clamp",
-        "Show the interfaces with MSS clamping, and the number of lowered packets.",
+        "Show the interfaces with MSS clamping, and the number of packets whose MSS was lowered.",
         |_, a| {
             let headings = ["Interface", "Family", "Direction", "MSS (bytes)", "Lowered packets"];
             Ok(feature::show(a, &headings, clamped, cells))

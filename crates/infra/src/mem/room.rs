@@ -347,6 +347,6 @@ mod tests {
     fn without_any_information_memory_is_unlimited() {
         let tree = Tree::new("nothing", &[("proc/none", "")]);
         Room::under(&tree.0).must_have(1 << 50).unwrap();
-        assert!(Room::now().bytes < u64::MAX, "the kernel reports it here");
+        assert!(Room::now().bytes < u64::MAX, "the kernel must report the free memory");
     }
 }

@@ -12,8 +12,8 @@ use crate::cli::{Args, CliError, Registry, Table};
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show runtime [{max | verbose | summary | time}]",
-        "Show the calls and packets of each node, by thread. \"max\" shows its slowest timed call, \"verbose\" also idle nodes, \
-         \"summary\" only the sums, \"time\" seconds instead of clocks.",
+        "Show the calls and packets of each node, by thread. \"max\" shows the slowest timed call of each node, \"verbose\" also \
+         idle nodes, \"summary\" only the sums, \"time\" seconds instead of clocks.",
         runtime,
     );
     for words in ["show errors", "show node counters"] {

@@ -219,7 +219,7 @@ fn text(shown: &Shown) -> String {
         let listens = if socket.listens { format!("yes ({})", socket.interfaces) } else { "no".into() };
         let hangs = match socket.hanging_threads {
             0 => String::new(),
-            n => format!(" ({n} threads wait for files of former peers to be closed)"),
+            n => format!(" ({n} threads hang while they close file descriptors of former peers)"),
         };
         sockets.row(vec![socket.id.to_string(), listens, format!("{}{hangs}", socket.filename)]);
     }

@@ -554,7 +554,7 @@ impl Sockets {
                 Some((since, logged)) if !*logged && now >= *since + LINGER => {
                     *logged = true;
                     tracing::warn!(
-                        "memif socket {}: closing the files of {n} former peer(s) hangs; forwarding is not affected",
+                        "memif socket {}: closing file descriptors of {n} former peer(s) hangs; forwarding is not affected",
                         socket.path.display()
                     );
                 }

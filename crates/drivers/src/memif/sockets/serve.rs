@@ -68,7 +68,7 @@ impl Sockets {
         }
         socket.pause = socket.pause.max(self.now + to_free(socket.freed.take()));
         if socket.next.is_none() && self.now >= socket.pause {
-            let hangs = || io::Error::other("closing the files of too many former peers hangs");
+            let hangs = || io::Error::other("closing file descriptors of too many former peers hangs");
             let next = match lingering {
                 MOST_LINGERING.. => Err(hangs()),
                 _ => Channel::accept(listener, &means, &socket.crew, &socket.freed),
