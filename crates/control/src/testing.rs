@@ -10,6 +10,7 @@ use net::router::{Hooks, Parts, Router, Sizes};
 
 use crate::cli::{Call, CliError, Registry, Step};
 use crate::commands::{Context, Feature};
+use crate::config;
 use crate::features;
 use crate::metrics::{Collection, Format};
 use crate::system::System;
@@ -79,6 +80,26 @@ impl Cli {
     /// Returns the output of a command that must be accepted.
     pub fn ok(&mut self, line: &str) -> String {
         self.run(line).unwrap_or_else(|e| panic!("{}", e.render()))
+    }
+
+    /// Returns the configuration as a file, without its heading, which has the number of the last change.
+    pub fn yaml(&mut self) -> String {
+        let text = self.ok("show config yaml");
+        text.split_once('\n').expect("a heading").1.to_string()
+    }
+
+    /// Applies a file, as `config apply` does.
+    ///
+    /// # Errors
+    /// The faults of the file, one per line, or the reason that the router refuses it. Nothing has changed then.
+    pub fn apply(&mut self, text: &str) -> Result<(), String> {
+        let wanted = config::read(text, "f", &self.context.system.abilities.catalog);
+        let faults = wanted.faults(&self.context.system.abilities);
+        if !faults.is_empty() {
+            return Err(faults.iter().map(|fault| format!("{fault}\n")).collect());
+        }
+        let changes = self.context.store.diff(wanted.tree.tree());
+        self.context.transact(changes).map_err(|e| e.to_string())
     }
 
     /// Returns the output of a command as JSON.

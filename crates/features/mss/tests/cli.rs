@@ -52,3 +52,17 @@ fn families_are_clamped_separately() {
     let told = cli.refused(&format!("set interface feature pg1 {feature} arc ip6-output"), feature);
     assert!(told.contains("pg1 ip6 enable ip6-mss"), "{told}");
 }
+
+#[test]
+fn a_file_configures_mss_clamping_and_rolls_back() {
+    let mut cli = Cli::with(&[&mss::Feature]);
+    let before = cli.yaml();
+    cli.apply("interfaces: { pg0: { tcp-mss-clamp: { ip4: 1400, direction: tx } }, pg1: {} }\n").unwrap();
+    let with = cli.yaml();
+    assert!(with.contains("    tcp-mss-clamp: { ip4: 1400, direction: tx }\n"), "{with}");
+    let told = cli.apply("interfaces:\n  pg0: { tcp-mss-clamp: { ip4: 40 } }\n").unwrap_err();
+    assert!(told.contains("2:") && told.contains("40 is not a number from 48 to 65495"), "{told}");
+    assert_eq!(cli.yaml(), with, "a file with a fault changes nothing");
+    cli.ok("config rollback");
+    assert_eq!(cli.yaml(), before);
+}

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use control::check::Checker;
-use control::config;
 use control::intent::{Change, Interface, Key};
 use control::testing::{Cli, system};
 use net::router::Sizes;
@@ -12,23 +11,6 @@ use proptest::prelude::*;
 
 fn cli() -> Cli {
     Cli::with(&[&policer::Feature])
-}
-
-/// The configuration as a file, without its heading.
-fn yaml(cli: &mut Cli) -> String {
-    let text = cli.ok("show config yaml");
-    text.split_once('\n').expect("a heading").1.to_string()
-}
-
-/// Applies a file to a router.
-fn apply(cli: &mut Cli, text: &str) -> Result<(), String> {
-    let wanted = config::read(text, "f", &cli.context.system.abilities.catalog);
-    let faults = wanted.faults(&cli.context.system.abilities);
-    if !faults.is_empty() {
-        return Err(faults.iter().map(|fault| format!("{fault}\n")).collect());
-    }
-    let changes = cli.context.store.diff(wanted.tree.tree());
-    cli.context.transact(changes).map_err(|e| e.to_string())
 }
 
 const FILE: &str = "\
@@ -65,19 +47,19 @@ fn a_file_defines_and_uses_policers_in_any_order() {
     // Its sections in one order, and in the other.
     let (interfaces, policers) = FILE.split_at(FILE.find("policers:").unwrap());
     for text in [FILE.to_string(), format!("{policers}{interfaces}")] {
-        apply(&mut cli, &text).unwrap();
-        assert_eq!(yaml(&mut cli), FILE);
-        apply(&mut cli, "{}").unwrap();
-        assert_eq!(yaml(&mut cli), "{}\n");
+        cli.apply(&text).unwrap();
+        assert_eq!(cli.yaml(), FILE);
+        cli.apply("{}").unwrap();
+        assert_eq!(cli.yaml(), "{}\n");
     }
-    apply(&mut cli, FILE).unwrap();
+    cli.apply(FILE).unwrap();
     // Another policer replaces one in use, by the same change.
     let renamed = FILE.replace("gold", "lead");
-    apply(&mut cli, &renamed).unwrap();
+    cli.apply(&renamed).unwrap();
     let users = cli.json("show policer name lead")[0]["used_by"].as_array().map(Vec::len);
-    assert_eq!((users, yaml(&mut cli).contains("gold")), (Some(3), false));
+    assert_eq!((users, cli.yaml().contains("gold")), (Some(3), false));
     cli.ok("config rollback");
-    assert_eq!(yaml(&mut cli), FILE);
+    assert_eq!(cli.yaml(), FILE);
 }
 
 #[test]
@@ -95,7 +77,7 @@ policers:
   iron: { type: 1r3c, cir: 8, cb: 1, eb: 1, eir: 9 }
   bad: { cir: no, cb: 1000 }
 ";
-    let faults = apply(&mut cli, text).unwrap_err();
+    let faults = cli.apply(text).unwrap_err();
     for fault in [
         "f:2:47: nothing is named \"inward\"",
         "f:5:16: cir 7 is out of range: use 8 to 400000000 kbps",
@@ -112,10 +94,10 @@ policers:
     }
     // An interface that names an unreadable policer is not a second error.
     assert_eq!(faults.lines().count(), 10, "{faults}");
-    let faults = apply(&mut cli, "interfaces: { pg0: { policer: { input: none } } }\n").unwrap_err();
+    let faults = cli.apply("interfaces: { pg0: { policer: { input: none } } }\n").unwrap_err();
     assert!(faults.starts_with("f:1:15: there is no policer none: add it first"), "{faults}");
     let long = "n".repeat(policer::MAX_NAME + 1);
-    let faults = apply(&mut cli, &format!("policers: {{ {long}: {{ cir: 8, cb: 9 }} }}\n")).unwrap_err();
+    let faults = cli.apply(&format!("policers: {{ {long}: {{ cir: 8, cb: 9 }} }}\n")).unwrap_err();
     assert!(faults.contains("1 to 63 bytes, not 64"), "{faults}");
 }
 
@@ -293,16 +275,16 @@ proptest! {
             prop_assert!(cli.context.store.snapshot().is_consistent());
         }
         // The written configuration makes the same state again: as a file, and as commands.
-        let text = yaml(&mut cli);
+        let text = cli.yaml();
         let mut again = self::cli();
-        apply(&mut again, &text).unwrap();
+        again.apply(&text).unwrap();
         prop_assert_eq!(&found(&again), &model);
-        prop_assert_eq!(yaml(&mut again), text.clone());
+        prop_assert_eq!(again.yaml(), text.clone());
         let lines = cli.ok("show config");
         let mut typed = self::cli();
-        apply(&mut typed, "{}").unwrap();
+        typed.apply("{}").unwrap();
         lines.lines().for_each(|line| drop(typed.ok(line)));
-        prop_assert_eq!(yaml(&mut typed), text);
+        prop_assert_eq!(typed.yaml(), text);
     }
 }
 
