@@ -17,6 +17,8 @@ mod question;
 mod run;
 #[path = "../../crates/volley/tests/fuzz_graph/script.rs"]
 mod script;
+#[path = "../../crates/volley/tests/fuzz_graph/sent.rs"]
+mod sent;
 #[path = "../../crates/volley/tests/fuzz_graph/state.rs"]
 mod state;
 #[path = "../../crates/volley/tests/fuzz_graph/track.rs"]

@@ -7,6 +7,7 @@ mod packet;
 mod question;
 mod run;
 mod script;
+mod sent;
 mod state;
 mod track;
 mod world;

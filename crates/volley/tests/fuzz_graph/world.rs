@@ -23,15 +23,12 @@ use net::feature::Attached;
 use net::handoff::SHARDS;
 use net::interface::Handoff;
 use net::ip::{Address, IpPrefix, Packets, Path, PathList, Source, Weighted};
-use net::router::{InterfaceInfo, Parts, Receive, Routed, Router, Sizes};
-use wire::nd::{self, Message};
-use wire::{
-    ArpPacket, EthernetHeader, IcmpHeader, Ipv4Header, Ipv6Header, Mac, VlanTag, ethertype, protocol,
-};
+use net::router::{Parts, Receive, Routed, Router, Sizes};
+use wire::Mac;
 
-use crate::link::{Far, Line, Sent};
+use crate::link::{Far, Line};
 use crate::packet::Arriving;
-use crate::question::{ANSWERING, Asked, Question};
+use crate::question::{ANSWERING, Asked};
 use crate::script::{own, own6};
 use crate::state::Configuration;
 use crate::track;
@@ -47,9 +44,6 @@ pub const CAPS: [TxCaps; LINKS] = [
     TxCaps { gso: false, csum: false },
 ];
 pub const MS: u64 = 1_000_000;
-/// Hop limits of the router's own packets. Forwarded packets with the router's address, which is unused in another
-/// VRF, arrive with the same limits, and leave with one less.
-const OWN_HOPS: [u8; 2] = [64, 255];
 /// Number of times that the world settles between two checks of its tables.
 const LOOK: usize = 8;
 
@@ -341,7 +335,7 @@ impl World {
     }
 
     /// Records a question, which the link may answer.
-    fn ask(&mut self, asked: Asked) {
+    pub fn ask(&mut self, asked: Asked) {
         // A learned neighbor becomes a route.
         self.changed = true;
         if asked.is_answered_at_once() {
@@ -349,82 +343,6 @@ impl World {
             self.links[asked.link].line().arriving[0].push_back(Arriving { bytes, ..Arriving::default() });
         }
         self.asked.push(asked);
-    }
-
-    /// Checks that a sent packet is well-formed, and allowed on its interface.
-    fn check_sent(&mut self, link: usize, sent: &Sent) {
-        let Sent { bytes, gso, csum } = sent;
-        let caps = CAPS[link];
-        assert!(!gso || caps.gso, "link {link} has no segmentation, but got a packet to segment");
-        assert!(!csum || caps.csum, "link {link} has no checksums, but got a partial checksum");
-        let (ethernet, mut rest) =
-            EthernetHeader::split(bytes).expect("a packet begins with an Ethernet header");
-        let (mut kind, mut tags) = (ethernet.ethertype(), Vec::new());
-        while ethertype::is_vlan(kind) {
-            let (tag, behind) = VlanTag::split(rest).expect("a VLAN tag is whole");
-            tags.push((kind, tag.vid()));
-            (kind, rest) = (tag.ethertype(), behind);
-        }
-        if kind == ethertype::ARP {
-            let (arp, _) = ArpPacket::split(rest).expect("an ARP packet is whole");
-            let tags = bytes[12..bytes.len() - rest.len() - 2].to_vec();
-            let question = Question::Arp(*arp);
-            return self.ask(Asked { link, tags, question });
-        }
-        assert!(matches!(kind, ethertype::IPV4 | ethertype::IPV6), "nothing else is sent");
-        if kind == ethertype::IPV6 && is_of_main_thread(rest) {
-            // As for ARP: its interface may have changed since the main thread sent it.
-            check_ip6(rest, true);
-            let (ip, icmp) = Ipv6Header::split(rest).expect("an IPv6 header is whole");
-            if let Ok((Message::NeighborSolicitation { target }, options)) = nd::parse(ip, icmp)
-                && let Some(station) = options.source_mac()
-            {
-                let tags = bytes[12..bytes.len() - rest.len() - 2].to_vec();
-                let question = Question::Nd { station, from: ip.src(), target };
-                self.ask(Asked { link, tags, question });
-            }
-            return;
-        }
-        let tags = match tags[..] {
-            [] => None,
-            [(tpid, outer)] => Some(Tags { outer_service: tpid == ethertype::QINQ, outer, inner: None }),
-            [(tpid, outer), (ethertype::VLAN, inner)] => {
-                Some(Tags { outer_service: tpid == ethertype::QINQ, outer, inner: Some(inner) })
-            }
-            _ => panic!("the router has no interface with the tags {tags:?}"),
-        };
-        let device =
-            self.router.interface_named(&device_name(link)).expect("a sending link has an interface").index;
-        // Without a tag, the device's interface and its sub-interface for untagged frames both send.
-        let can_send = |i: &&InterfaceInfo| i.parent == device && i.tags == tags && i.sends();
-        let mut by: Vec<&InterfaceInfo> = self.router.interfaces().filter(can_send).collect();
-        assert!(!by.is_empty(), "link {link} has no interface with the tags {tags:?}");
-        by.retain(|i| self.router.usable(i.index));
-        assert!(!by.is_empty(), "sent by an interface that is down");
-        by.retain(|i| ethernet.src() == i.mac);
-        let by = by.iter().max_by_key(|i| i.mtu).expect("sent from the interface's own address");
-
-        if kind == ethertype::IPV6 {
-            self.reached6 += u64::from(ethernet.dst() == ANSWERING);
-            let fits = rest.len() <= usize::from(by.mtu);
-            assert!(*gso || self.lied || fits, "larger than the MTU {}", by.mtu);
-            let ours = OWN_HOPS.contains(&rest[7])
-                && self.router.interfaces().any(|i| i.own_ip6().any(|a| rest[8..24] == a.address.octets()));
-            return check_ip6(rest, ours && !csum && !self.lied);
-        }
-        let (ip, _) = Ipv4Header::split(rest).expect("an IPv4 header is whole");
-        let header = ip.header_len();
-        assert!(rest[0] >> 4 == 4 && header >= 20 && header <= rest.len(), "a good IPv4 header");
-        assert_eq!(plain_checksum(&rest[..header]), 0, "the IPv4 checksum is right");
-        assert_eq!(usize::from(ip.total_len()), rest.len(), "as long as the header says");
-        assert!(ip.ttl() > 0, "a packet without time to live");
-        assert!(*gso || self.lied || rest.len() <= usize::from(by.mtu), "larger than the MTU {}", by.mtu);
-        let ours = OWN_HOPS.contains(&ip.ttl())
-            && self.router.interfaces().any(|i| i.addresses.iter().any(|a| a.address == ip.src()));
-        if ours && ip.protocol() == protocol::ICMP && !ip.is_fragment() && !csum && !self.lied {
-            assert!(rest.len() >= header + IcmpHeader::LEN, "an ICMP message is whole");
-            assert_eq!(plain_checksum(&rest[header..]), 0, "the ICMP checksum is right");
-        }
     }
 
     /// Checks that the workers' tables agree with the main thread's.
@@ -582,34 +500,4 @@ fn host6(n: usize) -> Ipv6Addr {
 /// Returns a host of network `n`.
 fn next6(n: usize, host: u128) -> Ipv6Addr {
     Ipv6Addr::from_bits(own6(n).to_bits() - 1 + host)
-}
-
-/// True if the main thread sent the packet, to its link. Forwarded packets have fewer hops left, and no multicast
-/// destination.
-fn is_of_main_thread(packet: &[u8]) -> bool {
-    let (ip, _) = Ipv6Header::split(packet).expect("an IPv6 header is whole");
-    ip.dst().is_multicast() || ip.hop_limit() == wire::nd::HOP_LIMIT
-}
-
-/// Checks that a packet on the wire is well-formed, and its message, too, if it is the router's `own`.
-fn check_ip6(packet: &[u8], own: bool) {
-    let (ip, rest) = Ipv6Header::split(packet).expect("an IPv6 header is whole");
-    assert_eq!((ip.version(), ip.total_len()), (6, packet.len()), "as long as the header says");
-    assert!(ip.hop_limit() > 0, "a packet without hops left");
-    assert!(!wire::ipv6::is_martian_destination(ip.dst_u128()), "to {}", ip.dst());
-    if own && ip.next_header() == protocol::ICMPV6 {
-        assert!(rest.len() >= 8, "an ICMPv6 message is whole");
-        let pseudo = [&packet[8..40], &(rest.len() as u32).to_be_bytes(), &[0, 0, 0, protocol::ICMPV6]];
-        assert_eq!(plain_checksum(&[&pseudo.concat(), rest].concat()), 0, "the ICMPv6 checksum is right");
-    }
-}
-
-/// Returns the internet checksum in its plain form: 0 for data that includes its checksum.
-fn plain_checksum(bytes: &[u8]) -> u16 {
-    let mut sum = 0u32;
-    for pair in bytes.chunks(2) {
-        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
