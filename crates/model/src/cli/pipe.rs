@@ -39,7 +39,7 @@ enum Filter {
     Count(u64),
 }
 
-/// A regular expression with little memory: of several ways to search it has the two that need least.
+/// A regular expression. It uses only the two search engines that need least memory.
 #[derive(Debug)]
 struct Expression {
     regex: Regex,
@@ -69,6 +69,7 @@ impl Expression {
         self.regex.search_half_with(&mut self.cache, &Input::new(line).earliest(true)).is_some()
     }
 
+    /// Returns its memory in bytes.
     fn bytes(&self) -> usize {
         self.regex.memory_usage() + self.cache.memory_usage()
     }
@@ -164,20 +165,10 @@ fn filter(line: &str, words: &[Token<'_>], rest: &[Token<'_>]) -> Result<Filter,
 }
 
 impl Pipe {
-    /// Filters a command's output, now and in its job.
-    pub(super) fn filter<C: 'static>(mut self, answer: Answer<C>) -> Answer<C> {
-        let mut text = String::new();
-        self.take(&answer.text, &mut text);
-        match answer.job {
-            Some(job) => {
-                let piped = Piped { pipe: self, job, text: String::new(), at: 0, step: Step::Again };
-                Answer { text, job: Some(Box::new(piped)) }
-            }
-            None => {
-                self.end(&mut text);
-                Answer { text, job: None }
-            }
-        }
+    /// Filters a command's output, in a job: a slow expression takes milliseconds for 64 KiB.
+    pub(super) fn filter<C: 'static>(self, Answer { text, job }: Answer<C>) -> Answer<C> {
+        let step = if job.is_some() { Step::Again } else { Step::Done };
+        Answer { text: String::new(), job: Some(Box::new(Piped { pipe: self, job, text, at: 0, step })) }
     }
 
     /// Takes text, and appends the lines that pass.
@@ -196,7 +187,7 @@ impl Pipe {
         self.begun.push_str(rest);
     }
 
-    /// Returns its bytes.
+    /// Returns the memory of the filters in bytes.
     fn bytes(&self) -> usize {
         let of = |filter: &Filter| match filter {
             Filter::Match(expression) | Filter::Except(expression) => expression.bytes(),
@@ -229,14 +220,15 @@ impl Pipe {
     }
 }
 
-/// A job whose text is filtered.
+/// A command whose text is filtered.
 struct Piped<C> {
     pipe: Pipe,
-    job: Box<dyn Job<C>>,
-    /// The last text of the job, and how much of it the filters have taken.
+    /// The job of the command, if it has one.
+    job: Option<Box<dyn Job<C>>>,
+    /// The last text of the command, and how much of it the filters have taken.
     text: String,
     at: usize,
-    /// The continuation of the job.
+    /// The continuation of the command after this text.
     step: Step,
 }
 
@@ -245,7 +237,7 @@ impl<C> Job<C> for Piped<C> {
         if self.at == self.text.len() {
             self.text.clear();
             self.at = 0;
-            self.step = self.job.step(cx, &mut self.text);
+            self.step = self.job.as_mut().map_or(Step::Done, |job| job.step(cx, &mut self.text));
         }
         let start = Instant::now();
         while let Some(rest) = self.text.get(self.at..).filter(|rest| !rest.is_empty()) {
@@ -263,7 +255,8 @@ impl<C> Job<C> for Piped<C> {
     }
 
     fn kept(&self) -> usize {
-        self.pipe.bytes() + self.text.capacity() + self.job.kept()
+        let job = self.job.as_ref().map_or(0, |job| job.kept());
+        self.pipe.bytes() + self.text.capacity() + job
     }
 }
 
@@ -332,6 +325,18 @@ mod tests {
             assert_eq!(run(line, whole, vec![]), wanted, "{line}");
             assert_eq!(run(line, "eth0", vec![" u", "p\neth1 down\nlo", "op0 up"]), wanted, "{line}");
         }
+    }
+
+    /// The main thread would stop for a slow expression and a long text.
+    #[test]
+    fn a_text_without_a_job_is_filtered_in_slices_too() {
+        let (_, pipe) = split("show int | match up").unwrap();
+        let Answer { mut text, job } =
+            pipe.unwrap().filter(Answer { text: "eth0 up\neth1 down\n".into(), job: None });
+        assert_eq!(text, "");
+        let mut job = job.unwrap();
+        while !matches!(job.step(&mut (), &mut text), Step::Done) {}
+        assert_eq!(text, "eth0 up\n");
     }
 
     #[test]
