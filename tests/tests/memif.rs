@@ -471,7 +471,7 @@ fn a_killed_router_or_peer_connects_again() {
         lives(&mut second);
         answered(&router)
     });
-    // A change of the ring size needs a new connection, and the router reports how long the traffic stood still.
+    // A change of the ring size needs a new connection, and the router reports how long traffic was interrupted.
     let saved = dir.join("saved.yaml");
     router.ctl(&format!("config save {}", saved.display()));
     let text = std::fs::read_to_string(&saved).unwrap();
@@ -480,10 +480,10 @@ fn a_killed_router_or_peer_connects_again() {
     let said = router.ctl(&format!("config apply {}", saved.display()));
     // On a busy machine the connection may take longer than the apply waits for the peer. Then the log reports it.
     assert!(said.contains("memif1/0 was reopened"), "{said}");
-    let stood_still = "memif1/0: reopened, traffic was interrupted for ";
+    let interrupted = "memif1/0: reopened, traffic was interrupted for ";
     until("the time is logged", SOON, || {
         lives(&mut second);
-        router.log().contains(stood_still)
+        router.log().contains(interrupted)
     });
     assert!(router.ctl("show memif").contains("256"), "{}", router.ctl("show memif"));
     until("testpmd answers through the new rings", LIMIT, || {

@@ -70,8 +70,8 @@ fn a_kill_under_traffic_returns_the_interface_to_the_kernel() {
     }
 }
 
-/// Some options of a port need a reopen. The interface keeps its configuration, and the router reports how long the traffic
-/// stood still.
+/// Some options of a port need a reopen. The interface keeps its configuration, and the router reports how long traffic was
+/// interrupted.
 #[test]
 fn a_port_is_reopened_under_traffic() {
     let Some((a, r, b)) = hosts() else { return };
@@ -109,7 +109,7 @@ fn a_port_is_reopened_under_traffic() {
     let refused = router.attempt(&format!("config apply {}", file.display()));
     assert!(!refused.ok() && refused.stderr.contains("zero"), "{refused:?}");
     // The router had to close the port for the attempt, and has opened it again.
-    until("the log says for how long traffic stood still", Duration::from_secs(5), || gaps() == had + 1);
+    until("the log says how long traffic was interrupted", Duration::from_secs(5), || gaps() == had + 1);
     assert_eq!(router.ctl("show config"), before);
     Ping::until_answered(&a, "10.0.1.2", Duration::from_secs(5));
     router.ctl("config rollback");

@@ -251,12 +251,12 @@ impl System {
     }
 
     /// True if an interrupted interface does not forward yet.
-    pub fn stands_still(&self) -> bool {
+    pub fn is_interrupted(&self) -> bool {
         self.gaps.iter().any(|gap| gap.took.is_none())
     }
 
     /// Returns the interruptions caused by the last transaction, as text.
-    pub fn stood_still(&self) -> String {
+    pub fn interruptions(&self) -> String {
         let line = |gap: &Gap| match gap.took {
             Some(took) => format!(
                 "{} was {}: traffic was interrupted for {:.1} ms\n",

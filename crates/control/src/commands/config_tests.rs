@@ -214,13 +214,16 @@ fn apply_reports_the_interruption_of_recreated_interfaces() {
         let (_folder, path) = file("a.yaml", &format!("interfaces:\n  pg0: {{}}\n  pg1: {{ {pg1} }}\n"));
         cli.ok(&format!("config apply {path}"))
     };
-    let was_away = "pg1 was recreated: traffic was interrupted for ";
+    let interrupted = "pg1 was recreated: traffic was interrupted for ";
     let said = apply(&mut cli, "index: 9");
-    assert!(said.contains(was_away) && !said.contains("pg0 was"), "{said}");
+    assert!(said.contains(interrupted) && !said.contains("pg0 was"), "{said}");
     // No report for an interface that was down, or that was removed for good.
     apply(&mut cli, "index: 9, state: down");
     let said = apply(&mut cli, "index: 7, state: down");
-    assert!(said.contains("! pg1 is recreated: its traffic stops\n") && !said.contains(was_away), "{said}");
+    assert!(
+        said.contains("! pg1 is recreated: its traffic stops\n") && !said.contains(interrupted),
+        "{said}"
+    );
     apply(&mut cli, "index: 7");
     let (_folder, path) = file("a.yaml", "interfaces:\n  pg0: {}\n");
     let said = cli.ok(&format!("config apply {path}"));

@@ -233,10 +233,10 @@ impl Whole {
                 }
                 if more { now(Stage::Making(made)) } else { now(end(c, *made)?) }
             }
-            Stage::Opening(turn, text, until) if c.system.stands_still() && Instant::now() < until => {
+            Stage::Opening(turn, text, until) if c.system.is_interrupted() && Instant::now() < until => {
                 Ok((Stage::Opening(turn, text, until), LOOK))
             }
-            Stage::Opening(_, text, _) => now(Stage::Telling(text + &c.system.stood_still(), 0)),
+            Stage::Opening(_, text, _) => now(Stage::Telling(text + &c.system.interruptions(), 0)),
             Stage::Telling(text, from) => {
                 let to = text.floor_char_boundary(from + CHUNK);
                 out.push_str(text.get(from..to).unwrap_or_default());
