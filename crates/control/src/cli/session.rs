@@ -17,7 +17,7 @@ use tokio::time::{self, Instant};
 
 /// The user ID of root.
 pub(super) const ROOT: u32 = 0;
-/// Bytes of a completion's candidate besides its text and its help, as a reply.
+/// Bytes of a completion's candidate in a reply, besides its text and its help.
 const OF_CANDIDATE: usize = 64;
 /// Maximum text in one reply, in bytes.
 const CHUNK: usize = 32 << 10;
@@ -84,7 +84,7 @@ impl Seat {
         matches!(self.state.get(), State::Asked | State::Told).then(|| self.last.get())
     }
 
-    /// Returns since when it has unread output, and has read none of it.
+    /// Returns the time since which the client has read nothing of its pending output; `None` if no output is pending.
     pub(super) fn told_since(&self) -> Option<Instant> {
         (self.state.get() == State::Told).then(|| self.last.get())
     }

@@ -26,7 +26,7 @@ pub struct Turns {
     turn: Arc<Semaphore>,
     /// Free memory for unread output, in KiB.
     unread: Arc<Semaphore>,
-    /// The clients that have reserved some.
+    /// The clients that have reserved memory.
     holders: Rc<RefCell<Vec<Weak<Seat>>>>,
 }
 
@@ -38,7 +38,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Disconnects the client that has held memory and read nothing for the longest time, if one has stalled.
+    /// Disconnects a client that holds memory: the one that has read nothing for the longest time, if that is [`STALLED`]
+    /// or longer.
     fn let_go(&self, now: Instant) {
         let mut holders = self.holders.borrow_mut();
         holders.retain(|seat| seat.strong_count() > 0);
@@ -87,7 +88,7 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// Reserves this many bytes instead of those before.
+    /// Changes the reservation to this many bytes.
     ///
     /// # Errors
     /// If the other non-root clients hold too much. A client among them that does not read is disconnected then, so that a
@@ -108,8 +109,8 @@ impl Hold {
         let Ok(more) = Arc::clone(&turns.unread).try_acquire_many_owned(kib - had) else {
             turns.let_go(Instant::now());
             return Err(CliError::new(format!(
-                "this command needs {kib} KiB, and the commands and unread output of all users except root may have \
-                 {MOST_UNREAD} KiB: try again later, or end clients that do not read (show cli-sessions)"
+                "this command needs {kib} KiB, but other clients hold too much of the {MOST_UNREAD} KiB for commands and unread \
+                 output of all users except root: try again later, or end clients that do not read (show cli-sessions)"
             )));
         };
         match &mut self.held {
