@@ -1,4 +1,4 @@
-//! Watches that report when a file is gone (`inotify(7)`). A watch keeps nothing allocated.
+//! Watches that report when a file is gone (`inotify(7)`). A watch keeps no file or memory allocated.
 
 use std::ffi::CString;
 use std::io;

@@ -12,8 +12,8 @@
 //!   one from `open(2)` ([`region::again`]).
 //! - No page is in use. The kernel refuses `F_SEAL_WRITE` while one is.
 //! - Nobody has tried to open that memory since: the lease is intact. The kernel would let an attempt succeed after 45 s.
-//! - That memory vanishes when the thread closes it: nobody has a path to it (`O_PATH`), by which it could be opened when the
-//!   lease is gone. An inotify watch of the thread's own tells.
+//! - That memory vanishes when the thread closes it. Otherwise a process has a path to it (`O_PATH`), and could open it after
+//!   the lease has ended. The thread's own inotify watch shows it.
 //!
 //! Memory that a client has created is not leased: the kernel counts the client's file as none, and a client that is a
 //! Volley router waits for the same memory. Such a client can undo the lock or open the file a second time. If the memory
@@ -166,8 +166,8 @@ struct Vanishing {
 }
 
 impl Vanishing {
-    /// Watches files, each a different one. Without an inotify instance, since other processes of this user may have taken
-    /// all, it waits for one by `pause`, and returns `None` if that returns false.
+    /// Watches files, each a different one. Other processes of this user may have taken all inotify instances: then it calls
+    /// `pause` and tries again, and returns `None` if `pause` returns false.
     fn watch(files: &[OwnedFd], pause: impl Fn(Duration) -> bool) -> io::Result<Option<Vanishing>> {
         let watches = loop {
             match Watches::new() {
@@ -319,7 +319,7 @@ mod tests {
         becomes(&release, State::Unknown);
     }
 
-    /// It could open the memory by the path when the lease is gone, and pass on pages before anybody looks again.
+    /// It could open the memory by the path after the lease has ended, and pass on pages before the main thread looks.
     #[test]
     fn a_peer_with_a_path_to_created_memory_is_found() {
         let path_to = |file: &OwnedFd| {
