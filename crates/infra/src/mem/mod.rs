@@ -8,7 +8,6 @@ mod allowance;
 mod promise;
 mod reserve;
 mod room;
-#[cfg(not(miri))]
 mod trial;
 mod zeroed;
 

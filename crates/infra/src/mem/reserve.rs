@@ -202,10 +202,10 @@ mod backend {
         // addresses. So another mapping of the file shows first that the kernel maps it: for hugetlb pages, that
         // reserves them.
         let rw = libc::PROT_READ | libc::PROT_WRITE;
-        let trial = map(std::ptr::null_mut(), len, rw, libc::MAP_SHARED, fd.as_raw_fd())?;
+        let elsewhere = map(std::ptr::null_mut(), len, rw, libc::MAP_SHARED, fd.as_raw_fd())?;
         let fixed = map(to.as_ptr().cast(), len, rw, libc::MAP_SHARED | libc::MAP_FIXED, fd.as_raw_fd());
-        // SAFETY: nothing has the address of this mapping.
-        unsafe { libc::munmap(trial.as_ptr().cast(), len) };
+        // SAFETY: no other code has the address of this mapping.
+        unsafe { libc::munmap(elsewhere.as_ptr().cast(), len) };
         fixed.map_err(|why| Failed { why, lost: true })?;
         match populate(to, len, numa, hugetlb) {
             Ok(page) => Ok((fd, page)),
