@@ -170,7 +170,7 @@ impl Vector {
                 (colors[i], actions[i]) = (color, policer.action(color));
             });
         }
-        // Not between the exchanges: each waits until all stores before it are done, so also until their lines have come.
+        // Counted after all exchanges: an exchange waits for earlier stores, and so for the cache lines of the counters.
         for group in &*groups {
             let mut sums = [0u64; 6];
             members(group, next, |i| {
