@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scenarios::{Routed, TWO_PORTS, VLAN_100, cabled, snmp, vlan};
+use scenarios::{Ping, Routed, TWO_PORTS, VLAN_100, cabled, snmp, vlan};
 use serde_json::Value;
 use testkit::netns::{Host, LIMIT};
 use testkit::process::{Process, until};
@@ -89,6 +89,8 @@ fn end(flow: Process, router: &Router, name: &str) -> Value {
 #[test]
 fn a_policer_limits_a_flow_on_input_and_on_output() {
     let Some(Routed { a, b, router, .. }) = Routed::new() else { return };
+    // Both neighbors are known, so that no packet that conforms is dropped while it waits for an ARP reply.
+    until("b answers", LIMIT, || Ping::run(&a, "-c 1 -W 1 10.0.1.2").complete());
     router.ctl("policer add name p type 1r2c cir 5000 cb 125000 rate kbps conform-action transmit violate-action drop");
     for (way, port, node) in
         [("input", "host-eth0", "policer-input-ip4"), ("output", "host-eth1", "policer-output")]
