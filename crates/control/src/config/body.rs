@@ -1,6 +1,7 @@
 //! The fields common to all interfaces.
 
 use std::borrow::Cow;
+use std::iter;
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
@@ -11,6 +12,7 @@ use net::tables::MAX_INTERFACES;
 use wire::Mac;
 
 use super::advertisement::advertisement;
+use super::beside::{BEHIND_SETTINGS, Beside, LENDER};
 use super::interface::Unread;
 use super::receive::receive;
 use crate::intent::{Catalog, Interface, Spec};
@@ -90,19 +92,8 @@ pub(super) fn elsewhere(catalog: &Catalog) -> Vec<Row> {
     fn row(name: &str, values: &str, help: impl Into<Cow<'static, str>>) -> Row {
         Row { name: name.into(), values: values.into(), usual: String::new(), help: help.into() }
     }
-    let mut rows = vec![
-        row(
-            "addresses",
-            "a list of addresses with prefix length",
-            "The first address of each family is the primary one.",
-        ),
-        row(
-            "unnumbered",
-            "an interface's name",
-            "Uses the addresses of this interface in the same VRF, instead of `addresses`.",
-        ),
-        row("neighbors", "Ethernet addresses by IP address", "Static neighbors."),
-        row("features", "lists of features by arc", "The enabled features."),
+    let mut rows: Vec<Row> = iter::once(&LENDER).chain(BEHIND_SETTINGS).map(Beside::row).collect();
+    rows.extend([
         row(
             "sub-interfaces",
             "maps by number",
@@ -113,7 +104,7 @@ pub(super) fn elsewhere(catalog: &Catalog) -> Vec<Row> {
             "`af-packet`, `af-xdp`",
             "Optional for `host-NAME` and `xdp-NAME`; it must match the name.",
         ),
-    ];
+    ]);
     for kind in catalog.interfaces() {
         rows.extend(
             kind.field

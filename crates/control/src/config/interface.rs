@@ -1,17 +1,16 @@
 //! Interfaces with their sub-interfaces, and loopbacks.
 
-use std::net::IpAddr;
+use std::iter;
 
-use model::schema::Form;
 use model::yaml::{At, Fields, Node, Reader};
 use net::ethernet::{Match, Tags};
 use net::feature::{Backing, Begun, Interfaces, Opened, Prepared, Unopened, number_of};
-use net::ip::Address;
 
 use super::Reading;
-use super::body::{address, body, mac};
+use super::beside::{ADDRESSES, BEHIND_SETTINGS, LENDER};
+use super::body::body;
 use super::encapsulation::encapsulation;
-use crate::intent::{Addresses, Backed, Catalog, FeatureOn, Interface, Neighbor, Spec, Unnumbered, numbered};
+use crate::intent::{Backed, Catalog, Interface, Spec, numbered};
 use crate::system::System;
 
 /// The valid words of `device-type`: vppcfg's, and one for AF_XDP.
@@ -152,36 +151,14 @@ fn read_body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, int
     let r = &mut reading.r;
     let faulty = body().read_into(r, fields, interface);
     interface.attached = reading.catalog.read(r, fields);
-    let unnumbered = fields.take("unnumbered").and_then(|n| Some((n.at, r.text(n)?.to_string())));
-    if let Some(node) = fields.take("addresses") {
-        let list: Vec<Address> = r.list(node).iter().filter_map(|n| parsed(r, n, address)).collect();
+    for beside in iter::once(&LENDER).chain(BEHIND_SETTINGS) {
+        let Some(node) = fields.take(beside.name) else { continue };
+        let objects = (beside.read)(&mut reading.r, name, node);
         // Without the VRF, conflicts between addresses cannot be checked.
-        if !list.is_empty() && !faulty.contains(&"table") {
-            reading.set(node.at, Addresses::key(name), Addresses(list));
+        if beside.name == ADDRESSES.name && faulty.contains(&"table") {
+            continue;
         }
-    }
-    if let Some((at, lender)) = unnumbered {
-        reading.set(at, Unnumbered::key(name), Unnumbered(lender));
-    }
-    if let Some(node) = fields.take("neighbors") {
-        for (ip, at, node) in reading.r.entries(node) {
-            let Ok(ip) = ip.parse::<IpAddr>() else {
-                reading.r.fault(at, format!("\"{ip}\" is not an IP address"));
-                continue;
-            };
-            if let Some(mac) = mac().read(&mut reading.r, node) {
-                reading.set(at, Neighbor::key(name, ip), Neighbor { mac });
-            }
-        }
-    }
-    if let Some(node) = fields.take("features") {
-        for (arc, _, node) in reading.r.entries(node) {
-            for feature in reading.r.list(node) {
-                if let Some(text) = reading.r.text(feature).map(str::to_string) {
-                    reading.set(feature.at, FeatureOn::key(name, arc, &text), FeatureOn);
-                }
-            }
-        }
+        objects.into_iter().for_each(|(at, key, value)| reading.set(at, key, value));
     }
 }
 
@@ -253,9 +230,4 @@ fn tags_of(r: &mut Reader, at: At, id: u32) -> Option<Match> {
         r.fault(at, format!("{id} is not a VLAN: this sub-interface needs an \"encapsulation\""));
     }
     takes
-}
-
-/// Parses a text, and reports a fault if it is invalid.
-fn parsed<T>(r: &mut Reader, node: &Node, parse: fn(&str) -> Result<T, String>) -> Option<T> {
-    parse(r.text(node)?).map_err(|why| r.fault(node.at, why)).ok()
 }

@@ -19,6 +19,7 @@
 mod advertisement;
 #[cfg(test)]
 mod backing_tests;
+mod beside;
 mod body;
 mod encapsulation;
 mod interface;

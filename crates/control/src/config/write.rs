@@ -1,19 +1,16 @@
 //! Writes the tree as YAML.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use model::yaml::{Text, ip, mac, quoted};
+use model::yaml::Text;
 use net::feature;
 
+use super::beside::{BEHIND_SETTINGS, LENDER};
 use super::body::body;
 use super::encapsulation::encapsulation;
 use super::{route, settings};
-use crate::intent::{
-    Addresses, Catalog, FeatureOn, Interface, Key, Neighbor, Route, Spec, Tree, Unnumbered, Value, in_order,
-    numbered,
-};
+use crate::intent::{Catalog, Interface, Key, Route, Spec, Tree, Value, in_order, numbered};
 use crate::system::System;
 
 /// Returns the configuration in the format of [`read`](super::read).
@@ -289,32 +286,9 @@ fn loopback(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface) {
 /// Writes the common fields of an interface. `up` is the default state, which is not written.
 fn write_body(t: &mut Text<'_>, tree: &Tree, name: &str, i: &Interface, up: bool) {
     body().write_over(t, i, &Interface { up, ..Interface::new(i.spec.clone()) });
-    if let Some(Unnumbered(lender)) = tree.get(&Unnumbered::key(name)).and_then(|value| value.get()) {
-        t.field("unnumbered", Some(quoted(lender)));
-    }
+    (LENDER.write)(t, tree, name);
     i.attached.write(t);
-    if let Some(Addresses(list)) = tree.get(&Addresses::key(name)).and_then(|value| value.get()) {
-        let list: Vec<String> = list.iter().map(ip).collect();
-        t.field("addresses", Some(format!("[ {} ]", list.join(", "))));
-    }
-    t.map("neighbors", |t| {
-        for (key, value) in tree.range(Key::beginning::<Neighbor>(name)) {
-            if let (Some((_, ip)), Some(n)) = (key.get::<Neighbor>(), value.get::<Neighbor>()) {
-                t.line(format_args!("{}: {}", model::yaml::ip(ip), mac(n.mac)));
-            }
-        }
-    });
-    let mut arcs: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (key, _) in tree.range(Key::beginning::<FeatureOn>(name)) {
-        if let Some((_, arc, feature)) = key.get::<FeatureOn>() {
-            arcs.entry(arc).or_default().push(feature);
-        }
-    }
-    t.map("features", |t| {
-        for (arc, features) in arcs {
-            t.line(format_args!("{arc}: [ {} ]", features.join(", ")));
-        }
-    });
+    BEHIND_SETTINGS.iter().for_each(|beside| (beside.write)(t, tree, name));
 }
 
 /// Writes a sub-interface. `usual` is the state of its device.
