@@ -232,9 +232,9 @@ fn unsendable_traffic_and_a_missing_meter_end_no_campaign() {
 fn an_invalid_campaign_is_refused_with_its_line() {
     let Some(lab) = Lab::new() else { return };
     let file = lab.dir().join("bad.toml");
-    std::fs::write(&file, "name = 'x'\nduts = ['linux']\ncolour = 1\n").expect("a file");
+    std::fs::write(&file, "name = 'x'\nduts = ['linux']\ncolor = 1\n").expect("a file");
     let (ok, _, said) = bench(&["run", &file.to_string_lossy()]);
-    assert!(!ok && said.contains("bad.toml") && said.contains("line 3") && said.contains("colour"), "{said}");
+    assert!(!ok && said.contains("bad.toml") && said.contains("line 3") && said.contains("color"), "{said}");
     let fresh = lab.dir().join("fresh.toml");
     assert!(bench(&["init", &fresh.to_string_lossy()]).0);
     let (ok, _, said) = bench(&["init", &fresh.to_string_lossy()]);

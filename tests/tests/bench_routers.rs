@@ -247,7 +247,7 @@ fn tester_measures_a_router_on_another_machine() {
     for on in kinds.into_iter().filter(can) {
         let name = on.split(' ').nth(1).expect("its name");
         let refused = campaign.spawn(&t, &[]).finish(LONG);
-        let why = format!("e2: {name} is configured on it");
+        let why = format!("e2: it cannot be used because of {name}");
         assert!(!refused.ok() && refused.stderr.contains(&why), "{}", refused.stderr);
         t.run(&format!("ip link del {name}"));
         refusals += 1;

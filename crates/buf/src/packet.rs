@@ -65,8 +65,8 @@ impl<'a> Packet<'a> {
         self.record.flags
     }
 
-    /// Sets [`flags`](Packet::flags), except `CHAINED` and `FEATURES`. These two reflect the packet's
-    /// segments, by which buffers are freed, and the ownership of the feature bytes.
+    /// Sets [`flags`](Packet::flags), except `CHAINED` and `FEATURES`, which keep their values. `CHAINED` decides which
+    /// buffers are freed. `FEATURES` decides whether the feature bytes belong to this packet.
     #[inline(always)]
     pub fn set_flags(&mut self, value: Flags) {
         self.record.flags = (value & !Flags::OWN) | (self.record.flags & Flags::OWN);

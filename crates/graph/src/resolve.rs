@@ -92,7 +92,7 @@ impl Names {
     }
 }
 
-/// Checks that the arcs of features exist, and the features that they are ordered by.
+/// Checks that each feature's arc exists, and that the features in its `before` and `after` are on that arc.
 fn check_features(features: &[FeatureDef], arcs: &[ArcDef]) -> Result<(), GraphError> {
     for f in features {
         if !arcs.iter().any(|a| a.name == f.arc) {

@@ -26,8 +26,8 @@ use crate::stats::{self, At, Slowest, Stats};
 use crate::trace::{self, Log, Tracer};
 use crate::ways::{Sink, Ways, enter_arcs};
 
-/// Frames of at least this many packets are always timed. Shorter ones are timed in one turn of [`SAMPLE`],
-/// since reading the clock costs about 13 clocks.
+/// Frames of at least this many packets are always timed. Shorter ones are timed in one of [`SAMPLE`] turns,
+/// since reading the clock takes about 13 TSC ticks.
 const TIMED_LEN: usize = 32;
 const SAMPLE: u64 = 16;
 

@@ -75,7 +75,7 @@ fn faults_name_their_place_and_valid_values() {
     assert!(Campaign::parse(GOOD).is_ok());
     let with = |line: &str| format!("name = 'a'\n{line}\n");
     let cases = [
-        ("duts = ['linux']", "duts = ['linux']\ncolour = 'red'".to_owned(), "line 3"),
+        ("duts = ['linux']", "duts = ['linux']\ncolor = 'red'".to_owned(), "line 3"),
         ("'rfc2544'", "'rfc2545'".into(), "line 4: test 1 (rfc2545): traffic: unknown: use one of rfc2544, "),
         ("'linux'", "'linus'".into(), "unknown router \"linus\": use one of linux, volley, vpp"),
         ("[64]", "[63]".into(), "frame size 63 is out of range: this kind of frame has 64 to 2116 bytes"),

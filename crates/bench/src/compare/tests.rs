@@ -312,15 +312,14 @@ fn unmatched_results_and_conditions_are_listed() {
     let (base, mut new) = (results(&Made::steady(1e6, 10)), results(&Made::steady(1e6, 10)));
     new.cells[0].measurements.remove(1);
     new.profile.repetitions = 77;
-    new.provenance.facts.push(("colour".into(), "red".into()));
+    new.provenance.facts.push(("color".into(), "red".into()));
     new.conditions.push("It rained.".into());
     let c = compared(&base, &new);
     assert_eq!(
         (c.only_base.as_slice(), c.only_new.len()),
         (&["linux, rfc2544, 64 bytes, latency".into()][..], 0)
     );
-    for words in
-        ["profile, repetitions: 3, and 77", "colour: unknown, and red", "only in the new: It rained."]
+    for words in ["profile, repetitions: 3, and 77", "color: unknown, and red", "only in the new: It rained."]
     {
         assert!(c.conditions.iter().any(|c| c == words), "{words}: {:?}", c.conditions);
     }

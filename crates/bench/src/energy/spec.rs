@@ -253,7 +253,7 @@ mod tests {
         let snmp = "kind = 'snmp'\naddress = 'pdu'\n";
         let cases = [
             ("kind = 'sun'".into(), "sun"),
-            ("kind = 'rapl'\ncolour = 'red'".into(), "colour"),
+            ("kind = 'rapl'\ncolor = 'red'".into(), "color"),
             ("kind = 'cpu'\nouter = 1".into(), "outer"),
             ("kind = 'snmp'\noutlet = 1".into(), "address"),
             ("kind = 'snmp'\naddress = ''\noutlet = 1".into(), "address: must be the unit's host"),

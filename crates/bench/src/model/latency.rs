@@ -70,7 +70,7 @@ fn falling(u: f64, bend: f64) -> f64 {
     if u <= 0.0 { (-1.0 / bend).exp() } else { (1.0 - u.min(1.0)).powf(1.0 / (bend * u.min(1.0))) }
 }
 
-/// Returns the best line for a given bend.
+/// Returns the best-fitting model with a given bend.
 fn with_bend(points: &[Point], max_load: f64, bend: f64) -> Result<LatencyModel, Error> {
     let straight: Vec<Point> =
         points.iter().map(|(load, us)| (falling(load / max_load, bend), *us)).collect();

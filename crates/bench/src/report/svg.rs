@@ -9,7 +9,7 @@ use plotters::style::ShapeStyle;
 
 use super::plot::{Axis, Kind, Plot, Series};
 
-/// Colours that colour-blind people can distinguish (Okabe and Ito, Color Universal Design, 2008), without the yellow one, which is hardly
+/// Colors that color-blind people can distinguish (Okabe and Ito, Color Universal Design, 2008), without the yellow one, which is hardly
 /// visible on white. Markers and dashes differ, too.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
@@ -157,12 +157,12 @@ fn cut(name: &str) -> String {
     }
 }
 
-fn colour(at: usize) -> RGBColor {
+fn color(at: usize) -> RGBColor {
     COLOURS[at % COLOURS.len()]
 }
 
 fn line(at: usize) -> ShapeStyle {
-    colour(at).stroke_width(2)
+    color(at).stroke_width(2)
 }
 
 /// The outlines of markers, in pixels from their points: square, triangle, diamond, cross.
@@ -192,7 +192,7 @@ type Marker<P, DB> = ComposedElement<P, DB, Polygon<(i32, i32)>, PathElement<(i3
 /// Makes a marker: its shape depends on the series, and it is hollow for published results.
 fn marker<P, DB: DrawingBackend>(point: P, at: usize, series: &Series) -> Marker<P, DB> {
     let outline = MARKERS[at % MARKERS.len()].to_vec();
-    let inside = if series.kind == Kind::Published { WHITE } else { colour(at) };
+    let inside = if series.kind == Kind::Published { WHITE } else { color(at) };
     EmptyElement::at(point)
         + Polygon::new(outline.clone(), inside.filled())
         + PathElement::new(outline, line(at))

@@ -195,7 +195,7 @@ mod tests {
     fn faults_name_the_key_and_valid_values() {
         let physical = "kind = 'physical'\nports = ['eth1', 'eth2']\n";
         let cases = [
-            ("colour = 1".to_owned(), "line 1"),
+            ("color = 1".to_owned(), "line 1"),
             ("rps = true\nkind = 'token-ring'".into(), "line 2"),
             ("kind = 'memif'\nrps = true".into(), "rps requires kind = \"veth\" or \"tap\", not \"memif\""),
             (

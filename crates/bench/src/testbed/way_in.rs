@@ -77,7 +77,7 @@ impl Known {
         for of in self.with_those_above(port) {
             self.spare_one(of).map_err(|why| match of["ifname"].as_str() {
                 Some(above) if of["ifname"] != port["ifname"] => {
-                    format!("{above} is configured on it: {why}")
+                    format!("it cannot be used because of {above}: {why}")
                 }
                 _ => why,
             })?;
@@ -134,7 +134,7 @@ impl Known {
         // Interfaces on it may have addresses and routes.
         if let Some(above) = above.first() {
             return Err(format!(
-                "{above} is configured on it: remove {above} if the machine does not need it"
+                "it cannot be used because of {above}: remove {above} if the machine does not need it"
             ));
         }
         port["address"].as_str().and_then(|mac| mac.parse().ok()).ok_or_else(|| "not an Ethernet port".into())

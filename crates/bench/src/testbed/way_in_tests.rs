@@ -41,7 +41,7 @@ fn an_unused_port_can_be_taken() {
     assert!(
         known
             .judge("eth1", &["eth1.5".into()])
-            .is_err_and(|why| why.starts_with("eth1.5 is configured on it"))
+            .is_err_and(|why| why.starts_with("it cannot be used because of eth1.5"))
     );
 }
 
@@ -108,7 +108,7 @@ fn interfaces_above_a_port_count_as_its_use() {
     for name in ["eth1", "enp9s0"] {
         let why = known.spare(name).err().unwrap_or_default();
         assert!(
-            why.starts_with("br0.7 is configured on it: you are logged in through this port"),
+            why.starts_with("it cannot be used because of br0.7: you are logged in through this port"),
             "{name}: {why}"
         );
     }

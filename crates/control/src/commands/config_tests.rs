@@ -440,7 +440,7 @@ fn the_content_of_other_files_is_not_shown() {
     // The errors of a configuration are shown.
     let (_folder, path) = file("x", "interfaces: { pg9: {} }\nnothing: 1\n");
     let said = cli.run(&format!("config apply {path}")).unwrap_err().to_string();
-    assert!(said.contains("nothing is named \"nothing\""), "{said}");
+    assert!(said.contains("unknown field \"nothing\""), "{said}");
 }
 
 /// Otherwise the interface could get another index after a restart.

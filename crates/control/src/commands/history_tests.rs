@@ -59,7 +59,7 @@ const TWO: &str = "interfaces:\n  pg0: { addresses: [ 10.0.0.1/24 ] }\n  pg1: {}
 enum Happens {
     /// A command, which may be refused.
     Said(String),
-    /// A rollback of this number plus one.
+    /// Rolls back the last n + 1 changes, for this n.
     Back(usize),
     Restart,
 }
@@ -109,6 +109,9 @@ proptest! {
                     let would = cli.ok(&format!("config diff rollback {}", n + 1));
                     prop_assert_eq!(&cli.configured(), &before);
                     let done = cli.ok(&format!("config rollback {}", n + 1));
+                    // Whether traffic is interrupted for a measurable time depends on the machine.
+                    let done: String =
+                        done.split_inclusive('\n').filter(|line| !line.contains("interrupted for")).collect();
                     prop_assert!(done == would || done == "nothing has changed\n", "{}{}", done, would);
                     let expected = below.drain(below.len() - n - 1..).next().unwrap();
                     prop_assert_eq!(cli.configured(), expected);

@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Declares the command.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "ip route load <file:path> [table <table:table>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>]}...] [{strict | --strict}]",
+        "ip route load <file:path> [table <table:table>] [{via <next-hop:ip> [<interface:interface>] [weight <weight:1..255>]}...] [{strict | --strict}]",
         "Add the routes of a file. A line has the arguments of \"ip route add\"; with \"via\" in the command, only its prefix \
          counts. Invalid lines are reported and skipped. With \"strict\" the first one cancels the load, and nothing is added.",
         load,

@@ -28,23 +28,19 @@ pub fn register(r: &mut Registry<Context>) {
          lasts until the router stops.",
         set_class,
     );
-    r.add("set logging size <n:u32>", "Set the number of stored log messages.", |c, a| {
-        let n = a.need::<u32>("n")? as usize;
-        if !(1..=MOST_MESSAGES).contains(&n) {
-            return Err(a.fault("n", format!("the number of stored messages must be 1 to {MOST_MESSAGES}")));
-        }
-        c.log.set_lines(n);
-        Ok(Output::none())
-    });
     r.add(
-        "set logging unthrottle-time <seconds:u32>",
+        &format!("set logging size <n:1..{MOST_MESSAGES}>"),
+        "Set the number of stored log messages.",
+        |c, a| {
+            c.log.set_lines(a.need::<u32>("n")? as usize);
+            Ok(Output::none())
+        },
+    );
+    r.add(
+        "set logging unthrottle-time <seconds:1..3600>",
         "Set how long a place in the program is silent after it exceeded its rate limit.",
         |c, a| {
-            let seconds = a.need("seconds")?;
-            if !(1..=3600).contains(&seconds) {
-                return Err(a.fault("seconds", "the time must be 1 to 3600 seconds"));
-            }
-            c.log.set_unthrottle_time(seconds);
+            c.log.set_unthrottle_time(a.need("seconds")?);
             Ok(Output::none())
         },
     );

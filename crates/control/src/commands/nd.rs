@@ -206,7 +206,7 @@ mod tests {
             ("prefix ::/0", "::/0", "must be 1 to 128"),
             ("prefix 2001:db8::/129", "2001:db8::/129", "does not fit"),
             ("prefix 10.0.0.0/8", "10.0.0.0/8", "does not fit"),
-            ("prefix 2001:db8::/64 4294967296 1", "4294967296", "does not fit"),
+            ("prefix 2001:db8::/64 4294967296 1", "4294967296", "is not a number from 0 to 4294967295"),
             ("no prefix 2001:db8:9::/64", "2001:db8:9::/64", "pg0 has no settings for"),
         ] {
             let told = cli.refused(&format!("ip6 nd pg0 {line}"), place);

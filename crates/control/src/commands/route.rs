@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use model::origin::Origin;
 use model::store::Counts;
-use net::ip::{Address, BadPaths, IpPrefix};
+use net::ip::{Address, IpPrefix};
 
 use super::long::{ForClient, SLICE, Unfinished};
 use super::{Context, Output, table, warnings};
@@ -18,8 +18,8 @@ const BATCH: u32 = 64;
 
 /// A prefix with its options in any order. As in VPP, the count and the table may also precede it.
 const ROUTE: &str = "[count <of:u32>] [table <table:table>] <prefix:prefix> [table <table:table>] \
-     [{via <next-hop:ip> [<interface:interface>] [weight <weight:u16>] [preference <preference:u16>] \
-     [next-hop-table <next-hop-table:table>] [resolve-via-host] [resolve-via-attached] | via <out:interface> [weight <weight:u16>] | [via] local | [via] drop | [via] unreachable | [via] prohibit | \
+     [{via <next-hop:ip> [<interface:interface>] [weight <weight:1..255>] [preference <preference:u16>] \
+     [next-hop-table <next-hop-table:table>] [resolve-via-host] [resolve-via-attached] | via <out:interface> [weight <weight:1..255>] | [via] local | [via] drop | [via] unreachable | [via] prohibit | \
      via {ip4-lookup-in-table | ip6-lookup-in-table} <other:table>}...] [count <n:u32>]";
 
 /// Declares the commands.
@@ -112,14 +112,12 @@ fn place(via: &Via) -> &'static str {
 /// Returns the paths of a command, and the words of each. Also for "ip route load".
 ///
 /// # Errors
-/// If a weight is invalid, or one route cannot have these paths.
+/// If one route cannot have these paths.
 pub(super) fn branches(a: &Args) -> Result<(Vec<Branch>, Vec<Args>), CliError> {
     let (mut branches, rounds) = (Vec::new(), a.rounds());
     for words in &rounds {
         let Some(via) = via(words) else { continue };
-        let weight = u8::try_from(words.get::<u16>("weight").unwrap_or(1)).ok().filter(|w| *w > 0);
-        let weight = weight.ok_or_else(|| words.fault("weight", BadPaths::NoWeight.to_string()))?;
-        let branch = Branch { via, weight };
+        let branch = Branch { via, weight: words.get("weight").unwrap_or(1) };
         branch.may_join(&branches).map_err(|e| words.fault(place(&branch.via), e.to_string()))?;
         branches.push(branch);
     }

@@ -54,7 +54,7 @@ pub struct Terms {
     pub confirm: Option<Duration>,
     /// Refuse if the configuration has another generation.
     pub expected: Option<u64>,
-    /// Show no differences and add no change to the journal: this is the start of the router.
+    /// True while the router starts: no differences are shown, and the journal gets no change.
     pub quiet: bool,
     /// The router starts from this file. Set by [`Whole::read`].
     pub start: bool,
@@ -139,7 +139,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Returns a change to the configuration of a file.
+    /// Returns a change that applies a file.
     ///
     /// # Errors
     /// If the thread to read the file cannot be started.
@@ -147,7 +147,7 @@ impl Whole {
         Whole::read(Reading::begin(path, c.system.abilities.catalog.clone())?, terms, c)
     }
 
-    /// Returns a change to the configuration of a file that is already being read.
+    /// Returns a change that applies a file already being read.
     ///
     /// # Errors
     /// If the thread to check the file cannot be started.

@@ -24,7 +24,7 @@ type Done = Result<Output, CliError>;
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
     r.add(
-        "set workers <count:u32> [cores <cores:word>]",
+        &format!("set workers <count:1..{MAX_WORKERS}> [cores <cores:word>]"),
         "Set the number of workers, and their cores (such as 2-4,7), until the router stops. Traffic continues.",
         set_workers,
     );
@@ -86,9 +86,6 @@ const WORKER: u64 = 9 << 20;
 
 fn set_workers(c: &mut Context, a: &Args) -> Done {
     let count = a.need::<u32>("count")? as usize;
-    if !(1..=MAX_WORKERS).contains(&count) {
-        return Err(a.fault("count", format!("the number of workers must be 1 to {MAX_WORKERS}")));
-    }
     let r = &mut c.system.router;
     let cores: Vec<Option<usize>> = match numbers(a, "cores", 1024)? {
         Some(cores) if cores.len() != count => {

@@ -217,7 +217,7 @@ struct Speaker {
     last: String,
 }
 
-/// Starts the log of the process. It appends to `file`, or writes to standard error. Colours appear on a terminal
+/// Starts the log of the process. It appends to `file`, or writes to standard error. Colors appear on a terminal
 /// only. The journal gets priorities instead of times, because it adds times itself. [`VARIABLE`] overrides
 /// `settings`.
 ///

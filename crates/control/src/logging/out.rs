@@ -159,8 +159,8 @@ pub(super) struct Sink {
 /// The format of messages.
 #[derive(Clone, Copy, Debug)]
 enum Form {
-    /// With times; with colours on a terminal.
-    Timed { colours: bool },
+    /// With times; with colors on a terminal.
+    Timed { colors: bool },
     /// The journal adds times, and reads a priority before each line (sd-daemon(3)).
     Journal,
 }
@@ -168,8 +168,8 @@ enum Form {
 impl Sink {
     /// Returns standard error, in the format for a terminal, the journal, or a file.
     pub(super) fn stderr() -> Result<Sink, LogError> {
-        let colours = io::stderr().is_terminal();
-        let form = if stderr_is_journal() { Form::Journal } else { Form::Timed { colours } };
+        let colors = io::stderr().is_terminal();
+        let form = if stderr_is_journal() { Form::Journal } else { Form::Timed { colors } };
         let file = io::stderr().as_fd().try_clone_to_owned().map_err(LogError::Thread)?;
         Ok(Sink { file, form })
     }
@@ -178,7 +178,7 @@ impl Sink {
     pub(super) fn file(path: &Path) -> Result<Sink, LogError> {
         let file = files::to_append(path, 0o640);
         let file = file.map_err(|source| LogError::File { path: path.to_owned(), source })?;
-        Ok(Sink { file: file.into(), form: Form::Timed { colours: false } })
+        Ok(Sink { file: file.into(), form: Form::Timed { colors: false } })
     }
 }
 
@@ -186,7 +186,7 @@ impl Form {
     /// Writes a message, in one call if possible, so that lines of several processes do not mix.
     fn write(self, mut file: &File, line: &Line) -> io::Result<()> {
         let text = match self {
-            Form::Timed { colours } => plain(line, colours),
+            Form::Timed { colors } => plain(line, colors),
             Form::Journal => for_journal(line),
         };
         let mut rest = text.as_bytes();
@@ -207,17 +207,17 @@ impl Form {
 }
 
 /// Returns the message with its time.
-fn plain(line: &Line, colours: bool) -> String {
+fn plain(line: &Line, colors: bool) -> String {
     let Line { time, level, class, text } = line;
     let time = humantime::format_rfc3339_micros(*time);
-    let colour = match level {
+    let color = match level {
         Level::Error => 31,
         Level::Warn => 33,
         Level::Info => 32,
         _ => 34,
     };
-    match colours {
-        true => format!("\x1b[2m{time}\x1b[0m \x1b[{colour}m{level:>5}\x1b[0m {class}: {text}\n"),
+    match colors {
+        true => format!("\x1b[2m{time}\x1b[0m \x1b[{color}m{level:>5}\x1b[0m {class}: {text}\n"),
         false => format!("{time} {level:>5} {class}: {text}\n"),
     }
 }

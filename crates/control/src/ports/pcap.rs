@@ -285,8 +285,8 @@ impl feature::Feature<Context> for Feature {
             }),
         });
         r.command(
-            "create pcap interface <name:word> [rx <rx:path>] [{rate <pps:u32> | full-speed}] \
-             [loop {forever | <rounds:u32>}] [tx <tx:path>] [max <most:u64>] [index <index:u32>]",
+            "create pcap interface <name:word> [rx <rx:path>] [{rate <pps:1..4294967295> | full-speed}] \
+             [loop {forever | <rounds:1..4294967295>}] [tx <tx:path>] [max <most:u64>] [index <index:u32>]",
             "Make a device (pcap0, pcap1, …) that receives the packets of the file \"rx\" (pcap or pcapng), and records sent \
              packets in the file \"tx\". Replay begins when the device is set up; by default with the times of the file.",
             create,
@@ -302,15 +302,11 @@ fn create(c: &mut Context, a: &Args) -> Done {
     let mut config = Config::new(number);
     if let Some(file) = a.get::<PathBuf>("rx") {
         let speed = match a.get::<u32>("pps") {
-            Some(0) => return Err(a.fault("pps", "the rate must be at least one packet a second")),
             Some(pps) => Speed::Rate(pps),
             None if a.has("full-speed") => Speed::Full,
             None => Speed::Own,
         };
-        let rounds = match a.get::<u32>("rounds") {
-            Some(0) => return Err(a.fault("rounds", "a file must be replayed at least once")),
-            rounds => rounds.or((!a.has("forever")).then_some(1)),
-        };
+        let rounds = a.get::<u32>("rounds").or((!a.has("forever")).then_some(1));
         config.replay = Some(Replay { file, speed, rounds });
     } else if let Some(word) = ["rate", "full-speed", "loop"].into_iter().find(|word| a.has(word)) {
         return Err(a.fault(word, "this needs a file to replay: rx FILE"));

@@ -155,12 +155,11 @@ const UNIX: &[Parameter] = &[
     })
     .default("60")
     .help(
-        "Idle time after which a client may be disconnected to make room for another. Each socket of the CLI serves 64 clients \
-         at once, and 8 more of root. Read-only users cannot keep out others, because each socket has its own clients. Nobody can \
-         keep out root, whose clients have sockets of their own, with `.root` at the end of their names. When a socket is full, a \
-         client that never sent a whole line is disconnected first, then the one that was idle longest, if for at least this time. \
-         `volley ctl` reconnects by itself. A user other than root may open 64 connections at once, and 400 a second. Further ones \
-         wait, at most 256 for each user.",
+        "Idle time after which a client may be disconnected to make room for another. Each socket serves 64 clients, and 8 more \
+         if they are root's. The read-only socket counts its clients separately. Root connects to a socket of its own \
+         (`NAME.root`), so other users cannot lock root out. When a socket is full, a client that never sent a whole line is \
+         disconnected first, then the one idle longest, if idle for at least this time. `volley ctl` reconnects by itself. Any \
+         user but root may open a burst of 64 connections, then 400 per second. Further ones wait, at most 256 per user.",
     ),
     Parameter::sets("cli-prompt", "<text>", |s, c| {
         s.unix.cli_prompt = c.text("the prompt's text")?;
@@ -232,7 +231,7 @@ const UNIX: &[Parameter] = &[
     Parameter::ignored("cli-pager-buffer-limit", "<n>", |_, c| c.number(0..=1_000_000_000).map(|_| ()))
         .help("The CLI has no pager of its own."),
     Parameter::granted("nocolor", "", |_, _| Ok(()))
-        .help("No colours in the CLI's output. There are none, except in the client's prompt."),
+        .help("No colors in the CLI's output. There are none, except in the client's prompt."),
 ];
 
 const CPU: &[Parameter] = &[

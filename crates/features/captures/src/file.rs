@@ -18,7 +18,7 @@ const PACKETS: u32 = 100;
 const BYTES: u32 = 512;
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
-        "pcap trace [rx] [tx] [drop] [max <packets:u32>] [max-file-bytes <most:u64>] [leave-free <percent:u32>] \
+        "pcap trace [rx] [tx] [drop] [max <packets:u32>] [max-file-bytes <most:u64>] [leave-free <percent:0..99>] \
          [intfc <interface:word>] [file <file:path>] [max-bytes-per-pkt <bytes:u32>] [filter <filter:word>]",
         "Copy received, sent or dropped packets into a file. It ends after \"max\" packets, at \"max-file-bytes\", or when \
          less than \"leave-free\" percent of the file system is free (by default 5 %, at most 256 MiB). \"intfc\" is a \
@@ -55,9 +55,6 @@ fn start<C: App>(c: &mut C, a: &Args, filter: Option<Program>) -> Result<Output<
         None => PACKETS.into(),
     };
     let leave_free = a.get::<u32>("percent");
-    if leave_free.is_some_and(|percent| percent > 99) {
-        return Err(a.fault("percent", "leave-free must be 0 to 99 percent of the file system"));
-    }
     let path: PathBuf = a.get("file").unwrap_or_else(|| std::env::temp_dir().join("volley.pcap"));
     let allows = move |path: &Path| has_room(path, leave_free);
     let bounds = Bounds { most, most_bytes, leave_free };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The action for packets of one colour.
+/// The action for packets of one color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {
     /// Drop.

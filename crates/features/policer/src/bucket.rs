@@ -32,7 +32,7 @@ use infra::prefetch;
 use crate::action::Action;
 use crate::rate::{Kind, Params, Rate, Unit};
 
-/// The colour of a packet: the policer's result.
+/// The color of a packet: the policer's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Color {
@@ -46,7 +46,7 @@ pub enum Color {
 }
 
 impl Color {
-    /// All colours, the best first.
+    /// All colors, the best first.
     pub const ALL: [Color; 3] = [Color::Green, Color::Yellow, Color::Red];
 
     /// Returns its name.
@@ -73,9 +73,9 @@ impl Color {
 pub struct Item {
     /// Tokens that it needs: bytes, or packets.
     pub tokens: u32,
-    /// The colour on arrival. Only a colour-aware policer uses it.
+    /// The color on arrival. Only a color-aware policer uses it.
     pub came: Color,
-    /// The resulting colour.
+    /// The resulting color.
     pub color: Color,
 }
 
@@ -113,7 +113,7 @@ impl Cell {
 
 /// The workers' view of a policer: parameters that never change, and shared buckets.
 ///
-/// Guarantees, for any number of workers: packets of all workers together get the colours that they would get
+/// Guarantees, for any number of workers: packets of all workers together get the colors that they would get
 /// one by one, in some order that keeps each worker's own. In any time T, the tokens of green packets are at
 /// most `cir`·T + `cb` + 1: a token may have been about to arrive. The same holds for yellow packets of RFC
 /// 4115 with `eir` and `eb`, and for green and yellow packets together of RFC 2698.
@@ -134,7 +134,7 @@ pub struct Policer {
     unit: Unit,
     /// True while a worker is using the spare cell.
     spare: AtomicBool,
-    /// The action for each colour, see [`code`].
+    /// The action for each color, see [`code`].
     actions: [u8; 3],
     e: Rate,
     eb: u64,
@@ -246,7 +246,7 @@ impl Policer {
         [left(arrived.c, state.c), e]
     }
 
-    /// True if it uses the packets' colours on arrival.
+    /// True if it uses the packets' colors on arrival.
     #[inline(always)]
     pub fn is_aware(&self) -> bool {
         self.aware
@@ -268,7 +268,7 @@ impl Policer {
         }
     }
 
-    /// Returns the code of the action for a colour.
+    /// Returns the code of the action for a color.
     #[inline(always)]
     pub(crate) fn action(&self, color: Color) -> u8 {
         self.actions[color as usize]
@@ -288,7 +288,7 @@ impl Policer {
         })
     }
 
-    /// Sets the colour of each packet, in this order. Arguments as for [`all`](Self::all).
+    /// Sets the color of each packet, in this order. Arguments as for [`all`](Self::all).
     #[inline]
     pub fn each(&self, worker: usize, now: u64, packets: &mut [Item]) {
         let arrived = self.arrived(now);
@@ -327,7 +327,7 @@ impl Policer {
         state.c = c;
     }
 
-    /// Returns the colour of a packet and takes its tokens; the buckets must be filled up to now.
+    /// Returns the color of a packet and takes its tokens; the buckets must be filled up to now.
     #[inline(always)]
     fn color(&self, state: &mut State, arrived: State, tokens: u64, came: Color) -> Color {
         let conforms = came == Color::Green && has(state.c, arrived.c, tokens);

@@ -137,7 +137,7 @@ fn police(policer: &Policer, worker: usize, now: u64, items: &mut [Item]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Vectors of any workers get the same colours as their packets one by one by the RFCs.
+    /// Vectors of any workers get the same colors as their packets one by one by the RFCs.
     #[test]
     fn colors_agree_with_the_rfcs(
         params in params(), vectors in vectors(), start in 0u64..LATE, workers in prop::collection::vec(0usize..5, 30),
@@ -159,7 +159,8 @@ proptest! {
         }
     }
 
-    /// A clock that goes back gains no tokens: at most the tokens of the latest time pass.
+    /// A clock that runs backwards adds no tokens: green packets take at most the committed burst plus the rate times the
+    /// latest time.
     #[test]
     fn differing_clocks_grant_no_extra_tokens(
         params in params(), steps in prop::collection::vec((0u64..5 * SECOND, 1u32..3000), 1..100),

@@ -29,9 +29,10 @@ const ONE: &str = "{name <policer:policer> | index <index:u32>}";
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         &format!("policer add [name <policer:word>] {PARAMS}"),
-        "Make a policer. Rates are in kbit/s and bursts in bytes. With \"rate pps\", rates are in packets a second, and \
-         bursts in milliseconds of the rate, as in VPP, or in \"packets\". Rates are exact, whatever the rounding. By \
-         default, conforming packets are transmitted and all others dropped.",
+        "Make a policer. With \"rate kbps\" (default), rates are in kbit/s and bursts in bytes. With \"rate pps\", rates \
+         are in packets per second; a burst is in milliseconds at that rate (as in VPP), or in packets if \"packets\" \
+         follows it. \"round\" has no effect: rates are exact. By default, conforming packets are transmitted and all others \
+         dropped.",
         |c, a| {
             let Some(name) = a.get::<String>("policer") else {
                 return Err(a.fault("add", "give the policer a name: policer add name NAME ..."));
@@ -204,7 +205,7 @@ fn burst(a: &Args, name: &str, unit: Unit, rate: u64) -> Result<u64, CliError> {
     }
 }
 
-/// Returns the action for a colour.
+/// Returns the action for a color.
 fn action(a: &Args, name: &str, usual: Action) -> Result<Action, CliError> {
     Ok(match a.behind(name) {
         None => usual,

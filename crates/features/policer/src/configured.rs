@@ -31,7 +31,7 @@ const EXAMPLES: [(&str, Params); 5] = [
     ("trtcm-4115", limit(Algorithm::TwoRates4115, Unit::Pps, 5, 5, Action::Transmit)),
 ];
 
-/// A policer of a low rate with these bursts. It is colour-aware if it marks packets.
+/// A policer of a low rate with these bursts. It is color-aware if it marks packets.
 const fn limit(kind: Algorithm, unit: Unit, cb: u64, eb: u64, exceed: Action) -> Params {
     let two = matches!(kind, Algorithm::TwoRates2698 | Algorithm::TwoRates4115);
     Params {

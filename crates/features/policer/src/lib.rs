@@ -4,8 +4,8 @@
 //! ip4-unicast, ip6-unicast, ip4-multicast, ip6-multicast: policer-input-…    interface-output: policer-output
 //! ```
 //!
-//! A policer colours each packet green (it conforms), yellow (it exceeds) or red (it violates) by the tokens
-//! in its buckets, and defines the action for each colour. Any number of interfaces may share one. Workers
+//! A policer colors each packet green (it conforms), yellow (it exceeds) or red (it violates) by the tokens
+//! in its buckets, and defines the action for each color. Any number of interfaces may share one. Workers
 //! share its buckets without locks, and the result is exact over all of them: see [`Policer`].
 //!
 //! [`Params`] describes a policer. It is an object of the configuration, by its name; [`Policers`] is the

@@ -162,7 +162,7 @@ impl From<Color> for Reason {
     }
 }
 
-/// A trace's entry for a packet: the policer's index plus one, and the colour.
+/// A trace's entry for a packet: the policer's index plus one, and the color.
 struct Seen;
 
 impl Seen {

@@ -133,7 +133,7 @@ impl Described for Params {
                     words(&Kind::ALL, Kind::word),
                     |p| p.kind,
                     |p, kind| p.kind = kind,
-                    "One rate with two colours or three (RFC 2697); two rates with three by RFC 2698, where `eir` and `eb` are the peak \
+                    "One rate with two colors or three (RFC 2697); two rates with three by RFC 2698, where `eir` and `eb` are the peak \
                      rate and burst, or by RFC 4115.",
                 )
                 .field(
@@ -149,7 +149,7 @@ impl Described for Params {
                     truth(),
                     |p| p.aware,
                     |p, aware| p.aware = aware,
-                    "A packet gets no better colour than its DSCP says, which is the drop precedence of assured forwarding (AFx1 green, \
+                    "A packet gets no better color than its DSCP says, which is the drop precedence of assured forwarding (AFx1 green, \
                      AFx2 yellow, AFx3 red; others green). With `1r2c`, yellow and red ones violate.",
                 )
                 .field("cir", tokens(), |p| p.cir, |p, rate| p.cir = rate, "The committed rate.")
@@ -168,7 +168,7 @@ impl Described for Params {
                     tokens(),
                     |p| p.eb,
                     |p, burst| p.eb = burst,
-                    "The excess burst, for types with three colours.",
+                    "The excess burst, for types with three colors.",
                 )
                 .field(
                     "round",

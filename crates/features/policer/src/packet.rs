@@ -77,7 +77,7 @@ pub(crate) fn dscp(p: &mut Packet<'_>, at: usize, ip6: bool) -> u8 {
     if ip6 { p.peek_at::<Ipv6Header>(at).dscp() } else { p.peek_at::<Ipv4Header>(at).dscp() }
 }
 
-/// Returns the colour for a DSCP: the drop precedence of assured forwarding (RFC 2597 section 6).
+/// Returns the color for a DSCP: the drop precedence of assured forwarding (RFC 2597 section 6).
 #[inline(always)]
 pub(crate) fn color_of(dscp: u8) -> Color {
     match dscp {

@@ -7,15 +7,15 @@ use crate::action::{Action, MAX_DSCP};
 /// The algorithm of a policer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// One rate, two colours: packets conform or violate.
+    /// One rate, two colors: packets conform or violate.
     #[default]
     OneRateTwoColors,
-    /// One rate, three colours (RFC 2697). The excess bucket gets the tokens for which the committed bucket
+    /// One rate, three colors (RFC 2697). The excess bucket gets the tokens for which the committed bucket
     /// has no room.
     OneRateThreeColors,
-    /// Two rates, three colours (RFC 2698). `eir` is the peak rate, `eb` the peak burst.
+    /// Two rates, three colors (RFC 2698). `eir` is the peak rate, `eb` the peak burst.
     TwoRates2698,
-    /// Two rates, three colours (RFC 4115). The excess bucket fills by itself, at `eir`.
+    /// Two rates, three colors (RFC 4115). The excess bucket fills by itself, at `eir`.
     TwoRates4115,
 }
 
@@ -134,7 +134,7 @@ pub struct Params {
     pub cb: u64,
     /// Excess burst, bytes or packets: the peak burst of RFC 2698; 0 for 1r2c.
     pub eb: u64,
-    /// Colour-aware mode: a packet keeps the colour of its DSCP on arrival, or gets a worse one. The colour
+    /// Color-aware mode: a packet keeps the color of its DSCP on arrival, or gets a worse one. The color
     /// is the drop precedence of assured forwarding (RFC 2597): AFx1 green, AFx2 yellow, AFx3 red; any other
     /// packet is green.
     pub aware: bool,
@@ -222,7 +222,7 @@ impl Params {
         Ok(())
     }
 
-    /// Returns the action for each colour, by the name of the parameter.
+    /// Returns the action for each color, by the name of the parameter.
     pub fn actions(&self) -> [(&'static str, Action); 3] {
         [("conform-action", self.conform), ("exceed-action", self.exceed), ("violate-action", self.violate)]
     }
@@ -245,7 +245,7 @@ impl Params {
     }
 
     /// Returns warnings for the operator if frames of `frame` bytes (link header included) can never get a
-    /// colour, because a burst is smaller.
+    /// color, because a burst is smaller.
     pub fn too_small_for(&self, frame: u64) -> impl Iterator<Item = String> {
         let never = match self.kind {
             Kind::OneRateTwoColors => None,

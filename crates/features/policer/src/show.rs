@@ -19,14 +19,14 @@ static PACKETS: Metric = Metric {
     name: "volley_policer_packets_total",
     kind: Kind::Counter,
     labels: &["policer", "color"],
-    help: "Packets by the colour that a policer gave them: green conform, yellow exceed, red violate. A packet that is \
+    help: "Packets by the color that a policer gave them: green conform, yellow exceed, red violate. A packet that is \
            still to be segmented counts as its segments.",
 };
 static BYTES: Metric = Metric {
     name: "volley_policer_bytes_total",
     kind: Kind::Counter,
     labels: &["policer", "color"],
-    help: "Bytes by the colour that a policer gave their packets, from the Ethernet header on.",
+    help: "Bytes by the color that a policer gave their packets, from the Ethernet header on.",
 };
 
 /// Declares the show commands of policers, and their metrics.
@@ -34,7 +34,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.metrics(&[&PACKETS, &BYTES], collect);
     r.command(
         "show policer [{name <policer:policer> | index <index:u32>}] [verbose]",
-        "Show policers: their parameters, counters by colour, and interfaces. With the name of one, or \"verbose\", also \
+        "Show policers: their parameters, counters by color, and interfaces. With the name of one, or \"verbose\", also \
          bursts, actions, the rates in tokens, and the tokens in the buckets.",
         show,
     );
@@ -84,7 +84,7 @@ struct User {
     direction: &'static str,
 }
 
-/// Packets of one colour.
+/// Packets of one color.
 #[derive(Serialize)]
 struct Counted {
     action: String,

@@ -16,7 +16,7 @@ use crate::rate::Params;
 /// Maximum number of policers. Indexes are below this number.
 pub const MAX_POLICERS: u32 = 1 << 16;
 
-/// The counters of one colour.
+/// The counters of one color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Packets; one that is still to be segmented counts as its segments.

@@ -20,7 +20,7 @@ pub struct Load {
     pub packets: u32,
     /// Bytes of all these packets.
     pub bytes: u32,
-    /// The colour on arrival.
+    /// The color on arrival.
     pub came: Color,
 }
 
@@ -182,7 +182,7 @@ impl Vector {
         }
     }
 
-    /// Returns the colour of the packet at `i`, if it had a policer.
+    /// Returns the color of the packet at `i`, if it had a policer.
     #[inline(always)]
     pub fn color(&self, i: usize) -> Color {
         self.colors[i % FRAME_SIZE]

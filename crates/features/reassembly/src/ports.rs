@@ -94,7 +94,7 @@ impl<K: Copy + Eq + Hash, T> PortsOf<K, T> {
         self.waiting.open(now, key, None, |why, item| each(Err(reason(why)), item))
     }
 
-    /// Removes expired datagrams, `most` of them at most. Passes the fragments that still wait to `each`.
+    /// Removes expired datagrams, `most` of them at most. Passes their waiting fragments to `each`.
     pub fn expire(&mut self, now: u64, most: usize, mut each: impl FnMut(T)) {
         self.waiting.expire(now, most, |_, item| each(item));
     }

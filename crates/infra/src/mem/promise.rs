@@ -113,8 +113,7 @@ const KEPT: u64 = 64 << 20;
 fn fits(bytes: u64, room: &Room, most: u64, kept: u64) -> io::Result<()> {
     if room.promised.saturating_add(bytes) > most {
         let why = format!(
-            "{} MiB of the shared memory are not allocated yet, and at most {} MiB may be used for that in an \
-             hour: a control group around this container may limit memory, and its limit cannot be read",
+            "the shared memory needs {} MiB more, but all shared memory of an hour may use only {} MiB: a control group around this container may limit memory, and its limit cannot be read",
             bytes >> 20,
             most >> 20
         );
@@ -123,9 +122,9 @@ fn fits(bytes: u64, room: &Room, most: u64, kept: u64) -> io::Result<()> {
     if room.spare().is_none_or(|spare| bytes <= spare.saturating_sub(kept) / 2) {
         return Ok(());
     }
-    let but = if kept == 0 { String::new() } else { format!(" without {} MiB", kept >> 20) };
+    let but = if kept == 0 { String::new() } else { format!(" beyond {} MiB", kept >> 20) };
     let why = format!(
-        "{} MiB of the shared memory are not allocated yet, and at most half of the free memory{but} may be used for that: {room}",
+        "the shared memory needs {} MiB more, but may use only half of the free memory{but}: {room}",
         bytes >> 20
     );
     Err(io::Error::new(io::ErrorKind::OutOfMemory, why))
@@ -142,13 +141,13 @@ mod tests {
         let error = fits(101 << 20, &room(232), u64::MAX, 0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         let told = error.to_string();
-        assert!(told.starts_with("101 MiB of the shared memory are not allocated yet"), "{told}");
+        assert!(told.starts_with("the shared memory needs 101 MiB more"), "{told}");
         assert!(told.ends_with("200 MiB free and 32 MiB reserved (memory.max)"), "{told}");
         fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, u64::MAX, 0).unwrap();
         // Untrusted peers leave more.
         fits(68 << 20, &room(232), u64::MAX, KEPT).unwrap();
         let told = fits(69 << 20, &room(232), u64::MAX, KEPT).unwrap_err().to_string();
-        assert!(told.contains("half of the free memory without 64 MiB"), "{told}");
+        assert!(told.contains("half of the free memory beyond 64 MiB"), "{told}");
         fits(0, &room(0), u64::MAX, KEPT).unwrap();
         // Other promises count.
         let shared = Room { promised: 100 << 20, ..room(2000) };

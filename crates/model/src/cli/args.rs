@@ -168,6 +168,12 @@ impl FromArg for u16 {
     }
 }
 
+impl FromArg for u8 {
+    fn from_arg(value: &Value, call: &Call) -> Option<u8> {
+        u64::from_arg(value, call)?.try_into().ok()
+    }
+}
+
 impl FromArg for (u32, u32) {
     fn from_arg(value: &Value, _: &Call) -> Option<(u32, u32)> {
         match value {

@@ -3,7 +3,7 @@
 use super::error::{CliError, nearest};
 use super::grammar::{Keyword, Kind, Leaf};
 use super::lex::Token;
-use super::parse::State;
+use super::parse::{State, number};
 use super::registry::Values;
 
 /// Maximum number of expected words in an error.
@@ -16,9 +16,11 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
     let leaves = leaves(states);
     let word: &str = &token.text;
     let meant = name_meant(&leaves, word);
-    let message = match (leaves.as_slice(), meant) {
-        ([], _) => format!("unexpected '{word}': the command ends here"),
-        (_, Some(kind)) => format!("there is no {kind} '{word}'"),
+    let range = number(word).and_then(|_| range_meant(&leaves)).map(Kind::describe);
+    let message = match (leaves.as_slice(), meant, range) {
+        ([], ..) => format!("unexpected '{word}': the command ends here"),
+        (_, Some(kind), _) => format!("there is no {kind} '{word}'"),
+        (.., Some(range)) => format!("{word} is not {range}"),
         _ if token.span.start == line.len() - line.trim_start().len() => {
             format!("there is no command '{word}'")
         }
@@ -59,6 +61,15 @@ fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
         (Some(Leaf::Arg { kind: Kind::Name(kind) | Kind::Numbered(kind), .. }), None) => Some(kind),
         _ => None,
     }
+}
+
+/// Returns the type that a number probably means: if one number fits.
+fn range_meant<'l>(leaves: &[&'l Leaf]) -> Option<&'l Kind> {
+    let mut ranges = leaves.iter().filter_map(|leaf| match leaf {
+        Leaf::Arg { kind: range @ Kind::Number(_), .. } => Some(range),
+        _ => None,
+    });
+    ranges.next().filter(|_| ranges.next().is_none())
 }
 
 /// Returns the next elements of the states, each once, in order of declaration.

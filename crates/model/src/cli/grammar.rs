@@ -14,7 +14,8 @@
 //! | `word` | one word, or a quoted text | `String` |
 //! | `text` | the rest of the line | `String` |
 //! | `path` | a file name, relative to the client's directory | `PathBuf` |
-//! | `u16`, `u32`, `u64` | a number, decimal or `0x…` | the number |
+//! | `u8`, `u16`, `u32`, `u64` | a number, decimal or `0x…` | the number |
+//! | `1..4094` | a number in this range, the ends included | the number |
 //! | `range` | two numbers, the first one not above the second: `20-22` | `(u32, u32)` |
 //! | `ip` | an address: `192.0.2.1`, `2001:db8::1` | `IpAddr` |
 //! | `address`, `address4` | `192.0.2.1/24`, `2001:db8::1/64`, the address of an interface and its network | `(IpAddr, u8)` |
@@ -23,6 +24,8 @@
 //! | `interface`, `node`, `punt-reason`, `log-class`, `log-level` | a name that [`Values`](super::Values) knows under this heading | `String` |
 //! | `table` | a number, or a name for which [`Values`](super::Values) knows one | the number |
 //! | the name of a kind of [`objects`](super::Registry::objects) | the name of such an object | `String` |
+
+use std::ops::RangeInclusive;
 
 use crate::family::Family;
 
@@ -35,8 +38,8 @@ pub(super) enum Kind {
     Text,
     /// A file name.
     Path,
-    /// A number up to the limit.
-    Number(u64),
+    /// A number in this range.
+    Number(RangeInclusive<u64>),
     /// A first and a last number.
     Range,
     /// An address.
@@ -60,9 +63,10 @@ impl Kind {
             "word" => Kind::Word,
             "text" => Kind::Text,
             "path" => Kind::Path,
-            "u16" => Kind::Number(u16::MAX.into()),
-            "u32" => Kind::Number(u32::MAX.into()),
-            "u64" => Kind::Number(u64::MAX),
+            "u8" => Kind::Number(0..=u8::MAX.into()),
+            "u16" => Kind::Number(0..=u16::MAX.into()),
+            "u32" => Kind::Number(0..=u32::MAX.into()),
+            "u64" => Kind::Number(0..=u64::MAX),
             "range" => Kind::Range,
             "ip" => Kind::Ip,
             "address" => Kind::Address(None),
@@ -74,7 +78,11 @@ impl Kind {
             "interface" | "node" | "punt-reason" | "log-class" | "log-level" => Kind::Name(text.into()),
             "table" => Kind::Numbered(text.into()),
             _ if objects.contains(&text) => Kind::Name(text.into()),
-            _ => return None,
+            _ => {
+                let (first, last) = text.split_once("..")?;
+                let range = first.parse().ok()?..=last.parse().ok()?;
+                Kind::Number((!range.is_empty()).then_some(range)?)
+            }
         })
     }
 
@@ -84,7 +92,7 @@ impl Kind {
             Kind::Word => "a word".into(),
             Kind::Text => "text".into(),
             Kind::Path => "a file name".into(),
-            Kind::Number(limit) => format!("a number from 0 to {limit}"),
+            Kind::Number(range) => format!("a number from {} to {}", range.start(), range.end()),
             Kind::Range => "a range of numbers (such as 20-22)".into(),
             Kind::Ip => "an IP address (such as 192.0.2.1 or 2001:db8::1)".into(),
             Kind::Address(family) => format!(
@@ -335,18 +343,20 @@ mod tests {
 
     #[test]
     fn arguments_have_types() {
-        let seq = parse("x <n:u16> <if:interface> <s:node> <o:note> <r:range> <t:table>").unwrap();
+        let seq =
+            parse("x <n:u16> <if:interface> <s:node> <o:note> <r:range> <t:table> <v:1..4094>").unwrap();
         let arg = |name: &str, kind| Item::Leaf(Leaf::Arg { name: name.into(), kind });
         let name = |kind: &str| Kind::Name(kind.into());
         assert_eq!(
             seq[1..],
             [
-                arg("n", Kind::Number(65535)),
+                arg("n", Kind::Number(0..=65535)),
                 arg("if", name("interface")),
                 arg("s", name("node")),
                 arg("o", name("note")),
                 arg("r", Kind::Range),
-                arg("t", Kind::Numbered("table".into()))
+                arg("t", Kind::Numbered("table".into())),
+                arg("v", Kind::Number(1..=4094))
             ]
         );
     }
@@ -367,6 +377,8 @@ mod tests {
             ("a {b}... {c}...", "more than one"),
             ("a <b", "without"),
             ("a b/", "empty synonym"),
+            ("a <b:9..1>", "9..1"),
+            ("a <b:1..>", "1.."),
             ("a <b>", "lacks a type"),
             ("a <b:u7>", "unknown type"),
         ] {

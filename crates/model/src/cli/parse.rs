@@ -179,7 +179,7 @@ fn fit(leaf: &Leaf, tokens: &[Token], line: &str, values: &dyn Values) -> Option
             Kind::Word | Kind::Path => Value::Text(word.to_owned()),
             Kind::Text if tokens.len() == 1 => Value::Text(word.to_owned()),
             Kind::Text => Value::Text(line.get(token.span.start..tokens.last()?.span.end)?.to_owned()),
-            Kind::Number(limit) => Value::Number(number(word).filter(|n| n <= limit)?),
+            Kind::Number(range) => Value::Number(number(word).filter(|n| range.contains(n))?),
             Kind::Range => range(word)?,
             Kind::Ip => Value::Ip(word.parse().ok()?),
             Kind::Address(family) => prefix(word, *family)?,
@@ -217,7 +217,8 @@ fn prefix(word: &str, family: Option<Family>) -> Option<Value> {
     Some(Value::Prefix(address, len))
 }
 
-fn number(word: &str) -> Option<u64> {
+/// Reads a number, decimal or `0x…`.
+pub(super) fn number(word: &str) -> Option<u64> {
     match word.strip_prefix("0x") {
         Some(hex) if !hex.starts_with('+') => u64::from_str_radix(hex, 16).ok(),
         _ if word.starts_with('+') => None,

@@ -40,7 +40,7 @@ const COMMANDS: &[&str] = &[
     "show version",
     "set interface state <interface:interface> {up | down}",
     "set interface ip address [del] <interface:interface> <address:address>",
-    "set interface mtu <mtu:u16> <interface:interface>",
+    "set interface mtu <mtu:68..9216> <interface:interface>",
     "ip route add <prefix:prefix> [table <table:u32>] [{via <next-hop:ip> [<interface:interface>] | \
      via <out:interface> | [via] drop | unreachable}...] [count <n:u32>]",
     "create tap [id <id:u32>] [hw-addr <mac:mac>] [host-if-name <name:word>] [gso]",
@@ -330,6 +330,8 @@ fn values_out_of_range_are_refused() {
     ] {
         assert!(run(line).unwrap_err().contains("expected"), "{line}");
     }
+    let told = run("set interface mtu 65536 host-eth0").unwrap_err();
+    assert!(told.contains("65536 is not a number from 68 to 9216\n"), "{told}");
     assert_eq!(run("show ip fib table 0x10"), Ok("show ip fib table table=Number(16)".into()));
 }
 
@@ -473,7 +475,11 @@ fn sentence(items: &[Item], pick: &mut dyn FnMut(usize) -> usize, out: &mut Vec<
                         (quote_always(text), Value::Text(text.into()))
                     }
                     Kind::Numbered(_) if pick(2) == 0 => ("blue".into(), Value::Number(11)),
-                    Kind::Number(_) | Kind::Numbered(_) => (number.to_string(), Value::Number(number)),
+                    Kind::Number(range) => {
+                        let number = number.clamp(*range.start(), *range.end());
+                        (number.to_string(), Value::Number(number))
+                    }
+                    Kind::Numbered(_) => (number.to_string(), Value::Number(number)),
                     Kind::Range => {
                         let (first, last) = (number as u32, number as u32 + pick(9) as u32);
                         (format!("{first}-{last}"), Value::Range(first, last))

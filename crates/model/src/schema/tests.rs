@@ -60,7 +60,7 @@ fn index() -> Parsed<u32> {
 
 static ALL: LazyLock<Schema<All>> = LazyLock::new(|| {
     Schema::new(All::default())
-        .field("color", words(&Color::ALL, Color::word), |a| a.color, |a, c| a.color = c, "A colour.")
+        .field("color", words(&Color::ALL, Color::word), |a| a.color, |a, c| a.color = c, "A color.")
         .field("on", truth(), |a| a.on, |a, on| a.on = on, "A switch.")
         .field("size", number(10..=20).unit("bytes"), |a| a.size, |a, n| a.size = n, "A size.")
         .always()

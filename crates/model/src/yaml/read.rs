@@ -425,7 +425,7 @@ impl<'n> Fields<'n> {
                 // Some may have been requested twice.
                 let known = self.known.iter().enumerate().filter(|(n, one)| !self.known[..*n].contains(one));
                 let hint = hint(name, known.map(|(_, one)| *one));
-                r.fault(*at, format!("nothing is named \"{name}\" here: {hint}"));
+                r.fault(*at, format!("unknown field \"{name}\": {hint}"));
             }
         }
     }

@@ -23,7 +23,7 @@ reasons! {
         Short = "too-short", Error, "the message is shorter than an ICMPv6 header, or than its type requires";
         Checksum = "bad-checksum", Error, "the ICMPv6 checksum is wrong";
         HopLimit = "bad-hop-limit", Warn, "a Neighbor Discovery message with a hop limit below 255: a router has forwarded it";
-        Target = "bad-target", Error, "a solicitation or advertisement of an address that no neighbor can have";
+        Target = "bad-target", Error, "a neighbor solicitation or advertisement with an invalid target: a multicast, unspecified, loopback, IPv4-mapped or malformed link-local address";
         NotForUs = "not-for-us", Info, counted, "a solicitation for an address that is not this router's";
         Echo = "own-packet", Warn, "the packet is this router's own and came back: the link has a loop";
         Unreachable = "unreachable-received", Info, counted, "a destination unreachable message, which no service here uses";

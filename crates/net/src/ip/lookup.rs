@@ -69,7 +69,7 @@ reasons! {
     pub enum Reason {
         Blackhole = "blackhole", Info, "the route drops packets to this destination";
         Unresolved = "unresolved", Info, "the path has lost its interface, and the next best route is not installed yet";
-        Nested = "nested-feature", Error, "the tracked route leads to a feature instead of a neighbor, which is not supported";
+        Nested = "nested-feature", Error, "the route to the feature's destination (such as a tunnel's far end) leads to another feature: nesting is not supported";
         NoTable = "no-table", Error, "a route leads to a VRF that does not exist";
         TableLoop = "table-loop", Error, "routes form a loop between VRFs";
         LinkLocal = "link-local-destination", Info, "the destination is a link-local address, which is never forwarded to";

@@ -8,8 +8,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// them ([`graph::Builder::field_of`]).
 pub const PORTS: &str = "ip4-sv-reassembly";
 
-/// The ports of a datagram. For TCP and similar protocols, the first two words of the header; for an ICMP
-/// echo, its identifier twice; for anything else, 0.
+/// The ports of a datagram. For TCP and similar protocols, the first two 16-bit words of the header; for an
+/// ICMP echo, its identifier as both ports; for anything else, 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Ports {

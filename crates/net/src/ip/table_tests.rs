@@ -15,7 +15,7 @@ use crate::ip::recursion::MAX_HOPS;
 
 const INTERFACES: u32 = 3;
 
-/// Addresses of a small world: IPv4 addresses, and IPv6 addresses that begin with the same bits.
+/// Test addresses made from 32 bits: IPv4 addresses, and IPv6 addresses with these as their first bits.
 trait Small: Ip {
     fn small(bits: u32) -> Self;
     /// The first 32 bits of the address.

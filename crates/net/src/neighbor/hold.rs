@@ -33,7 +33,7 @@ reasons! {
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
         Again = "hold-again", Warn, "the packet's next hop was resolved, but its adjacency is still incomplete";
         Stale = "stale-adjacency", Info, "the adjacency was removed while the packet was on its way";
-        NoBuffer = "no-buffer", Error, "no free buffer to request the packet's next hop";
+        NoBuffer = "no-buffer", Error, "no free buffer for the ARP request or neighbor solicitation";
     }
 }
 

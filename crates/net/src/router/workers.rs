@@ -349,7 +349,10 @@ impl Router {
             let stats = self.graph().stats();
             let at = (0..self.ports.len()).find_map(|w| Some((w, stats.running(w)?)));
             let who = at.map_or("a worker".into(), |(w, node)| format!("worker {w}, in node {node},"));
-            RouterError(format!("no changes made: {who} does not finish its turn"))
+            RouterError(format!(
+                "no changes made: {who} is not done with its packets after {} ms",
+                GRACE.as_millis()
+            ))
         };
         if self.blueprint.exchange().settle(&self.domain, GRACE) { Ok(()) } else { Err(hangs()) }
     }

@@ -435,8 +435,10 @@ fn a_hanging_worker_is_reported_and_refuses_changes() {
     let mut receive = Receive::default();
     receive.queues.entry(0).or_default().worker = Some(1 - before.worker);
     let refused = r.set_receive(2, receive).unwrap_err();
-    let wanted =
-        format!("no changes made: worker {}, in node pg-input, does not finish its turn", before.worker);
+    let wanted = format!(
+        "no changes made: worker {}, in node pg-input, is not done with its packets after 200 ms",
+        before.worker
+    );
     assert_eq!(refused.to_string(), wanted);
     assert_eq!(slot.attention(), before);
     // A worker added for work that cannot be shared out is removed again, and a repinned worker gets its core back.

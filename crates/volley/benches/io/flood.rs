@@ -20,7 +20,7 @@ use super::{Row, Target};
 const REPETITIONS: usize = 15;
 const TIME: Duration = Duration::from_millis(200);
 
-/// A benchmark: the router's work on the packets.
+/// A benchmark: a router setup, and its targets.
 pub struct Bench {
     pub name: &'static str,
     /// True if the router looks up routes; otherwise packets received on one interface leave by the other.

@@ -52,7 +52,7 @@ fn memory(c: &Context) -> Output {
     let limit = format!("lookup tables and routes, at most {} MiB", mib(v.routes_limit_bytes));
     for (name, bytes, what) in [
         ("process", v.resident_bytes, "in memory now"),
-        ("peak", v.most_resident_bytes, "in memory at most since the start"),
+        ("peak", v.most_resident_bytes, "the most in memory since the start"),
         ("swapped", v.swapped_bytes, "moved to disk by the kernel"),
         ("virtual", v.virtual_bytes, "reserved, in memory or not"),
         ("buffers", Some(v.buffers_bytes), "packet buffers: show physmem"),

@@ -44,8 +44,7 @@ const AT_ONCE: usize = 32;
 /// then.
 const MOST_SETTLING: u64 = SECOND;
 const SETTLING: u64 = SECOND / 500;
-/// Nanoseconds for which buffers lent to a former peer are not reused, until the peer knows that the connection has
-/// ended.
+/// Nanoseconds before buffers lent to a former peer are reused: time for the peer to learn of the disconnect.
 const REST: u64 = SECOND;
 /// Nanoseconds after which a connection thread that has not ended is logged.
 const LINGER: u64 = 5 * SECOND;

@@ -142,7 +142,7 @@ impl Builder {
         Ok(Slot::child(self.levels(prefix, depth, default, 0, &[(points, slot)])?))
     }
 
-    /// Builds nodes from the former contents of a list of this depth, counted from `origin`.
+    /// Builds nodes from `runs`: the contents of a list of this depth, with its points counted from `origin`.
     pub fn build_runs(
         &mut self,
         at: u8,
@@ -161,7 +161,7 @@ impl Builder {
         self.build(at, default, &items)
     }
 
-    /// Returns the former contents of a list of this depth, counted from `origin`.
+    /// Returns `runs`, the contents of a list of this depth with its points counted from `origin`, as items.
     pub fn items(&self, origin: u128, depth: u8, runs: &Runs) -> Vec<Item> {
         let address = |point: i128| origin.wrapping_add((point as u128).up(128 - depth));
         let (mut items, mut start) = (Vec::with_capacity(runs.all.len() + 1), runs.start);
