@@ -19,6 +19,7 @@ lie SOCKET ID COUNT       connects COUNT times, each time with other invalid mes
 sparse SOCKET ID MIB      connects with memory without pages; stays connected, or prints why it was refused
 splice SOCKET SECONDS     serves clients for SECONDS and keeps the pages of their memory in sockets, until stopped; prints the
                           number of connections after SECONDS
+punch SOCKET SECONDS      the same, but removes the pages from the memory before it accepts the connection
 serve SOCKET SECONDS      serves clients for SECONDS with invalid messages
 """
 
@@ -448,7 +449,26 @@ def sparse(path, interface, mib):
     goes_on(c.socket)
 
 
-def splice(path, seconds):
+def kept_pages(memory, size):
+    """Puts the pages of memory into sockets, and returns these."""
+    at, kept = 0, []
+    while at < size:
+        a, b = socket.socketpair()
+        a.setblocking(False)
+        kept += [a, b]
+        try:
+            while at < size:
+                at += os.sendfile(a.fileno(), memory, at, size - at)
+        except BlockingIOError:
+            pass
+    return kept
+
+
+def punch(path, seconds):
+    splice(path, seconds, True)
+
+
+def splice(path, seconds, punches=False):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
     listener.listen(16)
@@ -470,25 +490,26 @@ def splice(path, seconds):
                 size = os.fstat(memory).st_size
                 # The client seals its memory as soon as it is connected: it can be mapped until then.
                 pages = mmap.mmap(memory, size)
+                if punches:
+                    kept += kept_pages(memory, size)
+                    libc = ctypes.CDLL(None, use_errno=True)
+                    # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE.
+                    if libc.fallocate(memory, 3, ctypes.c_long(0), ctypes.c_long(size)):
+                        sys.exit(os.strerror(ctypes.get_errno()))
             for f in files:
                 os.close(f)
             s.send(message(CONNECTED if data[0] == CONNECT else ACK, b"stranger"))
         if memory is None:
             continue
         count += 1
-        for at in range(0, size, 4096):
-            pages[at + 64] = 1
+        if not punches:
+            for at in range(0, size, 4096):
+                pages[at + 64] = 1
+            kept += kept_pages(memory, size)
         pages.close()
-        at = 0
-        while at < size:
-            a, b = socket.socketpair()
-            a.setblocking(False)
-            kept += [a, b]
-            try:
-                while at < size:
-                    at += os.sendfile(a.fileno(), memory, at, size - at)
-            except BlockingIOError:
-                pass
+        # The client ends a connection whose memory has lost pages.
+        while punches and s.recv(128):
+            pass
         os.close(memory)
         s.close()
     print(count, flush=True)

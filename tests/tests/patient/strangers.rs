@@ -301,6 +301,26 @@ fn a_memif_server_that_keeps_pages_in_sockets_gets_no_more() {
     router.stop();
 }
 
+/// The pages would be missing from the memory, where nothing shows that they are in use, and the router would take others
+/// that nobody has reserved.
+#[test]
+fn a_memif_server_that_removes_pages_is_not_connected() {
+    let Some(lab) = Lab::new() else { return };
+    let (r, s) = (lab.host("r"), lab.host("s"));
+    let socket = lab.dir().join("memif.sock");
+    let server = stranger(&s, &format!("punch {} 8", socket.display()), "serves");
+    let router = client(&r, &socket);
+    let why = "peers may secretly use the memory of 2 former connections";
+    until("the client waits", LIMIT, || router.log().contains(why));
+    assert!(router.log().contains("the peer has removed pages of the memory"), "{}", router.log());
+    until("the server counts", LIMIT, || server.stdout().lines().count() > 1);
+    let connections = server.stdout().lines().last().unwrap().parse::<u32>().unwrap();
+    assert_eq!(connections, 2, "{}", router.log());
+    assert!(!router.log().contains(": connected to"), "{}", router.log());
+    stop(server);
+    router.stop();
+}
+
 #[test]
 fn clients_of_another_user_do_not_lock_root_out() {
     let Some(Routed { router, r, .. }) = Routed::new() else { return };

@@ -5,8 +5,8 @@
 //! for seconds and tens of megabytes, even after its command has given up. Therefore few expressions are compiled
 //! at once.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,37 +19,51 @@ use crate::cli::{Args, CliError};
 
 /// Maximum length of an expression in bytes. libpcap's recursion is as deep as an expression is long.
 const LONGEST: usize = 4096;
+/// Maximum length of a read-only client's expression in bytes.
+const LONGEST_OF_READER: usize = 1024;
 /// Time limit of a compilation.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum number of expressions compiled at once.
-const AT_ONCE: u64 = 4;
+const AT_ONCE: usize = 4;
 /// Length in bytes above which an expression is compiled only if enough memory is free.
 const LONG: usize = 256;
-/// Bytes of memory for one expression. 4,061 bytes of `portrange` took 40 MB.
-const MEMORY: u64 = 64 << 20;
+/// Returns the bytes of memory for an expression of this length. 1,022 bytes took 4 MiB, 2,048 took 16, and 4,073 took 60.
+fn memory(len: usize) -> u64 {
+    5 * (len as u64).pow(2)
+}
 
-static COMPILING: AtomicU64 = AtomicU64::new(0);
+/// The expressions being compiled: their number, and the bytes of memory for them.
+static COMPILING: Mutex<(usize, u64)> = Mutex::new((0, 0));
 
-/// The right to compile one of [`AT_ONCE`] expressions.
-struct Place;
+/// The right to compile one of [`AT_ONCE`] expressions, with its bytes of memory.
+struct Place(u64);
 
 impl Place {
-    fn take(expression: &str) -> Result<Place, String> {
-        let take = |n| (n < AT_ONCE).then_some(n + 1);
-        let others = COMPILING
-            .try_update(Ordering::AcqRel, Ordering::Acquire, take)
-            .map_err(|_| format!("{AT_ONCE} other filters are being compiled: try again in a few seconds"))?;
-        let place = Place;
-        if expression.len() > LONG {
-            Room::now().must_have((others + 1) * MEMORY).map_err(|e| e.to_string())?;
+    fn take(expression: &str, read_only: bool) -> Result<Place, String> {
+        let longest = if read_only { LONGEST_OF_READER } else { LONGEST };
+        if expression.len() > longest {
+            return Err(format!("it has {} bytes, the maximum is {longest}", expression.len()));
         }
-        Ok(place)
+        let mut compiling = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+        let (others, taken) = *compiling;
+        if others == AT_ONCE {
+            return Err(format!("{AT_ONCE} other filters are being compiled: try again in a few seconds"));
+        }
+        let bytes = memory(expression.len());
+        if expression.len() > LONG {
+            let (room, all) = (Room::now(), taken + bytes);
+            let fits = if read_only { room.must_have_for_stranger(all) } else { room.must_have(all) };
+            fits.map_err(|e| e.to_string())?;
+        }
+        *compiling = (others + 1, taken + bytes);
+        Ok(Place(bytes))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        COMPILING.fetch_sub(1, Ordering::AcqRel);
+        let mut compiling = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
+        *compiling = (compiling.0 - 1, compiling.1 - self.0);
     }
 }
 
@@ -60,7 +74,7 @@ pub fn with_filter(
     then: impl FnOnce(&mut Context, &Args, Option<Program>) -> Result<Output, CliError> + 'static,
 ) -> Result<Output, CliError> {
     let Some(expression) = a.get::<String>("filter") else { return then(c, a, None) };
-    let place = Place::take(&expression).map_err(|why| a.fault("filter", why))?;
+    let place = Place::take(&expression, a.call().read_only).map_err(|why| a.fault("filter", why))?;
     let (done, compiled) = mpsc::channel();
     let work = move || {
         let _place = place;
@@ -94,9 +108,6 @@ pub fn with_filter(
 /// # Errors
 /// Returns libpcap's message if the expression is invalid.
 fn compile(expression: &str) -> Result<Program, String> {
-    if expression.len() > LONGEST {
-        return Err(format!("it has {} bytes, the maximum is {LONGEST}", expression.len()));
-    }
     let said = |e: pcap::Error| match e {
         pcap::Error::PcapError(text) => text,
         other => other.to_string(),
@@ -179,14 +190,23 @@ mod tests {
 
     #[test]
     fn at_most_four_filters_are_compiled_at_once() {
-        let mut places: Vec<Place> = std::iter::from_fn(|| Place::take("ip").ok()).collect();
+        let mut places: Vec<Place> = std::iter::from_fn(|| Place::take("ip", true).ok()).collect();
         // Other tests may have some of the places.
-        assert!(!places.is_empty() && places.len() as u64 <= AT_ONCE);
-        let Err(why) = Place::take("ip") else { panic!("a fifth one") };
-        assert!(why.contains("4 other filters are being compiled"), "{why}");
+        assert!(!places.is_empty() && places.len() <= AT_ONCE);
+        let refused = |expression: &str, read_only, part: &str| {
+            Place::take(expression, read_only).err().is_some_and(|why| why.contains(part))
+        };
+        assert!(refused("ip", false, "4 other filters are being compiled"));
         places.pop();
-        drop(Place::take(&"ip or ".repeat(100)).unwrap());
-        assert!(Place::take("ip").is_ok());
+        drop(Place::take(&"ip or ".repeat(100), true).unwrap());
+        assert!(Place::take("ip", false).is_ok());
+        assert!(refused(&"ip or ".repeat(171), true, "the maximum is 1024"));
+        assert!(refused(&"ip or ".repeat(683), false, "the maximum is 4096"));
+    }
+
+    #[test]
+    fn long_expressions_count_with_their_memory() {
+        assert_eq!([256, 1024, 4096].map(|len| memory(len) >> 10), [320, 5 << 10, 80 << 10]);
     }
 
     #[test]
@@ -203,8 +223,6 @@ mod tests {
             let error = compile(expression).unwrap_err();
             assert!(error.contains(why), "{expression}: {error}");
         }
-        let long = vec!["port 1"; 1000].join(" or ");
-        assert!(compile(&long).unwrap_err().contains("the maximum is 4096"));
         // Maximum depth, and maximum number of instructions.
         assert!(compile(&"not ".repeat(1000)).is_err());
         for deep in [

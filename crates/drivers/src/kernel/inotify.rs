@@ -1,4 +1,5 @@
-//! Watches that report when a file is gone (`inotify(7)`). A watch keeps no file or memory allocated.
+//! Watches that report when a file is gone, or changed by a system call (`inotify(7)`). A watch keeps no file or memory
+//! allocated.
 
 use std::ffi::CString;
 use std::io;
@@ -10,6 +11,8 @@ use super::sys;
 pub(crate) enum Event {
     /// The file of this watch is gone: no process has it open, or mapped, or a path to it.
     Gone(i32),
+    /// A process has written to the file of this watch, or removed pages from it.
+    Changed(i32),
     /// The watch with this number was removed.
     Removed(i32),
     /// Events are lost.
@@ -32,16 +35,28 @@ impl Watches {
         Ok(Watches(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
     }
 
-    /// Watches an open file. Returns the number of its watch.
+    /// Watches until an open file is gone. Returns the number of the watch.
     ///
     /// # Errors
     /// The kernel's error.
     pub(crate) fn add(&self, file: BorrowedFd<'_>) -> io::Result<i32> {
+        self.watch(file, libc::IN_DELETE_SELF)
+    }
+
+    /// Watches for the first change of an open file by a system call; stores through mappings are none. Nobody can fill the
+    /// queue of events, so no event is lost. An instance with such watches has no others. Returns the number of the watch.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn add_first_change(&self, file: BorrowedFd<'_>) -> io::Result<i32> {
+        self.watch(file, libc::IN_MODIFY | libc::IN_ONESHOT)
+    }
+
+    fn watch(&self, file: BorrowedFd<'_>, events: u32) -> io::Result<i32> {
         // A thread may have a table of its own: `/proc/self` would name files of another table.
         let path = CString::new(format!("/proc/thread-self/fd/{}", file.as_raw_fd()))?;
         // SAFETY: the path is a string that ends with a zero.
-        let watch =
-            unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), libc::IN_DELETE_SELF) };
+        let watch = unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), events) };
         sys::check(watch as isize).map(|watch| watch as i32)
     }
 
@@ -66,7 +81,9 @@ impl Watches {
                 if mask & libc::IN_Q_OVERFLOW != 0 {
                     each(Event::Lost);
                 }
-                if mask & libc::IN_DELETE_SELF != 0 {
+                if mask & libc::IN_MODIFY != 0 {
+                    each(Event::Changed(watch));
+                } else if mask & libc::IN_DELETE_SELF != 0 {
                     each(Event::Gone(watch));
                 } else if mask & libc::IN_IGNORED != 0 {
                     each(Event::Removed(watch));

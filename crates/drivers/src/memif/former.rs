@@ -4,6 +4,10 @@
 //! keeps the memory of ended connections and connects again and again would fill this router's memory. Each connection's
 //! thread proves that its memory is released ([`release`](super::release)). An inotify watch on each file shows whether the
 //! memory then vanishes with the thread's own copy, as it must. The watch itself keeps nothing allocated.
+//!
+//! Until memory that this router has created is sealed, the peer can remove its pages: they are free then, although nobody
+//! has reserved what the router takes in their place; or they are in use elsewhere, which no later look at the file shows.
+//! A second watch reports the first such change.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,6 +43,8 @@ struct Connection {
     promises: Vec<Arc<Promise>>,
     /// True if the peer can pass the proof with pages in use.
     doubtful: bool,
+    /// True if a process has written to created memory by a system call, or removed pages from it.
+    changed: bool,
     /// Since when the file should be gone, in nanoseconds.
     released_at: Option<u64>,
     /// Until when it counts although nothing shows any use of its memory, in nanoseconds.
@@ -76,15 +82,19 @@ pub(super) struct Former {
     connections: BTreeMap<u64, Connection>,
     /// The connections of the files that exist, by watch descriptor.
     watches: BTreeMap<i32, u64>,
+    /// The inotify instance for changes of created memory, if one could be created.
+    changes: Option<Watches>,
+    /// The connections whose created memory has not changed, by watch descriptor of `changes`.
+    unchanged: BTreeMap<i32, u64>,
     aftermath: Vec<Aftermath>,
     /// The number of the last connection.
     last: u64,
 }
 
 impl Former {
-    /// Returns an empty set. It gets its inotify instance now: other processes of this user may take all of them later.
+    /// Returns an empty set. It gets its inotify instances now: other processes of this user may take all of them later.
     pub(super) fn new() -> Former {
-        Former { inotify: Watches::new().ok(), ..Former::default() }
+        Former { inotify: Watches::new().ok(), changes: Watches::new().ok(), ..Former::default() }
     }
 
     /// Watches the files of a new connection of an interface. Returns the connection's number here.
@@ -102,7 +112,7 @@ impl Former {
         self.check(interface, most)?;
         let number = self.last + 1;
         for file in files {
-            let refused = match self.watch(*file) {
+            let refused = match watch(&mut self.inotify, |inotify| inotify.add(*file)) {
                 // A region may have the same file as another one.
                 Ok(watch) => match self.watches.insert(watch, number).filter(|other| *other != number) {
                     None => continue,
@@ -111,7 +121,7 @@ impl Former {
                         "the memory is that of a former connection: a client must create new memory".into()
                     }
                 },
-                Err(e) => format!("cannot watch the memory (inotify): {e}"),
+                Err(e) => e,
             };
             self.unwatch(number);
             return Err(refused);
@@ -123,11 +133,28 @@ impl Former {
             release: release.clone(),
             promises: Vec::new(),
             doubtful: false,
+            changed: false,
             released_at: None,
             unknown_until: None,
         };
         self.connections.insert(number, connection);
         Ok(number)
+    }
+
+    /// Watches for changes of memory that this router has created and filled, before the peer gets its file.
+    ///
+    /// # Errors
+    /// If the file cannot be watched.
+    pub(super) fn watch_changes(&mut self, number: u64, file: BorrowedFd<'_>) -> Result<(), String> {
+        let watch = watch(&mut self.changes, |changes| changes.add_first_change(file))?;
+        self.unchanged.insert(watch, number);
+        Ok(())
+    }
+
+    /// True if a process has changed created memory by a system call so far.
+    pub(super) fn is_changed(&mut self, number: u64) -> bool {
+        self.read_changes();
+        self.connections.get(&number).is_some_and(|c| c.changed)
     }
 
     /// Checks that the memory of at most `most` former connections of an interface may be in use.
@@ -182,24 +209,17 @@ impl Former {
         numbers.into_iter().for_each(|number| self.forget(number));
     }
 
-    /// Watches a file, and returns the watch's descriptor.
-    fn watch(&mut self, file: BorrowedFd<'_>) -> io::Result<i32> {
-        let inotify = match &self.inotify {
-            Some(inotify) => inotify,
-            None => self.inotify.insert(Watches::new()?),
-        };
-        inotify.add(file)
-    }
-
     /// Removes the watches of a connection.
     fn unwatch(&mut self, number: u64) {
-        let Some(inotify) = &self.inotify else { return };
-        self.watches.retain(|watch, of| {
-            if *of == number {
-                inotify.remove(*watch);
-            }
-            *of != number
-        });
+        for (inotify, watches) in [(&self.inotify, &mut self.watches), (&self.changes, &mut self.unchanged)] {
+            let Some(inotify) = inotify else { continue };
+            watches.retain(|watch, of| {
+                if *of == number {
+                    inotify.remove(*watch);
+                }
+                *of != number
+            });
+        }
     }
 
     /// Returns when [`look`](Former::look) is due if no thread reports a release.
@@ -215,6 +235,7 @@ impl Former {
         let states: Vec<(u64, State)> =
             self.connections.iter().map(|(number, c)| (*number, c.release.state())).collect();
         self.read_watches();
+        self.read_changes();
         self.aftermath.retain(|a| now < a.until);
         let mut unknown = Vec::new();
         for (number, state) in states {
@@ -223,6 +244,8 @@ impl Former {
             let released = match (state, connection.unknown_until) {
                 (State::Held, _) => continue,
                 (_, Some(until)) => !exists && now >= until,
+                // The removed pages may be in use elsewhere.
+                (State::Released | State::Unwatched, None) if connection.changed => false,
                 (State::Released | State::Unwatched, None) if exists => {
                     if now < *connection.released_at.get_or_insert(now) + GRACE {
                         continue;
@@ -250,8 +273,36 @@ impl Former {
             Event::Gone(watch) | Event::Removed(watch) => drop(self.watches.remove(&watch)),
             // The threads' reports must do.
             Event::Lost => self.watches.clear(),
+            Event::Changed(_) => {}
         });
     }
+
+    /// Marks the connections whose created memory has changed.
+    fn read_changes(&mut self) {
+        let Some(changes) = &self.changes else { return };
+        changes.read(|event| match event {
+            Event::Changed(watch) => {
+                let changed = self.unchanged.remove(&watch).and_then(|of| self.connections.get_mut(&of));
+                changed.into_iter().for_each(|connection| connection.changed = true);
+            }
+            Event::Gone(watch) | Event::Removed(watch) => drop(self.unchanged.remove(&watch)),
+            // No watch has more than two events, and the queue is longer than that.
+            Event::Lost => {}
+        });
+    }
+}
+
+/// Adds a watch by `add`, and returns its descriptor. Creates the inotify instance if it is missing.
+fn watch(
+    inotify: &mut Option<Watches>,
+    add: impl FnOnce(&Watches) -> io::Result<i32>,
+) -> Result<i32, String> {
+    let refused = |e: io::Error| format!("cannot watch the memory (inotify): {e}");
+    let inotify = match inotify {
+        Some(inotify) => inotify,
+        None => inotify.insert(Watches::new().map_err(refused)?),
+    };
+    add(inotify).map_err(refused)
 }
 
 #[cfg(all(test, not(miri)))]
@@ -333,6 +384,49 @@ mod tests {
             assert!(Instant::now() < until);
             std::thread::yield_now();
             former.look(0);
+        }
+    }
+
+    /// It could move the pages into sockets first, or have the router take others that nobody has reserved.
+    #[test]
+    fn a_peer_that_removes_pages_of_created_memory_is_found() {
+        let removes = [libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, 0];
+        for mode in removes {
+            let (mut former, ours) = (Former::default(), Ours::new());
+            let peers = ours.peers();
+            let number = ours.begin(&mut former, 0).unwrap();
+            former.watch_changes(number, ours.0.as_fd()).unwrap();
+            // Stores through a mapping are allowed.
+            let region = Region::of_peer(peers.as_fd(), 8192, true).unwrap();
+            // SAFETY: the address is within the mapping.
+            unsafe { region.at(0, 1).unwrap().write(1) };
+            assert!(!former.is_changed(number));
+            // SAFETY: no memory is involved.
+            assert_eq!(unsafe { libc::fallocate(peers.as_raw_fd(), mode, 0, 4096) }, 0);
+            assert!(former.is_changed(number));
+            drop((region, peers));
+            ours.end();
+            let until = Instant::now() + Duration::from_secs(20);
+            while former.look(0).is_empty() {
+                assert!(Instant::now() < until);
+                std::thread::yield_now();
+            }
+            let why = former.check(INTERFACE, 0).unwrap_err();
+            assert!(why.contains("secretly use the memory of 1"), "{why}");
+        }
+    }
+
+    #[test]
+    fn released_memory_leaves_no_watches() {
+        let (mut former, ours) = (Former::default(), Ours::new());
+        let number = ours.begin(&mut former, 0).unwrap();
+        former.watch_changes(number, ours.0.as_fd()).unwrap();
+        ours.end();
+        let until = Instant::now() + Duration::from_secs(20);
+        while !former.connections.is_empty() || !former.watches.is_empty() || !former.unchanged.is_empty() {
+            assert!(Instant::now() < until);
+            std::thread::yield_now();
+            assert_eq!(former.look(0), []);
         }
     }
 

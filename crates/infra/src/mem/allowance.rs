@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::Room;
+use super::room::LEFT;
 
 /// Bytes that an [`Allowance`] grants between two checks of the free memory. Several allowances together stay
 /// below the reserve of [`Room`].
@@ -40,8 +41,8 @@ impl Watch {
     }
 }
 
-/// Memory taken in small steps. The free memory is checked every 4 MiB: otherwise the kernel would
-/// overcommit, and kill the process when it touches the memory.
+/// Memory taken in small steps on behalf of strangers, which leaves another 64 MiB free. The free memory is checked every 4
+/// MiB: otherwise the kernel would overcommit, and kill the process when it touches the memory.
 #[derive(Debug)]
 pub struct Allowance {
     left: u64,
@@ -64,7 +65,7 @@ impl Allowance {
     /// Takes `bytes`, fewer than 4 MiB. Returns false if they are not free.
     pub fn take(&mut self, bytes: u64) -> bool {
         if self.left < bytes {
-            self.left = self.watch.free(bytes, self.room).min(STEP);
+            self.left = self.watch.free(bytes + LEFT, self.room).saturating_sub(LEFT).min(STEP);
         }
         let left = self.left.checked_sub(bytes);
         self.left = left.unwrap_or(0);
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn memory_is_granted_with_few_checks() {
-        const SPARE: u64 = 32 << 20;
+        const SPARE: u64 = (32 << 20) + LEFT;
         let mut allowance = Allowance::of(room);
         FREE.store(SPARE + (10 << 20), Ordering::Relaxed);
         let mut taken = 0;

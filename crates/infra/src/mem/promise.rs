@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Room;
+use super::room::LEFT;
 
 /// Bytes of all promises.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
@@ -38,12 +39,12 @@ impl Promise {
     /// if a child process that takes all promised memory is killed for it. Such a trial takes 0.1 s.
     pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
         if bytes == 0 || Room::sees_all() {
-            return Promise::within(bytes, u64::MAX, KEPT, false);
+            return Promise::within(bytes, u64::MAX, LEFT, false);
         }
         // One at a time: trials at once would take each other's memory.
         let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
-        let promise = Promise::within(bytes, BLIND, KEPT, true)?;
-        try_once(&mut failed, Instant::now(), Promise::total() + KEPT, Room::try_unseen)?;
+        let promise = Promise::within(bytes, BLIND, LEFT, true)?;
+        try_once(&mut failed, Instant::now(), Promise::total() + LEFT, Room::try_unseen)?;
         Ok(promise)
     }
 
@@ -105,8 +106,6 @@ fn try_once(
 
 /// Maximum bytes of all promises if a control group may have a limit that cannot be read.
 const BLIND: u64 = 256 << 20;
-/// Bytes that untrusted peers leave free, besides the reserve of [`Room`].
-const KEPT: u64 = 64 << 20;
 
 /// Checks that `bytes` may be promised, when all promises together may have at most `most`, and half of the free memory
 /// without `kept`.
@@ -145,14 +144,14 @@ mod tests {
         assert!(told.ends_with("200 MiB free and 32 MiB reserved (memory.max)"), "{told}");
         fits(u64::MAX, &Room { bytes: u64::MAX, ..room(0) }, u64::MAX, 0).unwrap();
         // Untrusted peers leave more.
-        fits(68 << 20, &room(232), u64::MAX, KEPT).unwrap();
-        let told = fits(69 << 20, &room(232), u64::MAX, KEPT).unwrap_err().to_string();
+        fits(68 << 20, &room(232), u64::MAX, LEFT).unwrap();
+        let told = fits(69 << 20, &room(232), u64::MAX, LEFT).unwrap_err().to_string();
         assert!(told.contains("half of the free memory beyond 64 MiB"), "{told}");
-        fits(0, &room(0), u64::MAX, KEPT).unwrap();
+        fits(0, &room(0), u64::MAX, LEFT).unwrap();
         // Other promises count.
         let shared = Room { promised: 100 << 20, ..room(2000) };
-        fits(156 << 20, &shared, BLIND, KEPT).unwrap();
-        let told = fits(157 << 20, &shared, BLIND, KEPT).unwrap_err().to_string();
+        fits(156 << 20, &shared, BLIND, LEFT).unwrap();
+        let told = fits(157 << 20, &shared, BLIND, LEFT).unwrap_err().to_string();
         assert!(told.contains("at most 256 MiB") && told.ends_with("its limit cannot be read"), "{told}");
     }
 

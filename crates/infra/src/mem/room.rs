@@ -15,6 +15,9 @@ const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
 /// Bytes reserved for others.
 const SPARE: u64 = 32 << 20;
+/// Bytes that memory for strangers leaves free beside this reserve: otherwise peers, neighbors and filters together would
+/// leave too little for clients of the CLI and for routes.
+pub(super) const LEFT: u64 = 64 << 20;
 
 /// The memory that may still be taken in ordinary pages, and its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +78,14 @@ impl Room {
     /// Returns the bytes that may be taken beyond the reserve for others; `None` without a limit.
     pub fn spare(&self) -> Option<u64> {
         (self.bytes < u64::MAX).then(|| self.bytes.saturating_sub(SPARE))
+    }
+
+    /// Checks that `bytes` may be taken on behalf of a stranger, which leaves another 64 MiB free.
+    ///
+    /// # Errors
+    /// As [`must_have`](Room::must_have).
+    pub fn must_have_for_stranger(&self, bytes: u64) -> io::Result<()> {
+        self.must_have(bytes.saturating_add(LEFT))
     }
 
     /// Checks that `bytes` may be taken.

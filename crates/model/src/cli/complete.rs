@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of next words in the help of a word with several commands.
 const NEXT: usize = 9;
+/// Maximum number of candidates: a list of thousands helps nobody, and takes memory for each client that asks.
+const MOST: usize = 500;
 
 /// A candidate for the end of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +82,23 @@ pub(super) fn complete<'g>(
             candidates.push(candidate("--json", "answer as JSON", false));
         }
     }
-    Completion { from, candidates }
+    Completion { from, candidates: first_of(candidates) }
+}
+
+/// Returns at most [`MOST`] candidates, with the same common beginning as all of them, and says how many are missing.
+fn first_of(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let missing = candidates.len().saturating_sub(MOST);
+    if missing == 0 {
+        return candidates;
+    }
+    let first = candidates[0].text.clone();
+    let common = |other: &Candidate| first.bytes().zip(other.text.bytes()).take_while(|(a, b)| a == b).count();
+    let unlike = (0..candidates.len()).min_by_key(|n| common(&candidates[*n])).unwrap_or_default();
+    candidates.swap(unlike.max(MOST - 1), MOST - 1);
+    candidates.truncate(MOST);
+    candidates.push(candidate("...", &format!("{missing} more"), true));
+    candidates.shrink_to_fit();
+    candidates
 }
 
 fn candidate(text: &str, help: &str, placeholder: bool) -> Candidate {
@@ -124,4 +142,24 @@ pub fn list(candidates: &[Candidate]) -> String {
         table.row(vec![candidate.text.clone(), candidate.help.clone()]);
     }
     table.to_string().lines().skip(1).map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_is_cut_and_keeps_its_common_beginning() {
+        let all = |count: usize| -> Vec<Candidate> {
+            (0..count).map(|n| candidate(&format!("lan{n}"), "", false)).collect()
+        };
+        assert_eq!(first_of(all(MOST)), all(MOST));
+        for at in [0, 1, MOST - 1, MOST, 2000] {
+            let mut names = all(2000);
+            names.insert(at, candidate("lasso", "", false));
+            let found = first_of(names);
+            assert_eq!((found.len(), found[MOST].help.as_str()), (MOST + 1, "1501 more"));
+            assert!(found.iter().any(|one| one.text == "lasso"), "{at}");
+        }
+    }
 }

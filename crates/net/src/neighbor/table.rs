@@ -45,7 +45,7 @@ const MAX_ANSWERS: usize = 64;
 /// Bytes of an entry with its adjacency, each worker's counters, and its timers.
 const ENTRY: u64 = 2048;
 /// Number of entries that are accepted even when memory runs out.
-const FEW: usize = 1024;
+const FEW: usize = 2048;
 /// Maximum number of entries handled in one call of [`Neighbors::timeout`].
 const BATCH: usize = 256;
 

@@ -220,18 +220,18 @@ fn a_table_full_of_static_entries_refuses_new_ones() {
 }
 
 #[test]
-fn without_memory_the_oldest_entry_above_1024_is_evicted() {
+fn without_memory_the_oldest_entry_above_2048_is_evicted() {
     let mut t = clocked();
     let key = |n: u16| (7, Ipv4Addr::from_bits(0x0a00_0000 + u32::from(n)));
     t.table.memory = Allowance::of(|| Room { bytes: 0, promised: 0, bound: String::new(), huge: None });
-    for n in 0..1024 {
+    for n in 0..2048 {
         t.event(reply(key(n), A));
         t.now += 1;
     }
-    assert_eq!((t.table.entries().count(), t.table.counters().no_memory), (1024, 0));
-    assert_eq!(t.event(reply(key(2000), A)), [Action::Lost(key(0)), Action::Resolved(key(2000), A)]);
+    assert_eq!((t.table.entries().count(), t.table.counters().no_memory), (2048, 0));
+    assert_eq!(t.event(reply(key(3000), A)), [Action::Lost(key(0)), Action::Resolved(key(3000), A)]);
     let counters = t.table.counters();
-    assert_eq!((t.table.entries().count(), counters.no_memory, counters.recycled), (1024, 1, 0));
+    assert_eq!((t.table.entries().count(), counters.no_memory, counters.recycled), (2048, 1, 0));
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(super) struct Memory {
     bells: Vec<Arc<Bell>>,
     /// Receive rings and transmit rings, until the queues take them.
     rings: (Vec<Ring>, Vec<Ring>),
+    /// The connection's number in [`Former`](former::Former); `None` for a trusted server's.
+    watched: Option<u64>,
 }
 
 impl Sockets {
@@ -134,9 +136,9 @@ impl Sockets {
         if !trusted {
             self.former.check(key, former::OF_CLIENT)?;
         }
-        let memory = make(layout, c).map_err(|e| e.to_string())?;
+        let mut memory = make(layout, c).map_err(|e| e.to_string())?;
         let (Some(own), Some(channel)) = (memory.own(), &c.channel) else { return Err(gone()) };
-        let number = match trusted {
+        let watched = match trusted {
             true => None,
             false => Some(self.former.begin(key, &[own], channel.release(), former::OF_CLIENT)?),
         };
@@ -150,7 +152,8 @@ impl Sockets {
         };
         let filling = Preparing::begin(&socket.crew, &self.bell, &[own], self.now, fill);
         let filling = filling.map_err(|e| e.to_string())?;
-        (c.memory, c.filling) = (Some(memory), Some((filling, number)));
+        memory.watched = watched;
+        (c.memory, c.filling) = (Some(memory), Some(filling));
         Ok(())
     }
 
@@ -158,20 +161,17 @@ impl Sockets {
     pub(super) fn look_at_filled(&mut self, key: (u32, u32)) {
         let now = self.now;
         let Some(Side::Client(c)) = self.interfaces.get_mut(&key).map(|e| &mut e.side) else { return };
-        let Some(filled) = c.filling.as_ref().and_then(|(filling, _)| filling.poll(now)) else { return };
-        let number = c.filling.take().and_then(|(_, number)| number);
+        let Some(filled) = c.filling.as_ref().and_then(|filling| filling.poll(now)) else { return };
+        c.filling = None;
         let Some(memory) = &c.memory else { return };
         let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
-        if let (Some(number), Ok(Some(promise))) = (number, &filled) {
-            self.former.keep(number, promise.clone(), false);
-        }
-        self.drive(
-            key,
-            match filled {
-                Ok(_) => client::Event::Made(sizes),
-                Err(e) => client::Event::End(format!("cannot allocate the memory: {e}")),
-            },
-        );
+        let offered = filled.map_err(|e| format!("cannot allocate the memory: {e}")).and_then(|promise| {
+            let (Some(watched), Some(own)) = (memory.watched, memory.own()) else { return Ok(()) };
+            promise.into_iter().for_each(|promise| self.former.keep(watched, promise, false));
+            self.former.watch_changes(watched, own)
+        });
+        let event = offered.map_or_else(client::Event::End, |()| client::Event::Made(sizes));
+        self.drive(key, event);
     }
 
     /// Lets packets pass once the memory is sealed and the server cannot remove its pages.
@@ -182,6 +182,11 @@ impl Sockets {
         let Some(sealed) = c.sealing.as_ref().and_then(|(sealing, ..)| sealing.poll(now)) else { return };
         let (Some((_, peer, interface)), Some(signals)) = (c.sealing.take(), &self.signals) else { return };
         let Some(memory) = &mut c.memory else { return };
+        // Pages cannot be removed any more.
+        if memory.watched.is_some_and(|watched| self.former.is_changed(watched)) {
+            let why = "the peer has removed pages of the memory or written to its file";
+            return self.drive(key, client::Event::End(why.into()));
+        }
         let sizes = memory.regions.iter().map(|(len, _)| *len).collect();
         let (rx, tx) = std::mem::take(&mut memory.rings);
         match sealed.and_then(|()| entry.shared.attach(rx, tx, signals, c.pool.as_ref())) {
@@ -234,5 +239,5 @@ fn make(layout: Layout, client: &ClientSide) -> io::Result<Memory> {
             Direction::ToServer => rings.1.push(ring),
         }
     }
-    Ok(Memory { layout, regions, bells, rings })
+    Ok(Memory { layout, regions, bells, rings, watched: None })
 }

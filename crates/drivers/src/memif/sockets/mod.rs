@@ -119,9 +119,8 @@ struct ClientSide {
     machine: Client,
     channel: Option<Channel>,
     memory: Option<Memory>,
-    /// The allocation of the memory in progress, and the connection's number in [`Former`]; `None` for a trusted
-    /// server.
-    filling: Option<(Filling, Option<u64>)>,
+    /// The allocation of the memory in progress.
+    filling: Option<Filling>,
     /// The sealing in progress, and the server's program and interface.
     sealing: Option<(Preparing<()>, String, String)>,
     /// The pool whose buffers are lent to the server, if any.
@@ -445,7 +444,7 @@ impl Sockets {
         let sides = self.interfaces.values().filter_map(|e| match &e.side {
             Side::Client(c) => {
                 let preparing = c.sealing.as_ref().map(|s| s.0.until).into_iter();
-                let preparing = preparing.chain(c.filling.as_ref().map(|(filling, _)| filling.until));
+                let preparing = preparing.chain(c.filling.as_ref().map(|filling| filling.until));
                 c.machine.poll_timeout().into_iter().chain(preparing).min()
             }
             Side::Server(_) => None,
