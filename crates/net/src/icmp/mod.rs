@@ -28,6 +28,7 @@ use graph::{Builder, GraphError};
 use wire::protocol;
 
 pub use cause::Cause;
+pub use report::{Message, Reporter, Unreported};
 
 use crate::Tables;
 use crate::neighbor::CONFLICT_RATE;

@@ -43,7 +43,7 @@ impl Ip4Redirect {
         Ip4Redirect {
             interfaces: t.interfaces.clone(),
             adjacencies: t.adjacencies.clone(),
-            reporter: Reporter::new(),
+            reporter: Reporter::default(),
             redirects: Vec::with_capacity(FRAME_SIZE),
         }
     }
