@@ -9,9 +9,10 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::{IcmpHeader, Ipv4Header, Mac};
 
-use super::redirect::Ip4Redirect;
-use crate::adjacency::Adjacency;
-use crate::testing::{Bench, checksum};
+use net::adjacency::Adjacency;
+use net::testing::{Bench, checksum};
+
+use crate::install;
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -38,10 +39,8 @@ fn lab() -> Lab {
     };
     let via = [adjacency(BETTER.into()), adjacency([10, 0, 0, 2].into()), adjacency(HOST.into())];
     let mut h = bench.harness(|b, t, _| {
-        let tables = t.clone();
-        b.frame(move |_| Ok(Ip4Redirect::new(&tables)));
         b.arc("ip4-output", "interface-output", ArcKey::Tx);
-        b.feature("ip4-output", "ip4-redirect", &[], &[]);
+        install(b, t);
     });
     h.arcs().enable("ip4-output", "ip4-redirect", link, true).unwrap();
     Lab { link, other, via, h, _bench: bench }

@@ -7,20 +7,29 @@
 //!
 //! Redirects are for hosts, never for networks, as the RFC requires. Packets with a source route, which must
 //! not cause redirects, do not get here.
+//!
+//! IPv6 redirects (RFC 4861 section 8) are not sent.
 
 use std::net::Ipv4Addr;
 
 use buf::{FRAME_SIZE, Flags, Frame, Held, Packet};
-use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use graph::{Builder, Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use wire::Ipv4Header;
 use wire::icmpv4::{kind, redirect};
 
-use super::report::{Message, Reporter, Unreported};
-use crate::Tables;
-use crate::adjacency::Adjacency;
-use crate::interface::Interface;
-use crate::ip::Ip;
+use net::Tables;
+use net::adjacency::Adjacency;
+use net::icmp::{Message, Reporter, Unreported};
+use net::interface::Interface;
+use net::ip::Ip;
+
+/// Adds the node.
+pub fn install(b: &mut Builder, t: &Tables) {
+    let tables = t.clone();
+    b.frame(move |_| Ok(Ip4Redirect::new(&tables)));
+    b.feature("ip4-output", Ip4Redirect::NAME, &[], &[]);
+}
 
 edges! { pub enum Next { Continue = "next-feature", Lookup = "ip4-lookup" } }
 reasons! {
@@ -30,7 +39,7 @@ reasons! {
     }
 }
 
-pub struct Ip4Redirect {
+struct Ip4Redirect {
     interfaces: SlotReader<Interface>,
     adjacencies: SlotReader<Adjacency>,
     reporter: Reporter<Ipv4Addr>,
@@ -39,7 +48,7 @@ pub struct Ip4Redirect {
 }
 
 impl Ip4Redirect {
-    pub fn new(t: &Tables) -> Ip4Redirect {
+    fn new(t: &Tables) -> Ip4Redirect {
         Ip4Redirect {
             interfaces: t.interfaces.clone(),
             adjacencies: t.adjacencies.clone(),
@@ -68,7 +77,7 @@ impl FrameNode for Ip4Redirect {
     const NAME: &'static str = "ip4-redirect";
     type Next = Next;
     type Drop = Reason;
-    const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
+    const TRACE: graph::trace::TraceFn = net::trace::ethernet;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let (mut limited, mut no_buffer) = (0, 0);
