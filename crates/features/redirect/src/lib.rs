@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod front;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ use net::Tables;
 use net::feature::{self, App, Registrar};
 use net::router::Hooks;
 
-pub use node::install;
+pub use node::{Redirects, install};
 
 /// The feature.
 pub struct Feature;
@@ -27,11 +28,11 @@ impl<C: App> feature::Feature<C> for Feature {
         "Reports better first hops to hosts (ICMP redirects, IPv4)."
     }
 
-    fn install(&self, b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
-        install(b, t);
-        Ok(())
+    fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+        install(b, t, hooks)
     }
 
-    /// `set interface feature` switches it on, and is saved.
-    fn register(&self, _: &mut Registrar<'_, C>) {}
+    fn register(&self, r: &mut Registrar<'_, C>) {
+        front::register(r);
+    }
 }
