@@ -23,6 +23,9 @@ pub const ALL: &[&Feature] = &[
     &reassembly::Feature,
     #[cfg(feature = "count")]
     &count::Feature,
+    // Before all features that change packets: a redirect quotes the packet.
+    #[cfg(feature = "redirect")]
+    &redirect::Feature,
     #[cfg(feature = "mss")]
     &mss::Feature,
     // Last, to show packets as all others leave them.

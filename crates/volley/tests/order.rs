@@ -25,6 +25,7 @@ fn features_on_arcs_follow_the_list() {
             "ip6-unicast",
             &["ip6-rx-urpf-strict", "ip6-rx-urpf-loose", "policer-input-ip6", "tcp-mss-clamping-ip6-in"],
         ),
+        ("ip4-output", &["ip4-redirect", "tcp-mss-clamping-ip4-out"]),
         ("interface-output", &["policer-output", "pcap-tx"]),
     ] {
         let of = |(name, _): &&(&str, _)| *name == arc;

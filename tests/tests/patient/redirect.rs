@@ -17,6 +17,7 @@ fn a_host_is_redirected_to_a_router_on_its_link() {
     address(&a, "10.0.0.2/24", "10.0.0.1");
     other.run("ip addr add 10.0.0.3/24 dev eth0");
     other.run("ip addr add 192.0.2.1/32 dev lo");
+    other.run("ip addr add 192.0.2.2/32 dev lo");
     other.run("ip route add default via 10.0.0.1");
     let router = Router::start(
         &r,
@@ -33,7 +34,7 @@ fn a_host_is_redirected_to_a_router_on_its_link() {
         ping.text
     );
 
-    router.ctl("set interface feature host-eth0 ip4-redirect arc ip4-output");
+    router.ctl("set interface ip redirects host-eth0 enable");
     // The reply to the last request may overtake the redirect.
     let ping = Ping::run(&a, "-c 2 -i 0.2 -W 2 192.0.2.1");
     assert!(ping.text.contains("From 10.0.0.1") && ping.text.contains("Redirect Host"), "{}", ping.text);
@@ -41,6 +42,18 @@ fn a_host_is_redirected_to_a_router_on_its_link() {
     assert!(ping.complete(), "the packet is forwarded as well: {}", ping.text);
     let route = a.run("ip route get 192.0.2.1");
     assert!(route.contains("via 10.0.0.3"), "Linux follows it: {route}");
+    let shown = router.json("show interface ip redirects");
+    assert_eq!(shown[0]["interface"], "host-eth0");
+    assert!(shown[0]["sent_redirects"].as_u64() >= Some(1), "{shown}");
+
+    // The host has not learned a first hop for this address yet.
+    router.ctl("set interface ip redirects host-eth0 disable");
+    let ping = Ping::run(&a, "-c 2 -i 0.2 -W 2 192.0.2.2");
+    assert!(ping.complete() && !ping.text.contains("Redirect"), "redirects are off again: {}", ping.text);
+    router.ctl("set interface ip redirects host-eth0 enable");
+    let ping = Ping::run(&a, "-c 2 -i 0.2 -W 2 192.0.2.2");
+    assert!(ping.text.contains("Redirect Host"), "{}", ping.text);
+
     drop(router);
     assert!(Ping::run(&a, "-c 1 -W 2 192.0.2.1").complete(), "the host does not need this router any more");
 }

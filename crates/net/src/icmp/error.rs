@@ -65,7 +65,7 @@ impl<A: Icmp> IcmpError<A> {
         IcmpError {
             interfaces: t.interfaces.clone(),
             own: A::tables(t).own.clone(),
-            reporter: Reporter::new(),
+            reporter: Reporter::default(),
             reports: Vec::with_capacity(FRAME_SIZE),
         }
     }

@@ -4,7 +4,6 @@
 //! (undeliverable packets) ─→ ip4-icmp-error ───────────────────┐
 //! ip4-local → icmp4-input → icmp4-echo-request → ip4-lookup ←──┘
 //!                  └ error-punt (echo replies, for the router's own pings)
-//! (arc ip4-output) ip4-redirect → next feature; redirects → ip4-lookup
 //!
 //! (undeliverable packets) ─→ ip6-icmp-error ───────────────────┐
 //! ip6-local → icmp6-input → icmp6-echo-request → ip6-lookup ←──┘
@@ -21,13 +20,13 @@ mod family;
 mod input;
 mod input6;
 mod limit;
-mod redirect;
 mod report;
 
 use graph::{Builder, GraphError};
 use wire::protocol;
 
 pub use cause::Cause;
+pub use report::{Message, Reporter, Unreported};
 
 use crate::Tables;
 use crate::neighbor::CONFLICT_RATE;
@@ -45,9 +44,6 @@ const ND_RATE: u32 = 5_000;
 pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(error::Ip4IcmpError::new(&tables)));
-    let tables = t.clone();
-    b.frame(move |_| Ok(redirect::Ip4Redirect::new(&tables)));
-    b.feature("ip4-output", "ip4-redirect", &[], &[]);
     let reply = hooks.punt(b, "icmp-echo-reply", REPLIES, ping::reply);
     b.packet(move |_| Ok(input::Icmp4Input::new(reply)));
     b.packet(|_| Ok(echo::Icmp4EchoRequest::default()));
@@ -81,8 +77,6 @@ mod error6_tests;
 mod error_tests;
 #[cfg(test)]
 mod limit_tests;
-#[cfg(test)]
-mod redirect_tests;
 #[cfg(test)]
 mod router_tests;
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! ICMP errors about packets (RFC 1812 section 4.3.2, RFC 4443 section 2.4), for the nodes that send them.
+//! ICMP errors about packets (RFC 1812 section 4.3.2, RFC 4443 section 2.4), for the nodes that send them. Features
+//! use it for reports of their own, such as redirects.
 
 use std::marker::PhantomData;
 
@@ -19,8 +20,11 @@ const LONGEST: usize = icmpv6::MAX_ERROR_LEN;
 /// Type, code and second word of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
+    /// The type.
     pub kind: u8,
+    /// The code.
     pub code: u8,
+    /// The second word, in host byte order.
     pub rest: u32,
 }
 
@@ -39,7 +43,7 @@ pub enum Unreported {
     NoBuffer,
 }
 
-/// Makes reports, within the limits.
+/// Makes reports of one family, within the limits: one for each worker and node.
 pub struct Reporter<A> {
     limiter: Limiter,
     /// Separate limits for "too big" reports: without them a connection hangs, so a flood of other reports
@@ -50,13 +54,19 @@ pub struct Reporter<A> {
     family: PhantomData<A>,
 }
 
-impl<A: Icmp> Reporter<A> {
-    pub fn new() -> Reporter<A> {
+impl<A: Icmp> Default for Reporter<A> {
+    fn default() -> Reporter<A> {
         let limiter = || Limiter::new(PER_SOURCE, IN_TOTAL);
         Reporter { limiter: limiter(), mtu_limiter: limiter(), id: 0, family: PhantomData }
     }
+}
 
-    /// Makes a report about `p`, which begins with its IP header. `from` returns the source address.
+impl<A: Icmp> Reporter<A> {
+    /// Makes a report about `p`, which begins with its IP header. `from` returns the report's source address. The
+    /// report begins with its own IP header and goes to the lookup.
+    ///
+    /// # Errors
+    /// The reason why no report is sent.
     pub fn report(
         &mut self,
         cx: &mut Cx<'_>,

@@ -7,20 +7,55 @@
 //!
 //! Redirects are for hosts, never for networks, as the RFC requires. Packets with a source route, which must
 //! not cause redirects, do not get here.
+//!
+//! IPv6 redirects (RFC 4861 section 8) are not sent.
 
+use std::io;
 use std::net::Ipv4Addr;
 
 use buf::{FRAME_SIZE, Flags, Frame, Held, Packet};
-use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use graph::{Builder, Cx, FrameNode, GraphError, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
+use infra::counters::{CounterSet, Lane};
 use wire::Ipv4Header;
 use wire::icmpv4::{kind, redirect};
 
-use super::report::{Message, Reporter, Unreported};
-use crate::Tables;
-use crate::adjacency::Adjacency;
-use crate::interface::Interface;
-use crate::ip::Ip;
+use net::Tables;
+use net::adjacency::Adjacency;
+use net::icmp::{Message, Reporter, Unreported};
+use net::interface::Interface;
+use net::ip::Ip;
+use net::router::Hooks;
+use net::setting::{Setting, Switch};
+
+/// The feature, and its arc.
+pub(crate) const FEATURE: &str = "ip4-redirect";
+const ARC: &str = "ip4-output";
+
+/// Whether hosts behind an interface are redirected to better first hops on its networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Redirects(pub bool);
+
+impl Setting for Redirects {
+    /// Redirects sent, by interface.
+    type Counts = CounterSet<1>;
+    const COUNTED: &'static str = "/feature/redirect";
+
+    fn switches(&self) -> Vec<Switch> {
+        vec![Switch { arc: ARC, feature: FEATURE, on: self.0 }]
+    }
+}
+
+/// Adds the node.
+///
+/// # Errors
+/// Fails without address space for the setting.
+pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
+    let (tables, sent) = (t.clone(), hooks.setting::<Redirects>()?.counts);
+    b.frame(move |s| Ip4Redirect::new(&tables, &sent, s.worker));
+    b.feature(ARC, FEATURE, &[], &[]);
+    Ok(())
+}
 
 edges! { pub enum Next { Continue = "next-feature", Lookup = "ip4-lookup" } }
 reasons! {
@@ -30,22 +65,25 @@ reasons! {
     }
 }
 
-pub struct Ip4Redirect {
+struct Ip4Redirect {
     interfaces: SlotReader<Interface>,
     adjacencies: SlotReader<Adjacency>,
     reporter: Reporter<Ipv4Addr>,
     /// The redirects for the packets of a frame.
     redirects: Vec<Held>,
+    /// Redirects sent, by interface.
+    sent: Lane<1>,
 }
 
 impl Ip4Redirect {
-    pub fn new(t: &Tables) -> Ip4Redirect {
-        Ip4Redirect {
+    fn new(t: &Tables, sent: &CounterSet<1>, worker: usize) -> io::Result<Ip4Redirect> {
+        Ok(Ip4Redirect {
             interfaces: t.interfaces.clone(),
             adjacencies: t.adjacencies.clone(),
-            reporter: Reporter::new(),
+            reporter: Reporter::default(),
             redirects: Vec::with_capacity(FRAME_SIZE),
-        }
+            sent: sent.lane(worker)?,
+        })
     }
 
     /// Returns the redirect for a packet, which begins with its IPv4 header; `None` if there is no better
@@ -65,10 +103,10 @@ impl Ip4Redirect {
 }
 
 impl FrameNode for Ip4Redirect {
-    const NAME: &'static str = "ip4-redirect";
+    const NAME: &'static str = FEATURE;
     type Next = Next;
     type Drop = Reason;
-    const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
+    const TRACE: graph::trace::TraceFn = net::trace::ethernet;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let (mut limited, mut no_buffer) = (0, 0);
@@ -78,7 +116,10 @@ impl FrameNode for Ip4Redirect {
                 continue;
             }
             match self.redirect(cx, &mut p) {
-                Some(Ok(held)) => self.redirects.push(held),
+                Some(Ok(held)) => {
+                    self.sent.add(p.rx_if(), [1]);
+                    self.redirects.push(held);
+                }
                 Some(Err(Unreported::Source | Unreported::Limit)) => limited += 1,
                 Some(Err(Unreported::NoBuffer)) => no_buffer += 1,
                 Some(Err(Unreported::Forbidden | Unreported::NoAddress)) | None => {}

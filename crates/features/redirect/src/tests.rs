@@ -9,9 +9,10 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::{IcmpHeader, Ipv4Header, Mac};
 
-use super::redirect::Ip4Redirect;
-use crate::adjacency::Adjacency;
-use crate::testing::{Bench, checksum};
+use net::adjacency::Adjacency;
+use net::testing::{Bench, checksum};
+
+use crate::{Redirects, install};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -26,7 +27,7 @@ struct Lab {
     /// Adjacencies to `BETTER`, to a neighbor on another network of the link, and to the host.
     via: [u32; 3],
     h: Harness,
-    _bench: Bench,
+    bench: Bench,
 }
 
 fn lab() -> Lab {
@@ -37,14 +38,12 @@ fn lab() -> Lab {
         bench.writers.adjacencies.insert(record).unwrap()
     };
     let via = [adjacency(BETTER.into()), adjacency([10, 0, 0, 2].into()), adjacency(HOST.into())];
-    let mut h = bench.harness(|b, t, _| {
-        let tables = t.clone();
-        b.frame(move |_| Ok(Ip4Redirect::new(&tables)));
+    let mut h = bench.harness(|b, t, hooks| {
         b.arc("ip4-output", "interface-output", ArcKey::Tx);
-        b.feature("ip4-output", "ip4-redirect", &[], &[]);
+        install(b, t, hooks).unwrap();
     });
     h.arcs().enable("ip4-output", "ip4-redirect", link, true).unwrap();
-    Lab { link, other, via, h, _bench: bench }
+    Lab { link, other, via, h, bench }
 }
 
 fn packet(src: Ipv4Addr) -> PacketBuilder {
@@ -89,6 +88,8 @@ fn rfc1812_5_2_7_2_a_host_is_redirected_to_a_better_first_hop() {
     assert_eq!((ip.src(), ip.dst(), checksum(rest)), (OWN, HOST, 0));
     assert_eq!((icmp.kind(), icmp.code(), icmp.rest()), (5, 1, BETTER.to_bits()));
     assert_eq!(quote, &packet[14..]);
+    let sent = lab.bench.counts::<Redirects>();
+    assert_eq!([lab.link, lab.other].map(|interface| sent.read(interface)), [[1], [0]]);
 }
 
 #[test]
@@ -115,6 +116,7 @@ fn hosts_without_a_better_first_hop_get_no_redirect() {
         let out = lab.send(&packet, rx, via, flags);
         assert_eq!(check(out, &packet).len(), 0, "{what}");
     }
+    assert_eq!(lab.bench.counts::<Redirects>().read(lab.link), [0]);
 }
 
 #[test]
@@ -130,4 +132,5 @@ fn rfc1812_4_3_2_8_redirects_are_rate_limited() {
     assert_eq!(lab.h.dropped("ip4-redirect", "unredirected-limit"), 20);
     lab.h.advance(Duration::from_millis(50));
     assert_eq!(told(&mut lab, 30), 5);
+    assert_eq!(lab.bench.counts::<Redirects>().read(lab.link), [15], "only sent redirects count");
 }

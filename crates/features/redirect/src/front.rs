@@ -1,0 +1,81 @@
+//! The setting and the commands of redirects.
+
+use std::sync::LazyLock;
+
+use model::schema::{Described, Schema, truth};
+use net::feature::{self, App, Configured, Registrar, Shown};
+use net::router::{Router, RouterError};
+use serde::Serialize;
+
+use crate::node::{FEATURE, Redirects};
+
+impl Described for Redirects {
+    fn schema() -> &'static Schema<Self> {
+        static SCHEMA: LazyLock<Schema<Redirects>> = LazyLock::new(|| {
+            Schema::new(Redirects::default()).field(
+                "ip-redirects",
+                truth(),
+                |r| r.0,
+                |r, on| r.0 = on,
+                "Reports better first hops on the interface's network to hosts, by ICMP redirects (RFC 1812 section \
+                 5.2.7.2). IPv4 only.",
+            )
+        });
+        &SCHEMA
+    }
+}
+
+impl Configured for Redirects {
+    type Setting = Self;
+
+    fn resolve(&self, _: &Router) -> Result<Self, RouterError> {
+        Ok(*self)
+    }
+
+    fn dump(&self, interface: &str) -> Vec<String> {
+        self.0.then(|| format!("set interface ip redirects {interface} enable")).into_iter().collect()
+    }
+
+    fn way(feature: &str, interface: &str) -> Option<String> {
+        let way = || {
+            format!(
+                "{feature} is set by its command: \"set interface ip redirects {interface} enable\", in a YAML file \
+                 \"ip-redirects\""
+            )
+        };
+        (feature == FEATURE).then(way)
+    }
+}
+
+/// Declares the setting and its commands.
+pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
+    r.setting::<Redirects>();
+    r.command(
+        "set interface ip redirects <interface:interface> [{enable | disable}]",
+        "Report better first hops on an interface's network to hosts (ICMP redirects), or stop that.",
+        |c, a| {
+            let on = !a.has("disable");
+            feature::set(c, a, |redirects: &mut Redirects| redirects.0 = on)
+        },
+    );
+    r.command(
+        "show interface ip redirects",
+        "Show the interfaces with ICMP redirects enabled, and the number of redirects sent.",
+        |_, a| Ok(feature::show(a, &["Interface", "Sent redirects"], row, cells)),
+    );
+}
+
+#[derive(Serialize)]
+struct Sending {
+    interface: String,
+    sent_redirects: u64,
+}
+
+fn row(shown: &Shown<'_, Redirects>) -> Vec<Sending> {
+    let sent_redirects = shown.counted.iter().sum();
+    vec![Sending { interface: shown.interface.name.clone(), sent_redirects }]
+}
+
+fn cells(sending: &Sending) -> Vec<String> {
+    vec![sending.interface.clone(), sending.sent_redirects.to_string()]
+}
