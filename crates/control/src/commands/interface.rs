@@ -355,12 +355,17 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
         return Err(a.fault(about, e.to_string()));
     }
     let interface = a.need::<String>("interface")?;
+    let on = !a.has("disable");
+    let (key, mut value) = find(c, &interface).map_err(|e| a.about("interface", e))?;
+    if c.system.abilities.catalog.switch_by_name(&arc, &feature, on, &mut value.attached) {
+        return done(c, vec![Change::set(key, value)]).map_err(|e| a.about("feature", e));
+    }
     // A setting enables this feature: it can be neither enabled nor disabled here.
     if let Some(way) = c.system.abilities.catalog.way(&feature, &interface) {
         return Err(a.fault("feature", way));
     }
     let key = FeatureOn::key(&interface, &arc, &feature);
-    let (was_on, on) = (c.store.get(&key).is_some(), !a.has("disable"));
+    let was_on = c.store.get(&key).is_some();
     // No change if the feature already has this state.
     let changes = (was_on != on).then(|| Change { key, value: on.then(|| FeatureOn.into()) });
     done(c, changes.into_iter().collect()).map_err(|e| a.about("feature", e))

@@ -10,7 +10,7 @@ use super::Reading;
 use super::beside::{ADDRESSES, BEHIND_SETTINGS, LENDER};
 use super::body::body;
 use super::encapsulation::encapsulation;
-use crate::intent::{Backed, Catalog, Interface, Spec, numbered};
+use crate::intent::{Backed, Catalog, FeatureOn, Interface, Spec, numbered};
 use crate::system::System;
 
 /// The valid words of `device-type`: vppcfg's, and one for AF_XDP.
@@ -158,7 +158,15 @@ fn read_body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, int
         if beside.name == ADDRESSES.name && faulty.contains(&"table") {
             continue;
         }
-        objects.into_iter().for_each(|(at, key, value)| reading.set(at, key, value));
+        for (at, key, value) in objects {
+            let catalog = reading.catalog;
+            let is_setting = key.get::<FeatureOn>().is_some_and(|(_, arc, feature)| {
+                catalog.switch_by_name(&arc, &feature, true, &mut interface.attached)
+            });
+            if !is_setting {
+                reading.set(at, key, value);
+            }
+        }
     }
 }
 

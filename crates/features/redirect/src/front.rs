@@ -7,7 +7,7 @@ use net::feature::{self, App, Configured, Registrar, Shown};
 use net::router::{Router, RouterError};
 use serde::Serialize;
 
-use crate::node::{FEATURE, Redirects};
+use crate::node::{ARC, FEATURE, Redirects};
 
 impl Described for Redirects {
     fn schema() -> &'static Schema<Self> {
@@ -44,6 +44,12 @@ impl Configured for Redirects {
             )
         };
         (feature == FEATURE).then(way)
+    }
+
+    fn switch_by_name(&mut self, arc: &str, feature: &str, on: bool) -> bool {
+        let known = (arc, feature) == (ARC, FEATURE);
+        self.0 = if known { on } else { self.0 };
+        known
     }
 }
 

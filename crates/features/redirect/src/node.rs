@@ -30,7 +30,7 @@ use net::setting::{Setting, Switch};
 
 /// The feature, and its arc.
 pub(crate) const FEATURE: &str = "ip4-redirect";
-const ARC: &str = "ip4-output";
+pub(crate) const ARC: &str = "ip4-output";
 
 /// Whether hosts behind an interface are redirected to better first hops on its networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

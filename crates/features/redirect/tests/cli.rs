@@ -36,13 +36,20 @@ fn sent_redirects_are_shown() {
 }
 
 #[test]
-fn only_the_command_switches_the_feature() {
+fn the_feature_can_be_switched_by_its_name_as_in_older_versions() {
     let mut cli = Cli::with(&[&redirect::Feature]);
-    let told = cli.refused("set interface feature pg1 ip4-redirect arc ip4-output", "ip4-redirect");
-    assert!(
-        told.contains("set interface ip redirects pg1 enable") && told.contains("ip-redirects"),
-        "{told}"
-    );
+    let before = cli.yaml();
+    cli.ok("set interface feature pg1 ip4-redirect arc ip4-output");
+    assert!(cli.ok("show config").contains("set interface ip redirects pg1 enable\n"));
+    let with = cli.yaml();
+    assert!(is_on(&mut cli, "pg1") && !with.contains("features"), "{with}");
+    cli.ok("set interface feature pg1 ip4-redirect arc ip4-output disable");
+    assert_eq!((cli.yaml(), is_on(&mut cli, "pg1")), (before, false));
+    cli.apply("interfaces: { pg0: {}, pg1: { features: { ip4-output: [ ip4-redirect ] } } }\n").unwrap();
+    assert_eq!((cli.yaml(), is_on(&mut cli, "pg1")), (with, true));
+    let told =
+        cli.apply("interfaces: { pg1: { features: { ip4-unicast: [ ip4-redirect ] } } }\n").unwrap_err();
+    assert!(told.contains("ip4-redirect"), "{told}");
     cli.refused("set interface ip redirects pg7 enable", "pg7");
 }
 

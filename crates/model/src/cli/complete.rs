@@ -92,7 +92,8 @@ fn first_of(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
         return candidates;
     }
     let first = candidates[0].text.clone();
-    let common = |other: &Candidate| first.bytes().zip(other.text.bytes()).take_while(|(a, b)| a == b).count();
+    let common =
+        |other: &Candidate| first.bytes().zip(other.text.bytes()).take_while(|(a, b)| a == b).count();
     let unlike = (0..candidates.len()).min_by_key(|n| common(&candidates[*n])).unwrap_or_default();
     candidates.swap(unlike.max(MOST - 1), MOST - 1);
     candidates.truncate(MOST);

@@ -32,6 +32,11 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     fn dump(&self, interface: &str) -> Vec<String>;
     /// Returns a hint how to switch a feature of an arc on, if this setting does that.
     fn way(feature: &str, interface: &str) -> Option<String>;
+    /// Switches a feature of an arc by its name, as commands and files did before this setting existed. Returns false if
+    /// they never did that.
+    fn switch_by_name(&mut self, _arc: &str, _feature: &str, _on: bool) -> bool {
+        false
+    }
     /// Adds the samples of its metrics for an interface.
     fn collect(_router: &Router, _interface: &InterfaceInfo, _out: &mut Lines) {}
     /// Makes the objects that the [examples](Self::examples) name.
@@ -52,6 +57,7 @@ pub(super) trait Kind: Send + Sync {
     fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached);
     fn rows(&self) -> Vec<Row>;
     fn way(&self, feature: &str, interface: &str) -> Option<String>;
+    fn switch_by_name(&self, arc: &str, feature: &str, on: bool, to: &mut Attached) -> bool;
     fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines);
     fn shown(&self, router: &Router, index: u32) -> String;
     fn make_examples(&self, router: &mut Router) -> Result<(), RouterError>;
@@ -78,6 +84,15 @@ impl<T: Configured> Kind for Of<T> {
 
     fn way(&self, feature: &str, interface: &str) -> Option<String> {
         T::way(feature, interface)
+    }
+
+    fn switch_by_name(&self, arc: &str, feature: &str, on: bool, to: &mut Attached) -> bool {
+        let mut value: T = to.get();
+        let known = value.switch_by_name(arc, feature, on);
+        if known {
+            to.put(value);
+        }
+        known
     }
 
     fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines) {

@@ -275,6 +275,11 @@ impl<W: World> Catalog<W> {
         self.settings.iter().find_map(|kind| kind.way(feature, interface))
     }
 
+    /// Switches a feature of an arc by its name, if an interface's setting allows that. Returns false if none does.
+    pub fn switch_by_name(&self, arc: &str, feature: &str, on: bool, to: &mut Attached) -> bool {
+        self.settings.iter().any(|kind| kind.switch_by_name(arc, feature, on, to))
+    }
+
     /// Returns an interface's values of all settings, for tests to compare.
     pub fn shown(&self, router: &Router, index: u32) -> Vec<String> {
         self.settings.iter().map(|kind| kind.shown(router, index)).collect()
