@@ -9,7 +9,7 @@ import re
 
 # For each crate, sets of modules that use each other. Remove a set when it is untied.
 KNOTS = {
-    "bench": ["campaign dut engine search sessions sim testbed traffic"],
+    "bench": ["engine sessions sim traffic"],
     # A pool and its buffers.
     "buf": ["depot frame lent packet pool"],
     # The running system, and the objects that are applied to it.
@@ -23,6 +23,8 @@ KNOTS = {
 
 # All code behind this is test code.
 TESTS = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod \w+ \{")
+# The attribute for a module whose file has another name.
+FILE = re.compile(r'#\[path = "(\w+)\.rs"\]')
 COMMENT = re.compile(r"//[^\n]*")
 ONE = re.compile(r"\b(?:crate|super)::([a-z_][a-z_0-9]*)")
 SEVERAL = re.compile(r"\bcrate::\{([^;]*)\};", re.S)
@@ -55,9 +57,14 @@ def uses(crate):
 
 
 def test_modules(sources):
-    """Returns the names of test modules that have their own files."""
-    declared = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod (\w+);")
-    return {m.group(1) for path in sources.rglob("*.rs") for m in declared.finditer(path.read_text())} | {"tests"}
+    """Returns the names of test modules that have their own files, and of the files that a `path` attribute names."""
+    declared = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n((?:#\[[^\n]*\]\n)*)(?:pub(?:\([a-z]+\))? )?mod (\w+);")
+    names = {"tests"}
+    for path in sources.rglob("*.rs"):
+        for attributes, name in declared.findall(path.read_text()):
+            file = FILE.search(attributes)
+            names.add(file.group(1) if file else name)
+    return names
 
 
 def knots(graph):
