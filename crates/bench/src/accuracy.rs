@@ -5,8 +5,8 @@ use std::time::Duration;
 use buf::Pool;
 use wire::Mac;
 
-use super::run::{Direction, Engine, Limits, Port};
 use crate::cable::cable;
+use crate::engine::run::{Direction, Engine, Limits, Port};
 use crate::sim::{Delay, Path, link};
 use crate::stats::latency::Ranked as _;
 use crate::traffic::{Ends, builtin};
