@@ -17,7 +17,6 @@ KNOTS = {
     # Objects, and the views of the store that they use.
     "model": ["object store"],
     "net": ["adjacency ethernet handoff icmp interface ip nd neighbor router setting tables trace"],
-    "scenarios": ["fan table"],
 }
 
 # All code behind this is test code.
