@@ -13,7 +13,6 @@ KNOTS = {
     "buf": ["depot frame lent packet pool"],
     # The running system, and the objects that are applied to it.
     "control": ["intent system"],
-    "drivers": ["device guardian kernel"],
     # Objects, and the views of the store that they use.
     "model": ["object store"],
     "net": ["adjacency ethernet handoff icmp interface ip nd neighbor router setting tables trace"],

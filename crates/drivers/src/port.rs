@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use super::netdev::{self, Netdev};
-use super::sys;
 use crate::device::Link;
 use crate::guardian::{Guardian, Loan};
+use crate::kernel::netdev::{self, Netdev};
+use crate::kernel::sys;
 
 /// Why an interface cannot be opened.
 #[derive(Debug)]
