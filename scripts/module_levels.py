@@ -9,8 +9,6 @@ import re
 
 # For each crate, sets of modules that use each other. Remove a set when it is untied.
 KNOTS = {
-    # A pool and its buffers.
-    "buf": ["depot frame lent packet pool"],
     # The running system, and the objects that are applied to it.
     "control": ["intent system"],
     # Objects, and the views of the store that they use.

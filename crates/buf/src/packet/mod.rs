@@ -1,4 +1,6 @@
-//! The cursor over one packet: its record, and the bytes of its buffers.
+//! One packet: the cursor over its record and the bytes of its buffers, and its owner outside of a frame.
+
+mod held;
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,11 +10,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::arena;
 use crate::bpf::Program;
 use crate::feature::{FeatureField, Field};
-use crate::frame::Held;
 use crate::layout::{COLD, Cold, FEATURE, FEATURE_LEN, HEADROOM, Link, MAX_OFFSET, PEEK, STRIDE};
 use crate::link::LinkHeader;
 use crate::pool::Cache;
 use crate::record::{Flags, Record, Snapshot};
+
+pub use held::Held;
 
 /// One packet. It borrows its record, and owns the packet's head buffer for that time.
 ///
