@@ -11,8 +11,6 @@ import re
 KNOTS = {
     # The running system, and the objects that are applied to it.
     "control": ["intent system"],
-    # Objects, and the views of the store that they use.
-    "model": ["object store"],
     "net": ["adjacency ethernet handoff icmp interface ip nd neighbor router setting tables trace"],
 }
 

@@ -49,15 +49,15 @@ use model::{object, store};
 /// An object of any type.
 pub type Value = object::Value<System>;
 /// All objects by key.
-pub type Tree = store::Tree<System>;
+pub type Tree = object::Tree<System>;
 /// A change of one object.
-pub type Change = store::Change<System>;
+pub type Change = object::Change<System>;
 /// The tree at some moment.
-pub type Snapshot = store::Snapshot<System>;
+pub type Snapshot = object::Snapshot<System>;
 /// The requested configuration.
 pub type Store = store::Store<System>;
 /// The tree as it would be after a transaction.
-pub type View<'s> = store::View<'s, System>;
+pub type View<'s> = object::View<'s, System>;
 /// The steps from one tree to another.
 pub type Plan = store::Plan<System>;
 /// A plan in progress.
@@ -81,7 +81,7 @@ pub type Catalog = net::feature::Catalog<System>;
 /// The options of an interface, of any type.
 pub type Backed = net::feature::Backed<System>;
 /// Returns any object of a tree.
-type Get<'t> = store::Get<'t, System>;
+type Get<'t> = object::Get<'t, System>;
 
 impl object::World for System {
     type Abilities = Abilities;

@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeBounds};
 
 use super::facts::{Changed, Index};
-use super::{Get, Tree};
+use super::{Get, Tree, Value, World};
 use crate::key::{Key, KindInfo, Need, Range};
-use crate::object::{Value, World};
 use crate::tuple::{Part, Tuple};
 
 /// The tree as it would be after a transaction.
 pub struct View<'s, W> {
     objects: &'s Tree<W>,
-    pub(super) changes: BTreeMap<&'s Key, Option<&'s Value<W>>>,
+    pub(crate) changes: BTreeMap<&'s Key, Option<&'s Value<W>>>,
     index: &'s Index,
-    pub(super) changed: Changed,
+    pub(crate) changed: Changed,
 }
 
 impl<'s, W: World> View<'s, W> {
@@ -127,7 +126,7 @@ impl<'s, W: World> View<'s, W> {
 }
 
 /// Returns the range of all objects except those of kinds with potentially many.
-pub(super) fn others() -> Range {
+pub(crate) fn others() -> Range {
     (Bound::Unbounded, Bound::Excluded(Key::first_of_many()))
 }
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Get;
+use super::{Fact, Get, Value, World};
 use crate::key::{Key, KindInfo, MANY, Need};
-use crate::object::{Fact, Value, World};
 use crate::tuple::Tuple;
 
 /// The number of each tuple, by name; never zero.
@@ -133,7 +132,7 @@ impl Index {
 
 /// The index of a transaction's changes.
 #[derive(Default)]
-pub(super) struct Changed {
-    pub was: Index,
-    pub now: Index,
+pub(crate) struct Changed {
+    pub(super) was: Index,
+    pub(super) now: Index,
 }
