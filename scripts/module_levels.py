@@ -9,8 +9,6 @@ import re
 
 # For each crate, sets of modules that use each other. Remove a set when it is untied.
 KNOTS = {
-    # The running system, and the objects that are applied to it.
-    "control": ["intent system"],
     "net": ["adjacency ethernet handoff icmp interface ip nd neighbor router setting tables trace"],
 }
 

@@ -13,7 +13,8 @@ use wire::Mac;
 use super::advertisement::advertisement;
 use super::interface::Unread;
 use super::receive::receive;
-use crate::intent::{Catalog, Interface, Spec};
+use crate::intent::Interface;
+use crate::system::{Catalog, Spec};
 
 /// The valid MTUs of an interface, in bytes.
 pub(crate) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;

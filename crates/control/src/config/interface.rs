@@ -11,8 +11,8 @@ use net::ip::Address;
 use super::Reading;
 use super::body::{address, body, mac};
 use super::encapsulation::encapsulation;
-use crate::intent::{Addresses, Backed, Catalog, FeatureOn, Interface, Neighbor, Spec, Unnumbered, numbered};
-use crate::system::System;
+use crate::intent::{Addresses, FeatureOn, Interface, Neighbor, Unnumbered, numbered};
+use crate::system::{Backed, Catalog, Spec, System};
 
 /// The valid words of `device-type`: vppcfg's, and one for AF_XDP.
 pub(crate) const DEVICE_TYPES: &[&str] = &["af-packet", "af-xdp", "dpdk"];

@@ -11,10 +11,9 @@ use super::body::body;
 use super::encapsulation::encapsulation;
 use super::{route, settings};
 use crate::intent::{
-    Addresses, Catalog, FeatureOn, Interface, Key, Neighbor, Route, Spec, Tree, Unnumbered, Value, in_order,
-    numbered,
+    Addresses, FeatureOn, Interface, Key, Neighbor, Route, Tree, Unnumbered, Value, in_order, numbered,
 };
-use crate::system::System;
+use crate::system::{Catalog, Spec, System};
 
 /// Returns the configuration in the format of [`read`](super::read).
 pub fn write(tree: &Tree, catalog: &Arc<Catalog>) -> String {

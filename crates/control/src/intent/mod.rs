@@ -5,7 +5,6 @@
 //!
 //! Each type of the router's own objects has a file here. Objects of features are in the features' folders.
 
-mod abilities;
 mod address;
 mod advertisement;
 mod family;
@@ -25,14 +24,13 @@ use net::ip::Address;
 use net::objects::Host;
 use net::router::Router;
 
-pub use abilities::Abilities;
 pub use address::Addresses;
 pub(crate) use advertisement::{INFINITE, PREFERENCES, lifetime};
 pub use family::{Family, OfFamily};
 pub use feature::FeatureOn;
 pub use index::{Find, in_order};
 pub(crate) use index::{RECORDS, TAPS, is_connected, recorded, taps};
-pub use interface::{Interface, Spec, VLANS, can_be_name, numbered};
+pub use interface::{Interface, VLANS, can_be_name, numbered};
 pub use model::key::Key;
 pub use model::object::{Object, Refused, refuse};
 pub use model::store::Refusal;
@@ -43,7 +41,7 @@ pub use route::{Branch, Route, Via};
 pub use table::Table;
 pub use unnumbered::Unnumbered;
 
-use crate::system::System;
+use crate::system::{Abilities, System};
 use model::{object, store};
 
 /// An object of any type.
@@ -76,10 +74,6 @@ pub type Noted = store::Noted<System>;
 pub type Detail = store::Detail<System>;
 /// The changes to roll back to reach an earlier tree.
 pub type Way = store::Way<System>;
-/// The declarations of all features.
-pub type Catalog = net::feature::Catalog<System>;
-/// The options of an interface, of any type.
-pub type Backed = net::feature::Backed<System>;
 /// Returns any object of a tree.
 type Get<'t> = object::Get<'t, System>;
 

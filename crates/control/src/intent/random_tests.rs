@@ -19,6 +19,7 @@ use super::tests::{running, system};
 use super::*;
 use crate::cli::Call;
 use crate::commands::Context;
+use crate::system::Spec;
 use crate::testing::registry;
 
 /// Returns the whole visible state of a router. Interfaces, adjacencies and VRFs appear by name or number, not by index.

@@ -1,16 +1,26 @@
 //! The system that the configuration is applied to: the router, and the devices that this process opens for it.
 
+mod abilities;
+mod spec;
+
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drivers::{Device, Guardian};
+use model::object::{Refused, refuse};
 use net::feature::{Opened, Prepared, Unopened};
 use net::router::Router;
 use wire::Mac;
 
-use crate::intent::{Abilities, Backed, Catalog, Refused, Spec, refuse};
+pub use abilities::Abilities;
+pub use spec::Spec;
+
+/// The declarations of all features.
+pub type Catalog = net::feature::Catalog<System>;
+/// The options of an interface, of any type.
+pub type Backed = net::feature::Backed<System>;
 
 /// The handling of a new interface whose device cannot be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
