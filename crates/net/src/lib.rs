@@ -28,6 +28,7 @@ pub mod tables;
 pub mod trace;
 pub mod udp;
 mod unused;
+mod waiting;
 
 pub use tables::Tables;
 pub use unused::Unused;

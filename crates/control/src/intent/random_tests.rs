@@ -80,7 +80,7 @@ fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
     };
     let mut participant = r.participant();
     let section = participant.enter();
-    let fibs = A::tables(r.tables()).fibs.get(section.guard());
+    let fibs = r.tables().of::<A>().fibs.get(section.guard());
     for (t, fib) in r.vrfs().from(0) {
         let table = fibs.get(fib).expect("a VRF has a lookup table");
         lines.push(format!("{} table {t}", A::NAME));

@@ -143,7 +143,7 @@ struct Reverse<A: Packets> {
 
 impl<A: Packets> Reverse<A> {
     fn new(t: &Tables, failed: &CounterSet<1>, worker: usize) -> io::Result<Reverse<A>> {
-        Ok(Reverse { tables: A::tables(t).clone(), leaves: Leaves::new(), failed: failed.lane(worker)? })
+        Ok(Reverse { tables: t.of::<A>().clone(), leaves: Leaves::new(), failed: failed.lane(worker)? })
     }
 
     /// Looks up all sources at once.

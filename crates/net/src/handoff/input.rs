@@ -4,9 +4,6 @@ use buf::Frame;
 use graph::handoff::{Inbox, RING};
 use graph::{Cx, Eager, InputNode, More, NoReason, Out, RxMode, Verdict, WaitSet, edges};
 
-/// The node's name.
-pub const NODE: &str = "handoff-input";
-
 edges! { pub enum Next { Device = "device-input" } }
 
 /// Number of turns without a packet after which this node lets its worker sleep, as for a device's queue.

@@ -15,14 +15,16 @@ mod table;
 
 use graph::Builder;
 
-pub(crate) use input::NODE as INPUT;
 pub use table::{SHARDS, Shards, share_out};
 
 use crate::Tables;
+
+/// Name of the node that receives packets of other workers.
+pub(crate) const INPUT: &str = "handoff-input";
 
 /// Adds the nodes of this feature.
 pub fn install(b: &mut Builder, t: &Tables) {
     let tables = t.clone();
     b.frame(move |s| Ok(output::WorkerHandoff::new(&tables, s.outbox())));
-    b.input(input::NODE, move |s| Ok(input::HandoffInput::new(s.inbox())));
+    b.input(INPUT, move |s| Ok(input::HandoffInput::new(s.inbox())));
 }

@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use buf::{Flags, Packet};
 use wire::{IcmpHeader, Icmpv6Header, Ipv4Header, Ipv6Header, icmpv4, icmpv6, ipv6, protocol};
 
-use super::Cause;
 use super::error::Reason;
 use super::report::Message;
 use crate::interface::Interface;
+use crate::ip::Cause;
 use crate::ip::Packets;
 use crate::ip::local6::unknown_at;
 

@@ -13,7 +13,6 @@
 //!
 //! The same nodes make reports for both families; the differences are in `family.rs`.
 
-mod cause;
 mod echo;
 mod echo6;
 mod error;
@@ -26,8 +25,6 @@ mod report;
 
 use graph::{Builder, GraphError};
 use wire::protocol;
-
-pub use cause::Cause;
 
 use crate::Tables;
 use crate::neighbor::CONFLICT_RATE;

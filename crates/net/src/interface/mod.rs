@@ -24,9 +24,11 @@ pub(crate) use kind::MOST as MOST_KINDS;
 pub use kind::{InterfaceKind, InterfaceKindInfo};
 pub use placement::{Attention, Handoff, Placement, RxSlot};
 pub use table::{Interface, InterfaceCounters, InterfaceTotals, Kind, Runs, TxPort};
-pub(crate) use tx::TX;
 
 use crate::Tables;
+
+/// Name of the node that hands packets to devices.
+pub(crate) const TX: &str = "interface-tx";
 
 /// Adds the nodes and arcs of this feature.
 pub fn install(b: &mut Builder, t: &Tables) {

@@ -7,6 +7,7 @@ use infra::counters::Lane;
 use infra::quiesce::Guard;
 use kernels::{Codes, Target};
 
+use super::TX;
 use super::by_frame::ByFrame;
 use super::table::{Interface, Kind, TxPort};
 use crate::Tables;
@@ -25,9 +26,6 @@ reasons! {
         NoQueue = "tx-no-queue", Warn, "the device vanished: it has no transmit queue";
     }
 }
-
-/// Name of the node that hands packets to devices.
-pub const TX: &str = "interface-tx";
 
 pub struct InterfaceTx {
     interfaces: SlotReader<Interface>,

@@ -10,7 +10,7 @@ use wire::protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP};
 
 use super::rewrite::Rewrite;
 use crate::adjacency::Adjacency;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::testing::Bench;
 
 const SRC: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);

@@ -11,7 +11,7 @@ use wire::ipv4::Ipv4Header;
 
 use super::packet::is_to_many;
 use crate::Tables;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::registry::Registry;
 
 edges! { pub enum Next { Report = "ip4-icmp-error" } }

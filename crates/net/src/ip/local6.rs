@@ -19,7 +19,7 @@ use wire::{Ipv6Header, ipv6, protocol};
 use super::options6;
 use super::packet::is_to_many;
 use crate::Tables;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::registry::Registry;
 
 edges! { pub enum Next { Report = "ip6-icmp-error" } }

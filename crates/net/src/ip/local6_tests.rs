@@ -11,7 +11,7 @@ use wire::extension::{MAX_OPTIONS, option};
 use wire::protocol::{self, AH, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ICMPV6, MOBILITY, ROUTING, UDP};
 
 use super::local6::{Ip6Local, unknown_at};
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::testing::Bench;
 
 const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);

@@ -7,7 +7,7 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 
 use super::local::Ip4Local;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::testing::Bench;
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);

@@ -130,7 +130,7 @@ pub struct Lookup<A: Packets> {
 
 impl<A: Packets> Lookup<A> {
     pub fn new(t: &Tables) -> Lookup<A> {
-        Lookup { tables: A::tables(t).clone(), leaves: Leaves::new() }
+        Lookup { tables: t.of::<A>().clone(), leaves: Leaves::new() }
     }
 }
 
@@ -284,7 +284,7 @@ pub struct Follow<A: Packets>(Forwarding<A>);
 
 impl<A: Packets> Follow<A> {
     pub fn new(t: &Tables) -> Follow<A> {
-        Follow(A::tables(t).clone())
+        Follow(t.of::<A>().clone())
     }
 }
 

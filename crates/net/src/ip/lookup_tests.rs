@@ -13,7 +13,7 @@ use wire::flow::five_tuple;
 use super::lookup::{Fibs, Lookup};
 use super::{ForwardingKind, Layout, Object, Path, Prefix4};
 use crate::adjacency::GLEAN;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::testing::Bench;
 
 /// Routes by VRF. VRFs that are not listed have no table.

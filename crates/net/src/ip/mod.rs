@@ -19,6 +19,7 @@
 mod address;
 mod asking;
 mod balance;
+mod cause;
 pub mod extensions;
 mod family;
 mod forwarding;
@@ -54,11 +55,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use graph::{ArcKey, Builder, GraphError};
 use wire::ethernet::ethertype;
 
-pub use address::Address;
+pub use address::{Address, BadAddress};
 pub use balance::{Buckets, Layout, MAX_WAYS};
+pub use cause::Cause;
 pub use family::{Ip, PerFamily};
 pub use forwarding::{Forwarding, ForwardingWriters};
-pub use kind::{ForwardingKind, KindInfo};
+pub use kind::ForwardingKind;
+pub(crate) use kind::MOST as MOST_KINDS;
 pub use lookup::{Fibs, Leaves, through_tables};
 pub use object::Object;
 pub use options::UtcClock;

@@ -22,8 +22,8 @@ use super::lookup::{share, through_tables};
 use super::{Forwarding, Object};
 use crate::Tables;
 use crate::adjacency::Adjacency;
-use crate::icmp::Cause;
 use crate::interface::Interface;
+use crate::ip::Cause;
 
 /// Nanoseconds per millisecond, and milliseconds per day.
 const MS: u64 = 1_000_000;

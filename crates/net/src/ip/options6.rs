@@ -10,7 +10,7 @@ use wire::extension::{Chain, ExtensionError, Extensions, OptionFault, check_opti
 use wire::{Ipv6Header, ipv6};
 
 use crate::Tables;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::registry::Registry;
 
 edges! { pub enum Next { Lookup = "ip6-unicast", Multicast = "ip6-multicast", Report = "ip6-icmp-error" } }

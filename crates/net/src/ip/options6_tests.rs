@@ -10,7 +10,7 @@ use wire::protocol;
 
 use super::input6::Ip6Input;
 use super::options6::Ip6HopByHop;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::testing::Bench;
 
 const HOST: &str = "2001:db8::9";

@@ -14,7 +14,7 @@ use super::lookup::Fibs;
 use super::options::Ip4Options;
 use super::{Object, Prefix4};
 use crate::adjacency::Adjacency;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::testing::{Bench, checksum};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);

@@ -11,7 +11,7 @@ use wire::{Ipv4Header, Mac, ethertype};
 use super::rewrite::Rewrite;
 use crate::adjacency::{Adjacency, ethernet};
 use crate::ethernet::Tags;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::testing::{Bench, checksum};
 
 const NEXT_HOP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);

@@ -14,11 +14,11 @@ use infra::class_a::SlotReader;
 use infra::quiesce::Guard;
 
 use super::message;
-use super::queue::{NextHop, Shared};
 use crate::Tables;
 use crate::adjacency::{Adjacency, GLEAN};
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::ip::Packets;
+use crate::waiting::{NextHop, Refused, Shared};
 
 edges! {
     /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
@@ -34,6 +34,17 @@ reasons! {
         Again = "hold-again", Warn, "the packet's next hop was resolved, but its adjacency is still incomplete";
         Stale = "stale-adjacency", Info, "the adjacency was removed while the packet was on its way";
         NoBuffer = "no-buffer", Error, "no free buffer to request the packet's next hop";
+    }
+}
+
+impl From<Refused> for Reason {
+    fn from(why: Refused) -> Reason {
+        match why {
+            Refused::Displaced => Reason::Displaced,
+            Refused::Recycled => Reason::Recycled,
+            Refused::Full => Reason::Full,
+            Refused::Buffers => Reason::Buffers,
+        }
     }
 }
 
@@ -108,7 +119,7 @@ impl<A: Packets> FrameNode for Hold<A> {
         p.set_fwd(0);
         let mut queue = self.queue.lock();
         let before = queue.len();
-        if queue.hold(cx.now, key, packet, |reason, packet| out.drop(reason, packet)) {
+        if queue.hold(cx.now, key, packet, |why, packet| out.drop(why.into(), packet)) {
             match self.ask(cx, key) {
                 Some(ask) => {
                     queue.asked(cx.now, key);

@@ -8,7 +8,7 @@
 //!
 //! Workers check messages, hold packets and send requests; the protocol itself runs on the main thread.
 //!
-//! The neighbor table ([`Neighbors`]) and the queues of waiting packets ([`Queues`]) are the same for both
+//! The neighbor table ([`Neighbors`]) and the queues of waiting packets (`waiting`) are the same for both
 //! families. For IPv6 the table follows neighbor unreachability detection (RFC 4861 section 7.3).
 //!
 //! An address is used as soon as the operator adds it to an interface: it is announced, and defended while
@@ -22,7 +22,6 @@ mod hold;
 mod input;
 mod message;
 mod nud;
-mod queue;
 mod release;
 mod show;
 mod table;
@@ -36,7 +35,6 @@ pub use config::Config;
 pub use entries::{Entries, Entry, Key, State};
 pub use family::Family;
 pub(crate) use message::{Outcome, Release, read_ask};
-pub(crate) use queue::{Budget, LIFE as HOLD_LIFE, Queues};
 pub use show::NeighborView;
 pub use table::{Action, Counters, Event, Neighbors};
 
@@ -78,18 +76,16 @@ fn waiting<A: Family>(
     let resolve = hooks.punt(b, A::NODES.ask, ASK_RATE, asked);
     let tables = t.clone();
     b.frame(move |s| {
-        let queue = A::tables(&tables).unresolved.of(s.worker, &s.pool);
+        let queue = tables.of::<A>().unresolved.of(s.worker, &s.pool);
         Ok(hold::Hold::<A>::new(queue, &tables, resolve))
     });
-    let queues = A::tables(t).unresolved.clone();
+    let queues = t.of::<A>().unresolved.clone();
     b.frame(move |s| Ok(release::Releasing::<A>::new(queues.of(s.worker, &s.pool))));
     hooks.inject(b, A::NODES.release)
 }
 
 #[cfg(test)]
 mod nud_tests;
-#[cfg(test)]
-mod queue_tests;
 #[cfg(test)]
 mod table_tests;
 #[cfg(test)]

@@ -5,9 +5,9 @@ use buf::{Flags, Frame};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 
 use super::message::{Outcome, Release};
-use super::queue::Shared;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::ip::Packets;
+use crate::waiting::Shared;
 
 edges! {
     /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].

@@ -10,7 +10,7 @@ use wire::builder::PacketBuilder;
 
 use super::message::{Outcome, Release, read_ask};
 use crate::adjacency::Adjacency;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::testing::Bench;
 
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

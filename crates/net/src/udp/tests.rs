@@ -8,7 +8,7 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::{UdpHeader, protocol};
 
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::ip::local::Ip4Local;
 use crate::ip::local6::Ip6Local;
 use crate::testing::Bench;

@@ -10,8 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use buf::{Held, Pool};
 
-use super::hold::Reason;
-
 /// Interface and address of a next hop.
 pub type NextHop<A> = (u32, A);
 
@@ -28,6 +26,19 @@ const SWEEP: u64 = SECOND / 10;
 /// buffers, so a limit on packets alone bounds nothing.
 const PART: usize = 4;
 const NONE: u32 = u32::MAX;
+
+/// Why a packet is not held, or not any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It was the oldest of too many packets for one next hop.
+    Displaced,
+    /// Its next hop was the oldest of too many.
+    Recycled,
+    /// Too many packets wait.
+    Full,
+    /// The waiting packets fill their share of the buffers.
+    Buffers,
+}
 
 /// Capacity of a [`HoldQueue`].
 #[derive(Clone, Copy, Debug)]
@@ -155,20 +166,20 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         now: u64,
         key: NextHop<A>,
         packet: Held,
-        mut refuse: impl FnMut(Reason, Held),
+        mut refuse: impl FnMut(Refused, Held),
     ) -> bool {
         let Some(at) = self.hop_for(key, &mut refuse) else {
-            refuse(Reason::Full, packet);
+            refuse(Refused::Full, packet);
             return false;
         };
         if self.hops[at as usize].len >= self.limits.per_hop
             && let Some(oldest) = self.pop(at)
         {
-            refuse(Reason::Displaced, oldest);
+            refuse(Refused::Displaced, oldest);
         }
         match self.place_for(packet) {
             Ok(place) => self.append(now, at, place),
-            Err((reason, packet)) => refuse(reason, packet),
+            Err((why, packet)) => refuse(why, packet),
         }
         self.hops[at as usize].asked_until <= now
     }
@@ -230,7 +241,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    fn hop_for(&mut self, key: NextHop<A>, refuse: &mut impl FnMut(Reason, Held)) -> Option<u32> {
+    fn hop_for(&mut self, key: NextHop<A>, refuse: &mut impl FnMut(Refused, Held)) -> Option<u32> {
         if let Some(at) = self.index.get(&key) {
             return Some(*at);
         }
@@ -243,7 +254,7 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
                 let victim = self.victim as u32;
                 self.victim = (self.victim + 1) % self.hops.len().max(1);
                 while let Some(packet) = self.pop(victim) {
-                    refuse(Reason::Recycled, packet);
+                    refuse(Refused::Recycled, packet);
                 }
                 self.forget(victim);
             }
@@ -264,13 +275,13 @@ impl<A: Copy + Eq + Hash> HoldQueue<A> {
         }
     }
 
-    fn place_for(&mut self, mut packet: Held) -> Result<u32, (Reason, Held)> {
+    fn place_for(&mut self, mut packet: Held) -> Result<u32, (Refused, Held)> {
         if self.free_place == NONE && self.places.len() >= self.limits.packets as usize {
-            return Err((Reason::Full, packet));
+            return Err((Refused::Full, packet));
         }
         let buffers = packet.packet().buffers();
         if !self.share.take(buffers) {
-            return Err((Reason::Buffers, packet));
+            return Err((Refused::Buffers, packet));
         }
         let taken = Place { packet: Some(packet), buffers, next: NONE };
         if let Some(place) = self.places.get_mut(self.free_place as usize) {
@@ -386,3 +397,6 @@ impl<A: Copy + Eq + Hash> Queues<A> {
         Shared(queue)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::hold::Reason;
-use super::queue::{HoldQueue, LIFE, Limits, NextHop, Share};
+use super::{HoldQueue, LIFE, Limits, NextHop, Refused, Share};
 
 const SECOND: u64 = 1_000_000_000;
 /// Number of buffers in the pool, and the number of them that may wait.
@@ -85,17 +84,17 @@ impl Model {
         now: u64,
         limits: Limits,
         (hop, n, buffers): (u32, u32, usize),
-    ) -> (Vec<(Reason, u32)>, bool) {
+    ) -> (Vec<(Refused, u32)>, bool) {
         let mut refused = Vec::new();
         let of_hop = self.of(hop);
         if of_hop.len() as u32 >= limits.per_hop {
-            refused.push((Reason::Displaced, of_hop[0]));
+            refused.push((Refused::Displaced, of_hop[0]));
             self.waiting.retain(|w| w.1 != of_hop[0]);
         }
         if self.waiting.len() as u32 >= limits.packets {
-            refused.push((Reason::Full, n));
+            refused.push((Refused::Full, n));
         } else if self.buffers() + buffers > SHARE {
-            refused.push((Reason::Buffers, n));
+            refused.push((Refused::Buffers, n));
         } else {
             if self.of(hop).is_empty() {
                 self.since.insert(hop, now);
@@ -255,9 +254,9 @@ fn queues_of_all_workers_share_their_limit_of_the_pool() {
     };
     assert_eq!(hold(&mut queues[0], cache, 1, 4), []);
     assert_eq!(hold(&mut queues[1], cache, 2, 4), []);
-    assert_eq!(hold(&mut queues[1], cache, 3, 3), [(Reason::Buffers, 3)]);
+    assert_eq!(hold(&mut queues[1], cache, 3, 3), [(Refused::Buffers, 3)]);
     assert_eq!(hold(&mut queues[1], cache, 4, 2), []);
-    assert_eq!(hold(&mut queues[0], cache, 5, 1), [(Reason::Buffers, 5)]);
+    assert_eq!(hold(&mut queues[0], cache, 5, 1), [(Refused::Buffers, 5)]);
     queues[0].release(key(0), |p| assert_eq!(number(p, cache), 1));
     assert_eq!(hold(&mut queues[1], cache, 6, 4), []);
     let [mut first, second] = queues;
