@@ -22,7 +22,8 @@ use infra::quiesce::Guard;
 
 use net::Tables;
 use net::adjacency::Adjacency;
-use net::ip::{Buckets, Fibs, Forwarding, Leaves, Object, Packets, PerFamily, through_tables};
+use net::ip::{Buckets, Fibs, Forwarding, Leaves, Object, Packets, PerFamily};
+use net::nodes::ip::through_tables;
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 

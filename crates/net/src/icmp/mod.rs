@@ -27,7 +27,7 @@ use graph::{Builder, GraphError};
 use wire::protocol;
 
 use crate::Tables;
-use crate::neighbor::CONFLICT_RATE;
+use crate::nodes::neighbor::CONFLICT_RATE;
 use crate::router::{Hooks, Router, ping};
 
 /// Echo replies per second that one worker passes to the main thread.

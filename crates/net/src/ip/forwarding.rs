@@ -8,8 +8,8 @@ use infra::class_a::{
 use infra::quiesce::Domain;
 
 use super::balance::Buckets;
+use super::fibs::Fibs;
 use super::kind::{self, ForwardingKind};
-use super::lookup::Fibs;
 use super::own::OwnAddresses;
 use super::packet::Packets;
 use crate::registry::Registry;

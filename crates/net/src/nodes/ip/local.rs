@@ -9,9 +9,9 @@ use buf::{Cache, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use wire::ipv4::Ipv4Header;
 
-use super::packet::is_to_many;
 use crate::Tables;
 use crate::ip::Cause;
+use crate::ip::packet::is_to_many;
 use crate::registry::Registry;
 
 edges! { pub enum Next { Report = "ip4-icmp-error" } }

@@ -8,8 +8,8 @@ use graph::trace::{Entry, Fate};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::Reader;
 
-use super::table::Shards;
 use crate::Tables;
+use crate::handoff::Shards;
 
 edges! { pub enum Next { Own = "device-input" } }
 reasons! {

@@ -11,12 +11,11 @@ use std::io;
 use std::marker::PhantomData;
 
 use super::fragment::{Cut, Ids, cut};
-use super::packet::Packets;
 use crate::Tables;
 use crate::adjacency::Adjacency;
 use crate::gso::{self, Fault};
 use crate::interface::Runs;
-use crate::ip::Cause;
+use crate::ip::{Cause, Packets};
 use buf::{Cache, Flags, Frame, Gso, Held, LinkHeader, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
@@ -79,7 +78,7 @@ impl<A: Cut> FrameNode for Rewrite<A> {
     type Next = Next;
     type Drop = Reason;
     const EDGES: &'static [&'static str] = &[A::NODES.output, A::NODES.resolve, A::NODES.report];
-    const TRACE: graph::trace::TraceFn = crate::trace::rewrite::<A>;
+    const TRACE: graph::trace::TraceFn = super::trace::rewrite::<A>;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let Rewrite { adjacencies, counters, .. } = self;

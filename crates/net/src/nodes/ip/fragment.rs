@@ -15,9 +15,9 @@ use wire::ipv6::{self, Ipv6Header};
 use wire::options::{COPIED, Options};
 use wire::protocol;
 
-use super::packet::Packets;
 use super::rewrite::Reason;
 use crate::checksum;
+use crate::ip::Packets;
 use crate::pieces::{Payload, inherit};
 
 /// Unit of a fragment offset in bytes.

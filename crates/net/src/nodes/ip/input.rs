@@ -7,9 +7,9 @@ use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::{Reader, WordReader};
 use wire::ipv4::{self, Ipv4Header};
 
-use super::lookup::{Fibs, through_tables};
-use super::{Object, OwnAddresses};
+use super::lookup::through_tables;
 use crate::Tables;
+use crate::ip::{Fibs, Object, OwnAddresses};
 
 /// Version 4 and a header without options.
 const PLAIN: u8 = 0x45;

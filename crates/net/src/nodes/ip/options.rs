@@ -7,9 +7,6 @@
 //! options pass unchanged.
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 use buf::{Frame, Packet};
 use graph::{Cx, FrameNode, NoReason, Out, Verdict, edges};
@@ -19,35 +16,12 @@ use wire::ipv4::{self, Ipv4Header};
 use wire::options::{Options, kind, record_route, timestamp};
 
 use super::lookup::{share, through_tables};
-use super::{Forwarding, Object};
 use crate::Tables;
 use crate::adjacency::Adjacency;
 use crate::interface::Interface;
-use crate::ip::Cause;
-
-/// Nanoseconds per millisecond, and milliseconds per day.
-const MS: u64 = 1_000_000;
-const DAY: u64 = 24 * 3600 * 1000;
+use crate::ip::{Cause, Forwarding, Object, UtcClock};
 
 edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast", Report = "ip4-icmp-error" } }
-
-/// Difference between UTC and the monotonic clock, so that nodes need not read UTC. The main thread updates
-/// it.
-#[derive(Clone, Default)]
-pub struct UtcClock(Arc<AtomicU64>);
-
-impl UtcClock {
-    /// Updates the difference from the system's clock, at `now` of the monotonic clock (nanoseconds).
-    pub fn adjust(&self, now: u64) {
-        let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.0.store((utc.as_nanos() as u64).saturating_sub(now), Ordering::Relaxed);
-    }
-
-    /// Returns the UTC milliseconds since midnight.
-    pub fn of_day(&self, now: u64) -> u32 {
-        (now.saturating_add(self.0.load(Ordering::Relaxed)) / MS % DAY) as u32
-    }
-}
 
 /// The relevant options of a packet: the places of some in the list, and the presence of others.
 #[derive(Default)]

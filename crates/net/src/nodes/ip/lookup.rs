@@ -7,54 +7,18 @@
 //! A link-local destination is looked up on the packet's receive link. For the router's own packets it is
 //! looked up on the transmit link.
 
-use buf::{FRAME_SIZE, Flags, Frame, Packet};
+use buf::{Flags, Frame, Packet};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::{SlotReader, WordReader};
-use infra::lpm::{Address as _, LpmLookup, NO_ROUTE};
+use infra::lpm::{LpmLookup, NO_ROUTE};
 use infra::quiesce::Guard;
 
-use super::family::Ip;
-use super::packet::Packets;
-use super::{Buckets, Forwarding, Object};
 use crate::Tables;
 use crate::adjacency::GLEAN;
+use crate::ip::{Buckets, Fibs, Forwarding, Ip, Leaves, Object, Packets};
 
 /// Maximum number of lookups in other VRFs for one packet.
 const MAX_HOPS: usize = 8;
-
-/// Lookup tables by VRF number.
-#[derive(Clone)]
-pub struct Fibs<A: Ip>(pub Vec<Option<A::Reader>>);
-
-impl<A: Ip> Default for Fibs<A> {
-    fn default() -> Self {
-        Fibs(Vec::new())
-    }
-}
-
-impl<A: Ip> Fibs<A> {
-    /// Returns the lookup table of a VRF.
-    #[inline(always)]
-    pub fn get(&self, fib: u16) -> Option<&A::Reader> {
-        self.0.get(usize::from(fib))?.as_ref()
-    }
-
-    /// Returns a closure that prefetches the first FIB line for an address in the VRF of the frame's first
-    /// packet. Wasted for packets of other VRFs.
-    ///
-    /// A full Internet table does not fit into the caches, so each packet waits for memory at least once. A
-    /// core has a limited number of outstanding misses. Misses that begin while a node still checks headers
-    /// cost nothing there.
-    #[inline(always)]
-    pub fn ahead<'f>(&'f self, frame: &mut Frame) -> impl Fn(A::Bits) + use<'f, A> {
-        let table = frame.get(0).and_then(|first| self.get(first.fib()));
-        move |address| {
-            if let Some(table) = table {
-                table.fetch(address);
-            }
-        }
-    }
-}
 
 edges! {
     /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
@@ -73,53 +37,6 @@ reasons! {
         NoTable = "no-table", Error, "a route leads to a VRF that does not exist";
         TableLoop = "table-loop", Error, "routes form a loop between VRFs";
         LinkLocal = "link-local-destination", Info, "the destination is a link-local address, which is never forwarded to";
-    }
-}
-
-/// An address of each packet in a frame, and the leaf of its lookup.
-pub struct Leaves<A: Packets> {
-    addresses: Box<[A::Bits; FRAME_SIZE]>,
-    leaves: Box<[u32; FRAME_SIZE]>,
-}
-
-impl<A: Packets> Default for Leaves<A> {
-    fn default() -> Leaves<A> {
-        Leaves { addresses: Box::new([A::Bits::ZERO; FRAME_SIZE]), leaves: Box::new([0; FRAME_SIZE]) }
-    }
-}
-
-impl<A: Packets> Leaves<A> {
-    /// Returns the arrays for a frame of any size.
-    pub fn new() -> Leaves<A> {
-        Leaves::default()
-    }
-
-    /// Looks up the address that `of` returns for each packet, in the packet's VRF. Prefetch with
-    /// [`Fibs::ahead`] first.
-    #[inline(always)]
-    pub fn fill(&mut self, fibs: &Fibs<A>, frame: &mut Frame, of: impl Fn(&A::Header) -> A::Bits) {
-        let n = frame.len();
-        let Some(first) = frame.get(0) else { return };
-        let fib = first.fib();
-        let (table, mut same) = (fibs.get(fib), true);
-        for (address, mut p) in self.addresses.iter_mut().zip(frame.packets()) {
-            *address = of(p.peek::<A::Header>());
-            same &= p.fib() == fib;
-        }
-        if let (true, Some(table)) = (same, table) {
-            table.lookup_many(&self.addresses[..n], &mut self.leaves[..n]);
-            return;
-        }
-        for ((address, leaf), p) in self.addresses.iter().zip(self.leaves.iter_mut()).zip(frame.packets()) {
-            *leaf = fibs.get(p.fib()).map_or(NO_ROUTE, |t| t.lookup(*address));
-        }
-    }
-
-    /// Returns the address and the leaf of packet `i` of the frame.
-    #[inline(always)]
-    pub fn get(&self, i: usize) -> (A::Bits, u32) {
-        let at = i & (FRAME_SIZE - 1);
-        (self.addresses[at], self.leaves[at])
     }
 }
 
@@ -265,7 +182,7 @@ impl<A: Packets> FrameNode for Lookup<A> {
     type Drop = Reason;
     const EDGES: &'static [&'static str] =
         &[A::NODES.rewrite, A::NODES.resolve, A::NODES.local, A::NODES.report];
-    const TRACE: graph::trace::TraceFn = crate::trace::lookup::<A>;
+    const TRACE: graph::trace::TraceFn = super::trace::lookup::<A>;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         self.leaves.fill(self.tables.fibs.get(cx.guard), frame, A::dst);
@@ -277,7 +194,7 @@ impl<A: Packets> FrameNode for Lookup<A> {
     }
 }
 
-/// The node for packets with a [track](super::Track)'s object as their forwarding index. It continues as if
+/// The node for packets with a [track](crate::ip::Track)'s object as their forwarding index. It continues as if
 /// their destination had been looked up, but sends no packet to a feature's entry: that could be the entry that
 /// the packet comes from, and the packet would never leave the graph.
 pub struct Follow<A: Packets>(Forwarding<A>);
@@ -293,7 +210,7 @@ impl<A: Packets> FrameNode for Follow<A> {
     type Next = Next;
     type Drop = Reason;
     const EDGES: &'static [&'static str] = Lookup::<A>::EDGES;
-    const TRACE: graph::trace::TraceFn = crate::trace::lookup::<A>;
+    const TRACE: graph::trace::TraceFn = super::trace::lookup::<A>;
 
     fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
         let ways = Ways { tables: &self.0, guard: cx.guard, to_features: false };

@@ -10,10 +10,9 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::flow::five_tuple;
 
-use super::lookup::{Fibs, Lookup};
-use super::{ForwardingKind, Layout, Object, Path, Prefix4};
+use super::lookup::Lookup;
 use crate::adjacency::GLEAN;
-use crate::ip::Cause;
+use crate::ip::{Cause, Fibs, ForwardingKind, Layout, Object, Path, Prefix4};
 use crate::testing::Bench;
 
 /// Routes by VRF. VRFs that are not listed have no table.

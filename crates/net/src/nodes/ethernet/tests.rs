@@ -6,7 +6,7 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::{Mac, ethertype};
 
-use super::{HEADER, Match, PortMode, TAG, Tags, Vlans};
+use crate::ethernet::{HEADER, Match, PortMode, TAG, Tags, Vlans};
 use crate::interface::{Interface, Kind};
 use crate::testing::Bench;
 

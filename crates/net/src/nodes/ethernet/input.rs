@@ -9,8 +9,8 @@ use infra::counters::Lane;
 use infra::quiesce::Guard;
 use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
 
-use super::{HEADER, TAG, Tags};
 use crate::Tables;
+use crate::ethernet::{HEADER, TAG, Tags};
 use crate::interface::Interface;
 use crate::registry::Registry;
 

@@ -9,10 +9,8 @@ use wire::icmpv6::kind;
 use wire::ipv6::{self, scope};
 use wire::{Ipv6Header, nd, protocol};
 
-use super::OwnAddresses;
-use super::lookup::Fibs;
-use super::packet::Packets;
 use crate::Tables;
+use crate::ip::{Fibs, OwnAddresses, Packets};
 
 edges! { pub enum Next { Lookup = "ip6-unicast", Multicast = "ip6-multicast", HopByHop = "ip6-hop-by-hop" } }
 reasons! {

@@ -11,8 +11,8 @@ use buf::{Frame, Lost};
 use graph::{Cx, Eager, InputNode, More, Out, Verdict, WaitSet, edges, reasons};
 use infra::counters::Lane;
 
-use super::placement::{Placement, RxSlot};
 use crate::Tables;
+use crate::interface::{Placement, RxSlot};
 
 /// Number of polls between two reads of a queue's loss counters. A worker polls this often without a packet before it
 /// sleeps, so the counters are then up to date. The exception is a worker whose queues all have the mode `interrupt`.

@@ -10,11 +10,9 @@ use wire::builder::PacketBuilder;
 use wire::options::kind;
 
 use super::input::Ip4Input;
-use super::lookup::Fibs;
 use super::options::Ip4Options;
-use super::{Object, Prefix4};
 use crate::adjacency::Adjacency;
-use crate::ip::Cause;
+use crate::ip::{Cause, Fibs, Object, Prefix4};
 use crate::testing::{Bench, checksum};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);

@@ -8,9 +8,9 @@ use wire::Mac;
 use wire::arp::{ArpPacket, Operation};
 use wire::builder::PacketBuilder;
 
-use super::message::{Outcome, Release, read_ask};
 use crate::adjacency::Adjacency;
 use crate::ip::Cause;
+use crate::neighbor::{Outcome, Release, read_ask};
 use crate::testing::Bench;
 
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -27,7 +27,7 @@ fn harness() -> (Bench, Harness) {
     let via = Adjacency { rewrite: None, interface: 5, mtu: 1500, next_hop: PEER.into() };
     assert_eq!(bench.writers.adjacencies.insert(via), Ok(0));
     let harness = bench.harness(|b, t, hooks| {
-        crate::ethernet::install(b, t);
+        crate::nodes::ethernet::install(b, t);
         super::install(b, t, hooks).unwrap();
     });
     (bench, harness)

@@ -17,9 +17,9 @@ use wire::icmpv6::kind;
 use wire::{Ipv6Header, ipv6, protocol};
 
 use super::options6;
-use super::packet::is_to_many;
 use crate::Tables;
 use crate::ip::Cause;
+use crate::ip::packet::is_to_many;
 use crate::registry::Registry;
 
 edges! { pub enum Next { Report = "ip6-icmp-error" } }

@@ -4,9 +4,9 @@
 use buf::{Flags, Frame};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 
-use super::message::{Outcome, Release};
 use crate::ip::Cause;
 use crate::ip::Packets;
+use crate::neighbor::{Outcome, Release};
 use crate::waiting::Shared;
 
 edges! {

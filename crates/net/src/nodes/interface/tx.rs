@@ -7,10 +7,9 @@ use infra::counters::Lane;
 use infra::quiesce::Guard;
 use kernels::{Codes, Target};
 
-use super::TX;
 use super::by_frame::ByFrame;
-use super::table::{Interface, Kind, TxPort};
 use crate::Tables;
+use crate::interface::{Interface, Kind, TX, TxPort};
 use crate::registry::Registry;
 
 /// Devices and nodes per round of splitting a frame. Packets for others wait for the next round.

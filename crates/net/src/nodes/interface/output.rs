@@ -12,9 +12,9 @@ use infra::counters::Lane;
 use infra::quiesce::Guard;
 
 use super::by_frame::ByFrame;
-use super::table::{Interface, Kind, TxPort};
 use crate::Tables;
 use crate::gso::{self, Fault};
+use crate::interface::{Interface, Kind, TxPort};
 
 edges! { pub enum Next { Tx = "interface-output" } }
 reasons! {

@@ -13,11 +13,11 @@ use graph::{Cx, FrameNode, Out, PuntReason, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use infra::quiesce::Guard;
 
-use super::message;
 use crate::Tables;
 use crate::adjacency::{Adjacency, GLEAN};
 use crate::ip::Cause;
 use crate::ip::Packets;
+use crate::neighbor;
 use crate::waiting::{NextHop, Refused, Shared};
 
 edges! {
@@ -76,7 +76,7 @@ impl<A: Packets> Hold<A> {
     fn ask(&self, cx: &mut Cx<'_>, (interface, next_hop): NextHop<A>) -> Option<Held> {
         let mut ask = Held::alloc(cx.bufs)?;
         let mut p = ask.packet();
-        message::write_ask(&mut p, interface, next_hop);
+        neighbor::write_ask(&mut p, interface, next_hop);
         p.set_fwd(self.resolve.0);
         Some(ask)
     }

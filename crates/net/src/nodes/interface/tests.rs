@@ -9,9 +9,8 @@ use proptest::prelude::*;
 use testkit::harness::{Harness, Out};
 use wire::Mac;
 
-use super::kind::InterfaceKind;
-use super::{Interface, Kind, RxSlot, TxPort};
 use crate::ethernet::Vlans;
+use crate::interface::{Interface, InterfaceKind, Kind, RxSlot, TxPort};
 use crate::testing::Bench;
 
 pub(super) const PLAIN: TxCaps = TxCaps { gso: false, csum: false };
