@@ -18,12 +18,17 @@ COMMENT = re.compile(r"//[^\n]*")
 ONE = re.compile(r"\b(?:crate|super)::([a-z_][a-z_0-9]*)")
 SEVERAL = re.compile(r"\bcrate::\{([^;]*)\};", re.S)
 FIRST = re.compile(r"(?:^|,)\s*([a-z_][a-z_0-9]*)")
+# A line of lib.rs that gives items of a module to the crate: the module, and the items.
+GIVEN = re.compile(r"^pub(?:\([a-z]+\))? use ([a-z_0-9]+)::([^;]*);", re.M)
+ITEM = re.compile(r"(\w+)\s*(?=[,}]|$)")
+USED = re.compile(r"\b(?:crate|super)::(\w+)|\bcrate::\{([^;]*)\};", re.S)
 
 
 def uses(crate):
     """Returns the top modules of a crate, each with the modules that it uses."""
     sources = crate / "src"
     tests = test_modules(sources)
+    given = given_items(sources)
     graph = {}
     for path in sorted(sources.rglob("*.rs")):
         inside = path.relative_to(sources)
@@ -41,8 +46,18 @@ def uses(crate):
                 depth += (character == "{") - (character == "}")
                 flat += character if depth == 0 else ""
             found |= set(FIRST.findall(flat))
+        for m in USED.finditer(text):
+            if m.group(0).startswith("crate") or len(inside.parts) == 1:
+                found |= {given[name] for name in re.findall(r"\w+", m.group(1) or m.group(2)) if name in given}
         graph.setdefault(top, set()).update(found)
     return {module: {other for other in found if other in graph and other != module} for module, found in graph.items()}
+
+
+def given_items(sources):
+    """Returns the items that lib.rs gives to the crate, such as `crate::Tables`, each with its module."""
+    root = sources / "lib.rs"
+    lines = GIVEN.findall(COMMENT.sub("", root.read_text())) if root.exists() else []
+    return {item: module for module, items in lines for item in ITEM.findall(items)}
 
 
 def test_modules(sources):
