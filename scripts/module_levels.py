@@ -7,32 +7,28 @@ does not exist any more.
 import pathlib
 import re
 
-# For each crate, sets of modules that use each other. Remove a set when it is untied.
-KNOTS = {
-    "bench": ["campaign dut engine search sessions sim testbed traffic"],
-    # A pool and its buffers.
-    "buf": ["depot frame lent packet pool"],
-    # The running system, and the objects that are applied to it.
-    "control": ["intent system"],
-    "drivers": ["device guardian kernel"],
-    # Objects, and the views of the store that they use.
-    "model": ["object store"],
-    "net": ["adjacency ethernet handoff icmp interface ip nd neighbor router setting tables trace"],
-    "scenarios": ["fan table"],
-}
+# For each crate, sets of modules that use each other: strings of names. Remove a set when it is untied.
+KNOTS = {}
 
 # All code behind this is test code.
 TESTS = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod \w+ \{")
+# The attribute for a module whose file has another name.
+FILE = re.compile(r'#\[path = "(\w+)\.rs"\]')
 COMMENT = re.compile(r"//[^\n]*")
 ONE = re.compile(r"\b(?:crate|super)::([a-z_][a-z_0-9]*)")
 SEVERAL = re.compile(r"\bcrate::\{([^;]*)\};", re.S)
 FIRST = re.compile(r"(?:^|,)\s*([a-z_][a-z_0-9]*)")
+# A line of lib.rs that gives items of a module to the crate: the module, and the items.
+GIVEN = re.compile(r"^pub(?:\([a-z]+\))? use ([a-z_0-9]+)::([^;]*);", re.M)
+ITEM = re.compile(r"(\w+)\s*(?=[,}]|$)")
+USED = re.compile(r"\b(?:crate|super)::(\w+)|\bcrate::\{([^;]*)\};", re.S)
 
 
 def uses(crate):
     """Returns the top modules of a crate, each with the modules that it uses."""
     sources = crate / "src"
     tests = test_modules(sources)
+    given = given_items(sources)
     graph = {}
     for path in sorted(sources.rglob("*.rs")):
         inside = path.relative_to(sources)
@@ -50,14 +46,29 @@ def uses(crate):
                 depth += (character == "{") - (character == "}")
                 flat += character if depth == 0 else ""
             found |= set(FIRST.findall(flat))
+        for m in USED.finditer(text):
+            if m.group(0).startswith("crate") or len(inside.parts) == 1:
+                found |= {given[name] for name in re.findall(r"\w+", m.group(1) or m.group(2)) if name in given}
         graph.setdefault(top, set()).update(found)
     return {module: {other for other in found if other in graph and other != module} for module, found in graph.items()}
 
 
+def given_items(sources):
+    """Returns the items that lib.rs gives to the crate, such as `crate::Tables`, each with its module."""
+    root = sources / "lib.rs"
+    lines = GIVEN.findall(COMMENT.sub("", root.read_text())) if root.exists() else []
+    return {item: module for module, items in lines for item in ITEM.findall(items)}
+
+
 def test_modules(sources):
-    """Returns the names of test modules that have their own files."""
-    declared = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod (\w+);")
-    return {m.group(1) for path in sources.rglob("*.rs") for m in declared.finditer(path.read_text())} | {"tests"}
+    """Returns the names of test modules that have their own files, and of the files that a `path` attribute names."""
+    declared = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n((?:#\[[^\n]*\]\n)*)(?:pub(?:\([a-z]+\))? )?mod (\w+);")
+    names = {"tests"}
+    for path in sources.rglob("*.rs"):
+        for attributes, name in declared.findall(path.read_text()):
+            file = FILE.search(attributes)
+            names.add(file.group(1) if file else name)
+    return names
 
 
 def knots(graph):

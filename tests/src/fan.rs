@@ -13,12 +13,8 @@ use testkit::router::Router;
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
-use crate::table::gateway;
+use crate::hop::{HOPS, PORTS, gateway};
 
-/// Number of output ports.
-pub(crate) const PORTS: u16 = 4;
-/// Number of next hops of each family. They alternate between the ports.
-pub const HOPS: u16 = 4096;
 /// The router's Ethernet address on all input ports.
 const INPUT: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// Source addresses of the packets.

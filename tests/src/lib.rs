@@ -7,6 +7,7 @@ pub mod browser;
 pub mod corpus;
 mod fan;
 mod figure;
+mod hop;
 mod iperf;
 mod ping;
 mod routed6;
@@ -17,12 +18,13 @@ use testkit::netns::{Host, LIMIT, Lab};
 use testkit::process::{Process, until};
 use testkit::router::Router;
 
-pub use fan::{Arrival, Fan, HOPS, Input, Way, frame};
+pub use fan::{Arrival, Fan, Input, Way, frame};
 pub use figure::Figure;
+pub use hop::{HOPS, gateway};
 pub use iperf::{Iperf, lost_on_the_way, out_of_order};
 pub use ping::{Ping, traceroute};
 pub use routed6::{Routed6, TWO_PORTS6, address6, cabled6, speaks6};
-pub use table::{Table, gateway, real};
+pub use table::{Table, real};
 
 /// Commands that set up both ports with their addresses.
 pub const TWO_PORTS: &str = "\

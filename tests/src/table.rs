@@ -3,21 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use testkit::rib::{self, Family, Random};
 use testkit::skip::skipped;
 
-use crate::fan::{HOPS, PORTS};
-
-/// Returns the address of a next hop of a [`Fan`](crate::Fan).
-pub fn gateway<A: Family>(hop: u16) -> IpAddr {
-    let (port, host) = (hop % PORTS, hop + 2);
-    match A::BITS {
-        32 => Ipv4Addr::from_bits(0x0a00_0000 | u32::from(port) << 16 | u32::from(host)).into(),
-        _ => Ipv6Addr::new(0xfd00, 0, 0, port, 0, 0, 0, host).into(),
-    }
-}
+use crate::hop::{HOPS, gateway};
 
 /// Returns the forwarded prefixes of a real routing table, shuffled. Without a file of a real table, the prefixes are
 /// generated, and this is reported as skipped.

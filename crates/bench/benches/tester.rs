@@ -10,8 +10,8 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use bench::accuracy::delay_error_ns;
 use bench::cable::cable;
-use bench::engine::accuracy::delay_error_ns;
 use bench::engine::receiver::{Account, Receiver};
 use bench::engine::run::BURST;
 use bench::engine::sender::{Mode, Sender};

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accuracy;
 pub mod cable;
 pub mod campaign;
 pub mod compare;

@@ -3,7 +3,7 @@
 //! Devices with access to the pool's memory (see [`Lent`](crate::Lent)) only know the [`Window`], the memory
 //! of the initial buffers. So these are on a separate stack, and threads get the others first.
 
-use crate::lent::Window;
+use crate::window::Window;
 
 /// Two stacks of buffers.
 pub(crate) struct Depot {

@@ -5,51 +5,17 @@
 //! ignored. So whatever the device reports, no buffer has two owners. A device that returns buffers in order
 //! need not identify them: [`LentInOrder`](crate::LentInOrder).
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::arena;
-use crate::frame::{Frame, Held};
-use crate::layout::{LINE, STRIDE};
+use crate::frame::Frame;
+use crate::layout::STRIDE;
+use crate::packet::Held;
 use crate::pool::{self, Cache, Pool};
 use crate::record::{Flags, Record, Snapshot};
-
-/// The memory of a pool, for a device that reads and writes packets there on its own.
-#[derive(Clone, Copy, Debug)]
-pub struct Window {
-    first: u32,
-    len: usize,
-}
+use crate::window::Window;
 
 impl Window {
-    pub(crate) fn new(at: usize, len: usize) -> Window {
-        Window { first: (at / LINE) as u32, len }
-    }
-
-    /// The first byte of the window.
-    pub fn start(&self) -> NonNull<u8> {
-        // SAFETY: `first` is the start of a pool's region, within the reserved range.
-        unsafe { arena::at(arena::base(), self.first) }
-    }
-
-    /// The length of the window in bytes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Always false.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Returns a buffer's offset from the window's start; `None` if it is outside.
-    #[inline]
-    pub fn place(&self, buffer: u32) -> Option<usize> {
-        let place = buffer.checked_sub(self.first)? as usize * LINE;
-        (place + STRIDE <= self.len).then_some(place)
-    }
-
     /// Returns the offset of a packet's buffer if it can be lent: the packet has this buffer only.
     #[inline(always)]
     fn lendable(&self, flags: Flags, buffer: u32) -> Option<usize> {
@@ -110,18 +76,6 @@ impl Window {
     pub fn alloc(&self, cache: &mut Cache) -> Option<Held> {
         self.next(cache).map(|(buffer, _)| Held::new(pool::fresh(buffer)))
     }
-
-    /// Returns the number of the window's buffer at this offset.
-    #[inline]
-    fn number(&self, place: usize) -> Option<usize> {
-        (place < self.len && place.is_multiple_of(STRIDE)).then_some(place / STRIDE)
-    }
-
-    /// Returns the buffer with this number.
-    #[inline]
-    fn buffer(&self, number: usize) -> u32 {
-        self.first + (number * (STRIDE / LINE)) as u32
-    }
 }
 
 /// The window buffers of one device queue, which returns them by offset, in any order.
@@ -140,7 +94,7 @@ pub struct Lent {
 impl Lent {
     /// Returns the state without lent buffers.
     pub fn new(pool: &Pool, window: Window) -> Lent {
-        Lent { window, bits: vec![0; (window.len / STRIDE).div_ceil(64)], n: 0, count: pool.lender() }
+        Lent { window, bits: vec![0; (window.len() / STRIDE).div_ceil(64)], n: 0, count: pool.lender() }
     }
 
     /// Number of lent buffers.

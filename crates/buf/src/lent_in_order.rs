@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::frame::{Frame, Held};
-use crate::lent::Window;
+use crate::frame::Frame;
+use crate::packet::Held;
 use crate::pool::{self, BATCH, Cache, Pool};
+use crate::window::Window;
 
 /// The window buffers of one device ring, the oldest first. They are not identified: returned buffers are
 /// always the oldest ones. So whatever the device reports, no buffer has two owners.

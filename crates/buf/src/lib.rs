@@ -27,17 +27,19 @@ pub mod packet;
 pub mod pool;
 pub mod queue;
 pub mod record;
+mod window;
 
 pub use feature::{FeatureField, FeatureFields, Field};
-pub use frame::{FRAME_SIZE, Frame, Held};
+pub use frame::{FRAME_SIZE, Frame};
 pub use layout::{Cold, Gso, GsoKind};
-pub use lent::{Lent, Window};
+pub use lent::Lent;
 pub use lent_in_order::LentInOrder;
 pub use link::LinkHeader;
-pub use packet::{Header, Packet};
+pub use packet::{Header, Held, Packet};
 pub use pool::{Cache, Part, Pool, PoolStats, Tally};
 pub use queue::{Gone, Lost, RxQueue, TxCaps, TxQueue, Unsent};
 pub use record::{Flags, NO_INTERFACE, Snapshot};
+pub use window::Window;
 
 #[cfg(test)]
 mod tests;

@@ -14,8 +14,8 @@ use crate::commands::{Context, Feature, Names};
 use crate::config;
 use crate::features::{declared_without, selected_features, unknown_plugins};
 use crate::files;
-use crate::intent::Abilities;
 use crate::startup::{Fault, MOST_BUFFERS, Place, Plugins, Startup};
+use crate::system::Abilities;
 
 /// The findings in files, each with its place.
 #[derive(Debug, Default)]

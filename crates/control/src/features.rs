@@ -9,11 +9,11 @@ use net::router::Hooks;
 
 use crate::cli::Registry;
 use crate::commands::{self, Context, Feature, show};
-use crate::intent::Catalog;
 use crate::logging;
 use crate::neighbors;
 use crate::ports;
 use crate::startup::{Plugins, Startup};
+use crate::system::Catalog;
 
 /// The features of every program, besides the drivers.
 const OWN: &[&Feature] = &[&neighbors::Feature];

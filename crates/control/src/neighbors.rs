@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::cli::{Args, CliError, Table};
 use crate::commands::{Context, Done, Output};
-use crate::intent::{Abilities, Change, Family, Key, Neighbor, Object, OfFamily, Refused, View, refuse};
-use crate::system::System;
+use crate::intent::{Change, Family, Key, Neighbor, Object, OfFamily, Refused, View, refuse};
+use crate::system::{Abilities, System};
 
 /// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;

@@ -129,7 +129,7 @@ mod own {
     use std::sync::Arc;
 
     use super::*;
-    use crate::intent::Catalog;
+    use crate::system::Catalog;
 
     /// The features in the tests of this crate.
     pub(crate) const FEATURES: &[&Feature] =

@@ -20,6 +20,7 @@ pub mod memif;
 mod pace;
 pub mod pcap;
 pub mod pktgen;
+mod port;
 pub mod tap;
 
 pub use device::{Device, DeviceControl, Link};

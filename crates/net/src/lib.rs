@@ -1,9 +1,15 @@
-//! The protocols: one folder per feature. The same file names recur in each: `mod.rs` (what the feature does, then
-//! `install`), one file per node, `table.rs` (the state, without graph types), `config.rs` (the feature's
-//! configuration), `show.rs` (the output of its show commands), `tests.rs`.
+//! The protocols.
 //!
-//! [`Router`](router::Router) is the control side of all of them: the main thread owns one, and every change goes
-//! through it. [`Tables`] is the workers' side: read handles, cloned into every node.
+//! * At the bottom are tables, one folder for each protocol: [`ethernet`], [`interface`], [`ip`], [`neighbor`], and so
+//!   on. They do not know the graph's nodes. [`Tables`] is the workers' side of all of them: read handles, cloned into
+//!   every node.
+//! * [`Router`](router::Router) is the control side of all of them: the main thread owns one, and every change goes
+//!   through it.
+//! * On top are the nodes: [`nodes`] has folders of the same names as the tables. [`icmp`] and [`udp`] have no tables.
+//!   Each folder has one file per node, and `install`, which adds them to the graph.
+//!
+//! The same file names recur in each folder: `table.rs` (the state, without graph types), `config.rs` (the
+//! configuration), `show.rs` (the output of show commands), `tests.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +25,7 @@ pub mod ip;
 mod jitter;
 pub mod nd;
 pub mod neighbor;
+pub mod nodes;
 pub mod objects;
 pub mod pieces;
 pub mod registry;
@@ -28,6 +35,7 @@ pub mod tables;
 pub mod trace;
 pub mod udp;
 mod unused;
+mod waiting;
 
 pub use tables::Tables;
 pub use unused::Unused;
@@ -44,11 +52,11 @@ pub fn install(
     t: &Tables,
     hooks: &mut router::Hooks,
 ) -> Result<(), graph::GraphError> {
-    interface::install(b, t);
-    handoff::install(b, t);
-    ethernet::install(b, t);
-    neighbor::install(b, t, hooks)?;
-    ip::install(b, t, hooks)?;
+    nodes::interface::install(b, t);
+    nodes::handoff::install(b, t);
+    nodes::ethernet::install(b, t);
+    nodes::neighbor::install(b, t, hooks)?;
+    nodes::ip::install(b, t, hooks)?;
     icmp::install(b, t, hooks)?;
     udp::install(b, t, hooks)
 }

@@ -11,9 +11,9 @@ use crate::adjacency::{Adjacency, AdjacencyCounters};
 use crate::ethernet::MOST_MODES;
 use crate::handoff::Shards;
 use crate::interface::{Interface, InterfaceCounters, MOST_KINDS, Placement, TX, TxPort};
-use crate::ip::{Forwarding, ForwardingWriters, UtcClock};
-use crate::neighbor::Budget;
+use crate::ip::{Forwarding, ForwardingWriters, Packets, UtcClock};
 use crate::registry::Registry;
+use crate::waiting::Budget;
 
 /// Maximum number of interfaces (devices, sub-interfaces, loopbacks).
 pub const MAX_INTERFACES: u32 = 1 << 16;
@@ -49,6 +49,13 @@ pub struct Tables {
     pub ip6: Forwarding<Ipv6Addr>,
     /// UTC clock, for timestamp options.
     pub utc: UtcClock,
+}
+
+impl Tables {
+    /// Returns the forwarding tables of a family.
+    pub fn of<A: Packets>(&self) -> &Forwarding<A> {
+        A::tables(&self.ip4, &self.ip6)
+    }
 }
 
 /// The main thread's side of the same tables.

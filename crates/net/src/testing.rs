@@ -11,9 +11,9 @@ use wire::Mac;
 
 use crate::ethernet::Vlans;
 use crate::interface::{Interface, Kind};
-use crate::ip::local::Ip4Local;
-use crate::ip::local6::Ip6Local;
 use crate::ip::{Address, OwnAddresses};
+use crate::nodes::ip::local::Ip4Local;
+use crate::nodes::ip::local6::Ip6Local;
 use crate::router::{Hooks, Parts, Router, Sizes};
 use crate::setting::Setting;
 use crate::tables::{Tables, Writers, tables};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use control::cli::Registry;
 use control::commands::{Context, Feature};
 use control::features;
-use control::intent::Catalog;
+use control::system::Catalog;
 use graph::{Builder, GraphError};
 use net::Tables;
 use net::router::Hooks;

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use control::cli::Call;
 use control::commands::Context;
-use control::intent::Catalog;
 use control::metrics::declared;
 use control::startup;
-use control::system::System;
+use control::system::{Catalog, System};
 use net::router::{Router, Sizes};
 
 /// Returns a router without features: `help` does not use it.

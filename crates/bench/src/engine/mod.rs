@@ -1,6 +1,5 @@
 //! Runs trials: senders keep a schedule, receivers account for every frame.
 
-pub mod accuracy;
 pub mod host;
 pub mod receiver;
 pub mod run;

@@ -24,8 +24,8 @@ use infra::mem::PageSize;
 use crate::arena::{self, Region};
 use crate::depot::Depot;
 use crate::layout::DATA;
-use crate::lent::Window;
 use crate::record::{Flags, NO_INTERFACE, Record};
+use crate::window::Window;
 
 pub use cache::{Cache, Tally};
 

@@ -18,9 +18,10 @@ use super::{Context, Output, warnings};
 use crate::cli::{Args, CliError, Job, Registry, Rows, Step};
 use crate::config::{self, Wanted, Writer};
 use crate::files;
-use crate::intent::{Catalog, Edit, Interface, Key, Plan, Snapshot, in_order, recreated, reopened};
+use crate::intent::{Edit, Interface, Key, Plan, Snapshot, in_order, recreated, reopened};
 use crate::journal;
 use crate::startup::Fault;
+use crate::system::Catalog;
 
 /// The last line of a configuration that changed while it was shown.
 pub(super) const CHANGED: &str =

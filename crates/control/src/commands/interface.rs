@@ -12,7 +12,8 @@ use super::long::ForClient;
 use super::whole::{Whole, joined, on_a_thread};
 use super::{Context, Done, Output, table};
 use crate::cli::{Args, CliError, Registry};
-use crate::intent::{Addresses, Backed, Change, Family, FeatureOn, Interface, Key, Spec, Unnumbered, VLANS};
+use crate::intent::{Addresses, Change, Family, FeatureOn, Interface, Key, Unnumbered, VLANS};
+use crate::system::{Backed, Spec};
 
 /// Number of dependents up to which a removal is done at once: it takes about a millisecond.
 const MANY: usize = 1000;

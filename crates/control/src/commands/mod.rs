@@ -40,10 +40,10 @@ use net::router::Router;
 use model::origin::Origin;
 
 use crate::cli::{Args, CliError, Registry, Sessions, Values};
-use crate::intent::{Backed, Catalog, Change, Journal, Key, Store, Table, can_be_name};
+use crate::intent::{Change, Journal, Key, Store, Table, can_be_name};
 use crate::journal::Keeper;
 use crate::logging::{Level, Log, classes};
-use crate::system::System;
+use crate::system::{Backed, Catalog, System};
 use rates::Rates;
 use trouble::Trouble;
 

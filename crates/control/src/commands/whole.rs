@@ -20,13 +20,10 @@ use super::{Context, warnings};
 use crate::cli::{CliError, Job, Step};
 use crate::config::Wanted;
 use crate::files;
-use crate::intent::{
-    Abilities, Backed, Catalog, Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way,
-    reopened, slow,
-};
+use crate::intent::{Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, reopened, slow};
 use crate::journal;
 use crate::startup::Fault;
-use crate::system::Absence;
+use crate::system::{Abilities, Absence, Backed, Catalog};
 use model::origin::{FrontEnd, Origin};
 use model::store::Written;
 use std::sync::Arc;

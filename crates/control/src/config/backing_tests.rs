@@ -6,9 +6,8 @@ use std::sync::LazyLock;
 
 use graph::{Builder, GraphError};
 use model::cli::Call;
-use model::object::World;
+use model::object::{self, World};
 use model::schema::{Described, Schema, number};
-use model::store;
 use net::Tables;
 use net::feature::{self, App, Backing, Interfaces, Opened, Prepared, Registrar, Unopened, free_number};
 use net::interface::{InterfaceKind, InterfaceKindInfo};
@@ -52,7 +51,7 @@ impl<W: Host> Backing<W> for Pipe {
         &self,
         _: &str,
         mtu: Option<u16>,
-        _: &store::View<'_, W>,
+        _: &object::View<'_, W>,
         _: &<W as World>::Abilities,
     ) -> Result<(), Refused> {
         match mtu.filter(|mtu| *mtu > self.most) {

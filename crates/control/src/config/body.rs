@@ -15,7 +15,8 @@ use super::advertisement::advertisement;
 use super::beside::{BEHIND_SETTINGS, Beside, LENDER};
 use super::interface::Unread;
 use super::receive::receive;
-use crate::intent::{Catalog, Interface, Spec};
+use crate::intent::Interface;
+use crate::system::{Catalog, Spec};
 
 /// The valid MTUs of an interface, in bytes.
 pub(crate) const MTUS: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU..=u16::MAX;

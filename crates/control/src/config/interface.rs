@@ -10,8 +10,8 @@ use super::Reading;
 use super::beside::{ADDRESSES, BEHIND_SETTINGS, LENDER};
 use super::body::body;
 use super::encapsulation::encapsulation;
-use crate::intent::{Backed, Catalog, FeatureOn, Interface, Spec, numbered};
-use crate::system::System;
+use crate::intent::{FeatureOn, Interface, numbered};
+use crate::system::{Backed, Catalog, Spec, System};
 
 /// The valid words of `device-type`: vppcfg's, and one for AF_XDP.
 pub(crate) const DEVICE_TYPES: &[&str] = &["af-packet", "af-xdp", "dpdk"];

@@ -46,9 +46,9 @@ use model::key::Need;
 use net::feature::Objects;
 use net::objects;
 
-use crate::intent::{Abilities, Catalog, Interface, Key, Snapshot, Tree, Value};
+use crate::intent::{Interface, Key, Snapshot, Tree, Value};
 use crate::startup::{Fault, Place};
-use crate::system::System;
+use crate::system::{Abilities, Catalog, System};
 pub(crate) use body::{Description, MTUS, address, mac};
 pub(crate) use interface::DEVICE_TYPES;
 use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader};

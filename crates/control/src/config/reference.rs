@@ -5,7 +5,7 @@ use std::fmt::Write;
 use model::schema::Row;
 
 use super::{body, encapsulation, route, settings};
-use crate::intent::Catalog;
+use crate::system::Catalog;
 
 /// Returns all fields as Markdown, for the end of `docs/reference/configuration-fields.md`.
 pub fn reference(catalog: &Catalog) -> String {

@@ -65,7 +65,7 @@ impl<W: Host> Object<W> for Note {
     fn validate(
         &self,
         _: &String,
-        _: &model::store::View<'_, W>,
+        _: &model::object::View<'_, W>,
         _: &<W as World>::Abilities,
     ) -> Result<(), Refused> {
         if self.0 == "no" { refuse("a note cannot say no") } else { Ok(()) }

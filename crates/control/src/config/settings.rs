@@ -4,7 +4,8 @@ use model::schema::Row;
 use model::yaml::{Node, Text};
 
 use super::Reading;
-use crate::intent::{Catalog, Tree};
+use crate::intent::Tree;
+use crate::system::Catalog;
 
 /// Reads `settings`, which has an entry for each feature with settings.
 pub(super) fn read(reading: &mut Reading<'_>, node: &Node) {

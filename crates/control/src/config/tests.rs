@@ -1,8 +1,9 @@
 //! Tests of valid and invalid files.
 
 use super::*;
+use crate::intent::can_be_name;
 use crate::intent::tests::system;
-use crate::intent::{Spec, can_be_name};
+use crate::system::Spec;
 use crate::testing::catalog;
 use model::yaml::Text;
 

@@ -10,8 +10,8 @@ use super::beside::{BEHIND_SETTINGS, LENDER};
 use super::body::body;
 use super::encapsulation::encapsulation;
 use super::{route, settings};
-use crate::intent::{Catalog, Interface, Key, Route, Spec, Tree, Value, in_order, numbered};
-use crate::system::System;
+use crate::intent::{Interface, Key, Route, Tree, Value, in_order, numbered};
+use crate::system::{Catalog, Spec, System};
 
 /// Returns the configuration in the format of [`read`](super::read).
 pub fn write(tree: &Tree, catalog: &Arc<Catalog>) -> String {

@@ -9,9 +9,9 @@ use net::ip::Address;
 use net::objects;
 
 use super::index::{self, Find};
-use super::{Abilities, Get, Key, Neighbor, Object, Refused, Unnumbered, View, neighbor, refuse, route};
+use super::{Get, Key, Neighbor, Object, Refused, Unnumbered, View, neighbor, refuse, route};
 use crate::cli::quote;
-use crate::system::System;
+use crate::system::{Abilities, System};
 
 /// The addresses of an interface: at least one. The first address of each family is the primary one.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,9 +4,9 @@ use model::key::{Kind, Need};
 use net::objects;
 
 use super::index::Find;
-use super::{Abilities, Key, Object, Refused, View, refuse};
+use super::{Key, Object, Refused, View, refuse};
 use crate::cli::quote;
-use crate::system::System;
+use crate::system::{Abilities, System};
 
 /// Enables a feature of an arc on an interface.
 #[derive(Clone, Debug, PartialEq)]

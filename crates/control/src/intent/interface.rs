@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use model::key::{Kind, Need};
 use model::object::{Effect, Fact};
 use net::ethernet::{Match, Tags};
-use net::feature::{Attached, Backing, number_of};
+use net::feature::{Attached, number_of};
 use net::nd::Advertisement;
 use net::objects;
 use net::router::{Receive, check_mac, check_mtu};
@@ -13,9 +13,9 @@ use net::tables::MAX_INTERFACES;
 use wire::{Mac, ipv6};
 
 use super::index::{self, Find};
-use super::{Abilities, Addresses, Backed, Catalog, Get, Key, Object, Refused, View, refuse, table};
+use super::{Addresses, Get, Key, Object, Refused, View, refuse, table};
 use crate::cli::{quote, quote_last};
-use crate::system::System;
+use crate::system::{Abilities, Catalog, Spec, System};
 
 /// The valid VLAN IDs (IEEE 802.1Q-2022 table 9-2 reserves 0 and 4095).
 pub const VLANS: RangeInclusive<u16> = 1..=4094;
@@ -24,57 +24,6 @@ pub const VLANS: RangeInclusive<u16> = 1..=4094;
 pub fn numbered(id: u32) -> Option<Match> {
     let outer = u16::try_from(id).ok().filter(|vlan| VLANS.contains(vlan))?;
     Some(Tags { outer_service: false, outer, inner: None }.into())
-}
-
-/// The type of an interface, with its options.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Spec {
-    /// A device, or an interface type of a feature.
-    Backed(Backed),
-    /// A loopback (`create loopback interface`).
-    Loopback(u16),
-    /// A sub-interface (`create sub-interfaces`).
-    Sub {
-        /// The device's interface.
-        parent: String,
-        /// Number of the sub-interface.
-        id: u32,
-        /// The packets that it takes.
-        takes: Match,
-    },
-}
-
-impl Spec {
-    /// Returns the spec of a device, or of an interface type of a feature.
-    pub fn by(backing: impl Backing<System>) -> Spec {
-        Spec::Backed(Backed::by(backing))
-    }
-
-    /// Returns the options if they are of this type.
-    pub fn get<T: Backing<System>>(&self) -> Option<&T> {
-        self.backed()?.get()
-    }
-
-    /// Returns the options, unless it is a loopback or a sub-interface.
-    pub fn backed(&self) -> Option<&Backed> {
-        match self {
-            Spec::Backed(backed) => Some(backed),
-            Spec::Loopback(_) | Spec::Sub { .. } => None,
-        }
-    }
-
-    /// True if it is a device.
-    pub fn is_device(&self) -> bool {
-        self.backed().is_some_and(|b| b.is_device())
-    }
-
-    /// True if the device can be reopened in place with this spec, keeping the interface and its configuration. `other`
-    /// is the old spec of the same interface.
-    pub(super) fn takes_over(&self, other: &Spec) -> bool {
-        // Only devices can be closed and opened again.
-        self.is_device()
-            && matches!((self, other), (Spec::Backed(new), Spec::Backed(old)) if new.takes_over(old))
-    }
 }
 
 /// An interface and its settings.

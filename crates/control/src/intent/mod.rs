@@ -5,7 +5,6 @@
 //!
 //! Each type of the router's own objects has a file here. Objects of features are in the features' folders.
 
-mod abilities;
 mod address;
 mod advertisement;
 mod family;
@@ -25,14 +24,13 @@ use net::ip::Address;
 use net::objects::Host;
 use net::router::Router;
 
-pub use abilities::Abilities;
 pub use address::Addresses;
 pub(crate) use advertisement::{INFINITE, PREFERENCES, lifetime};
 pub use family::{Family, OfFamily};
 pub use feature::FeatureOn;
 pub use index::{Find, in_order};
 pub(crate) use index::{RECORDS, TAPS, is_connected, recorded, taps};
-pub use interface::{Interface, Spec, VLANS, can_be_name, numbered};
+pub use interface::{Interface, VLANS, can_be_name, numbered};
 pub use model::key::Key;
 pub use model::object::{Object, Refused, refuse};
 pub use model::store::Refusal;
@@ -43,21 +41,21 @@ pub use route::{Branch, Route, Via};
 pub use table::Table;
 pub use unnumbered::Unnumbered;
 
-use crate::system::System;
+use crate::system::{Abilities, System};
 use model::{object, store};
 
 /// An object of any type.
 pub type Value = object::Value<System>;
 /// All objects by key.
-pub type Tree = store::Tree<System>;
+pub type Tree = object::Tree<System>;
 /// A change of one object.
-pub type Change = store::Change<System>;
+pub type Change = object::Change<System>;
 /// The tree at some moment.
-pub type Snapshot = store::Snapshot<System>;
+pub type Snapshot = object::Snapshot<System>;
 /// The requested configuration.
 pub type Store = store::Store<System>;
 /// The tree as it would be after a transaction.
-pub type View<'s> = store::View<'s, System>;
+pub type View<'s> = object::View<'s, System>;
 /// The steps from one tree to another.
 pub type Plan = store::Plan<System>;
 /// A plan in progress.
@@ -76,12 +74,8 @@ pub type Noted = store::Noted<System>;
 pub type Detail = store::Detail<System>;
 /// The changes to roll back to reach an earlier tree.
 pub type Way = store::Way<System>;
-/// The declarations of all features.
-pub type Catalog = net::feature::Catalog<System>;
-/// The options of an interface, of any type.
-pub type Backed = net::feature::Backed<System>;
 /// Returns any object of a tree.
-type Get<'t> = store::Get<'t, System>;
+type Get<'t> = object::Get<'t, System>;
 
 impl object::World for System {
     type Abilities = Abilities;

@@ -9,9 +9,9 @@ use net::router::check_neighbor;
 use wire::Mac;
 
 use super::index::Find;
-use super::{Abilities, Addresses, Key, Object, Refused, Spec, View, list, refuse};
+use super::{Addresses, Key, Object, Refused, View, list, refuse};
 use crate::cli::quote;
-use crate::system::System;
+use crate::system::{Abilities, Spec, System};
 
 /// A static neighbor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

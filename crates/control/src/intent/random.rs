@@ -19,6 +19,7 @@ use super::*;
 use crate::neighbors::NeighborBounds;
 use crate::ports::Generator;
 use crate::ports::memif::MemifSocket;
+use crate::system::Spec;
 use crate::testing::catalog;
 
 /// VRFs besides table 0. The first two are equal modulo 65536.

@@ -19,6 +19,7 @@ use super::tests::{running, system};
 use super::*;
 use crate::cli::Call;
 use crate::commands::Context;
+use crate::system::Spec;
 use crate::testing::registry;
 
 /// Returns the whole visible state of a router. Interfaces, adjacencies and VRFs appear by name or number, not by index.
@@ -79,7 +80,7 @@ fn family<A: OfFamily>(r: &Router, lines: &mut Vec<String>) {
     };
     let mut participant = r.participant();
     let section = participant.enter();
-    let fibs = A::tables(r.tables()).fibs.get(section.guard());
+    let fibs = r.tables().of::<A>().fibs.get(section.guard());
     for (t, fib) in r.vrfs().from(0) {
         let table = fibs.get(fib).expect("a VRF has a lookup table");
         lines.push(format!("{} table {t}", A::NAME));

@@ -4,9 +4,10 @@ use graph::RxMode;
 use net::interface::Handoff;
 use net::router::{MAX_WORKERS, Receive};
 
-use super::interface::{Interface, Spec};
+use super::interface::Interface;
 use super::{Refused, refuse};
 use crate::cli::quote;
+use crate::system::Spec;
 
 /// The words for the polling modes of a queue.
 pub const MODES: [(RxMode, &str); 3] =

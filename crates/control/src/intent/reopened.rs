@@ -1,6 +1,7 @@
 //! The effects of a plan on interfaces and their devices.
 
-use super::{Backed, Interface, Key, Plan, Spec};
+use super::{Interface, Key, Plan};
+use crate::system::{Backed, Spec};
 
 /// Returns the interfaces that the plan removes and creates again.
 pub fn recreated(plan: &Plan) -> impl Iterator<Item = String> {

@@ -10,9 +10,9 @@ use net::objects;
 
 use super::address::is_link_local;
 use super::index::{self, Find};
-use super::{Abilities, Family, Get, Key, Object, Refused, View, refuse, table};
+use super::{Family, Get, Key, Object, Refused, View, refuse, table};
 use crate::cli::quote;
-use crate::system::System;
+use crate::system::{Abilities, System};
 
 /// The prefix length of the link-local addresses (RFC 4291 section 2.4).
 const LINK_LOCAL_LEN: u8 = 10;

@@ -8,8 +8,8 @@ use model::schema::{Schema, optional, parsed};
 use model::yaml::quoted;
 use net::objects;
 
-use super::{Abilities, Get, Key, Object, Refused, Tree, View, index, refuse};
-use crate::system::System;
+use super::{Get, Key, Object, Refused, Tree, View, index, refuse};
+use crate::system::{Abilities, System};
 
 /// Maximum length of a name in characters.
 const LONGEST: usize = 63;

@@ -12,7 +12,7 @@ use super::random_tests::state;
 use super::*;
 use crate::neighbors::NeighborBounds;
 use crate::ports::Generator;
-use crate::system::System;
+use crate::system::{Spec, System};
 use crate::testing;
 
 pub(crate) fn system() -> System {

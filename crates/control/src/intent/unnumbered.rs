@@ -5,9 +5,9 @@ use model::object::Fact;
 use net::objects;
 
 use super::index::{self, Find};
-use super::{Abilities, Addresses, Get, Key, Object, Refused, View, refuse};
+use super::{Addresses, Get, Key, Object, Refused, View, refuse};
 use crate::cli::quote;
-use crate::system::System;
+use crate::system::{Abilities, System};
 
 /// Makes an interface use the addresses of the interface with this name.
 #[derive(Clone, Debug, PartialEq)]

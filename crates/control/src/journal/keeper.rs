@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::file::{Found, Kept, Sizes};
 use super::record;
-use crate::intent::{Catalog, Entry};
+use crate::intent::Entry;
+use crate::system::Catalog;
 
 /// Maximum number of changes that wait for the disk. Further changes are not written to the file.
 const WAITING: usize = 256;

@@ -16,7 +16,8 @@ use crate::config::{self, Writer};
 pub use file::Found;
 pub use keeper::Keeper;
 
-use crate::intent::{Catalog, Edit, Interface, Key, Note, Refused, Route, Tree, Value};
+use crate::intent::{Edit, Interface, Key, Note, Refused, Route, Tree, Value};
+use crate::system::Catalog;
 
 /// Returns the data to record for a change; `get` returns any object after the change.
 pub fn note<'t>(origin: Origin, edits: Vec<Edit>, get: impl Fn(&Key) -> Option<&'t Value>) -> Note {
@@ -122,7 +123,8 @@ pub fn read(written: &Written, catalog: &Catalog) -> Result<Vec<Edit>, Refused> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intent::{Snapshot, Spec, random};
+    use crate::intent::{Snapshot, random};
+    use crate::system::Spec;
     use crate::testing::catalog;
     use model::store::Detail;
     use proptest::prelude::*;

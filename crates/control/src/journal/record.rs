@@ -8,7 +8,8 @@ use model::store::{Counts, Deed, Detail, Written};
 use serde::{Deserialize, Serialize};
 
 use super::write;
-use crate::intent::{Catalog, Entry};
+use crate::intent::Entry;
+use crate::system::Catalog;
 
 /// Maximum number of objects of a change in the file. A larger change is written without its objects.
 const MOST_OBJECTS: usize = 4096;

@@ -1,6 +1,6 @@
 //! Every metric: its name, labels and meaning.
 
-use crate::intent::Catalog;
+use crate::system::Catalog;
 use std::fmt::Write;
 
 pub use model::metrics::{Kind, Metric};

@@ -9,8 +9,8 @@ use net::feature::{self, App, Backed, Backing, Begun, Interfaces, Opened, Prepar
 use super::{DEVICE_TYPES, FORCE, check_linux_name, is_linux, taken_once};
 use crate::cli::{Args, quote};
 use crate::commands::{Context, Done};
-use crate::intent::{Abilities, Refused, View};
-use crate::system::System;
+use crate::intent::{Refused, View};
+use crate::system::{Abilities, System};
 
 /// Prefix of the interface names, before the name of the Linux interface.
 pub(super) const PREFIX: &str = "host-";

@@ -16,8 +16,8 @@ use super::numbered_name;
 use crate::cli::{Args, quote};
 use crate::commands::{Context, Done};
 use crate::files;
-use crate::intent::{Abilities, RECORDS, Refused, View, recorded, refuse};
-use crate::system::System;
+use crate::intent::{RECORDS, Refused, View, recorded, refuse};
+use crate::system::{Abilities, System};
 
 /// Prefix of the interface names, before the number.
 const PREFIX: &str = "pcap";

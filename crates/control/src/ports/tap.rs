@@ -21,8 +21,8 @@ use crate::cli::{Args, quote};
 use crate::commands::{Context, Done};
 use crate::config::{Description, MTUS, address, mac};
 use crate::files;
-use crate::intent::{Abilities, Refused, TAPS, View, refuse, taps};
-use crate::system::System;
+use crate::intent::{Refused, TAPS, View, refuse, taps};
+use crate::system::{Abilities, System};
 
 /// Prefix of the interface names, before the number.
 const PREFIX: &str = "tap";

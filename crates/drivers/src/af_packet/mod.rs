@@ -20,13 +20,13 @@ use std::io;
 pub(crate) use open::INPUT_NODE;
 pub use open::open;
 
-pub use crate::kernel::port::OpenError;
+pub use crate::port::OpenError;
 
 use crate::device::{DeviceControl, Link};
 use crate::guardian::Guardian;
 use crate::kernel::claim::Claim;
 use crate::kernel::netdev::numa_node;
-use crate::kernel::port::Port;
+use crate::port::Port;
 
 /// Receive mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

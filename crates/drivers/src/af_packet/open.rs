@@ -13,9 +13,9 @@ use super::{Config, Control, Mode, OpenError, Stack};
 use crate::device::Device;
 use crate::kernel::claim::Claim;
 use crate::kernel::netdev::Netdev;
-use crate::kernel::port::{self, Port};
 use crate::kernel::scratch::Scratch;
 use crate::kernel::sys;
+use crate::port::{self, Port};
 
 /// Name of the input node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "af-packet-input";

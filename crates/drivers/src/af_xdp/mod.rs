@@ -30,8 +30,8 @@ pub use program::Attach;
 use crate::device::{DeviceControl, Link};
 use crate::guardian::Guardian;
 use crate::kernel::netdev::numa_node;
-use crate::kernel::port::Port;
 use crate::kernel::sys;
+use crate::port::Port;
 use program::Program;
 
 /// Largest network packet in bytes: with its Ethernet header and two VLAN tags it fits in one buffer.

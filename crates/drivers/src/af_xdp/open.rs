@@ -16,8 +16,8 @@ use super::tx::XdpTx;
 use super::{Config, Control, Copying, MAX_MTU, Socket};
 use crate::device::Device;
 use crate::kernel::netdev::Netdev;
-use crate::kernel::port::{self, OpenError, Port};
 use crate::kernel::sys;
+use crate::port::{self, OpenError, Port};
 
 /// Name of the input node that polls these devices.
 pub(crate) const INPUT_NODE: &str = "af-xdp-input";

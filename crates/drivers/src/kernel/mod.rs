@@ -11,6 +11,5 @@ pub(crate) mod mapping;
 pub(crate) mod netdev;
 pub(crate) mod offload;
 pub(crate) mod passing;
-pub(crate) mod port;
 pub(crate) mod scratch;
 pub(crate) mod sys;

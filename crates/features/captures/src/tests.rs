@@ -16,7 +16,7 @@ fn bench() -> (Rings, Harness) {
     let bench = Bench::new();
     let rings = Rings::new(&bench.domain);
     let harness = bench.harness(|b, t, _| {
-        net::interface::install(b, t);
+        net::nodes::interface::install(b, t);
         node::install(b, &rings);
     });
     (rings, harness)

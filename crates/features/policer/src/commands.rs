@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use model::cli::{Args, CliError, Job, Output, Step, quote};
-use model::store::Change;
+use model::object::Change;
 use net::feature::{self, App, Registrar};
 use wire::{EthernetHeader, VlanTag};
 

@@ -358,11 +358,11 @@ fn a_setting_enables_the_features_of_its_direction() {
 
 /// The features of a router, in `volley`'s order.
 fn features(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    net::interface::install(b, t);
-    net::handoff::install(b, t);
-    net::ethernet::install(b, t);
-    net::neighbor::install(b, t, hooks)?;
-    net::ip::install(b, t, hooks)?;
+    net::nodes::interface::install(b, t);
+    net::nodes::handoff::install(b, t);
+    net::nodes::ethernet::install(b, t);
+    net::nodes::neighbor::install(b, t, hooks)?;
+    net::nodes::ip::install(b, t, hooks)?;
     net::icmp::install(b, t, hooks)?;
     net::udp::install(b, t, hooks)?;
     install(b, t, hooks)

@@ -4,9 +4,8 @@ use std::sync::LazyLock;
 
 use model::cli::quote;
 use model::key::{Key, Kind as ObjectKind, Need, Role};
-use model::object::{Object, Refused, World, refuse};
+use model::object::{Object, Refused, View, World, refuse};
 use model::schema::{Described, Parsed, Schema, number, parsed, truth, words};
-use model::store::View;
 use model::visible::hidden;
 use model::yaml::quoted;
 use net::feature::{App, Registrar, Section};

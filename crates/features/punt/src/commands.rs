@@ -2,7 +2,7 @@
 
 use graph::PuntReason;
 use model::cli::{Args, CliError, Output, Table};
-use model::store::Change;
+use model::object::Change;
 use net::feature::{self, App, Registrar};
 use serde::Serialize;
 

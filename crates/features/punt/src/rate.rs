@@ -3,9 +3,8 @@
 use std::ops::RangeInclusive;
 
 use model::key::{Key, Kind};
-use model::object::{Object, Refused, World, refuse};
+use model::object::{Object, Refused, View, World, refuse};
 use model::schema::Row;
-use model::store::View;
 use net::feature::Entry;
 use net::objects::{Ability, Host};
 

@@ -3,9 +3,8 @@
 use std::sync::LazyLock;
 
 use model::key::{Key, Kind};
-use model::object::{Object, Refused, World};
+use model::object::{Object, Refused, View, World};
 use model::schema::{Described, Schema, number, optional};
-use model::store::View;
 
 use net::objects::{Ability, Host};
 

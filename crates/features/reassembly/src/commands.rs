@@ -1,7 +1,7 @@
 //! The commands of a table of fragments.
 
 use model::cli::{Args, CliError, Output, Table};
-use model::store::Change;
+use model::object::Change;
 use serde::Serialize;
 
 use net::feature::{self, App, Entry, Registrar};

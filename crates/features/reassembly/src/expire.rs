@@ -7,7 +7,7 @@ use std::sync::Arc;
 use buf::{Frame, Held};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 
-use net::icmp::Cause;
+use net::ip::Cause;
 
 use crate::datagrams::Datagrams;
 use crate::family::Fragmented;

@@ -7,7 +7,7 @@ use wire::extension::{self, Extensions};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::Ipv6Header;
 
-use net::icmp::Cause;
+use net::ip::Cause;
 use net::ip::{Packets, extensions};
 
 use crate::fragment::{Fragment, Key, Reason};

@@ -14,7 +14,7 @@ use crate::family::Fragmented;
 use crate::lab::{HOST, OWN, become_whole, cut, datagram, ends, is_due, run_out};
 use crate::state::Reassembly;
 use crate::waiting::Limits;
-use net::icmp::Cause;
+use net::ip::Cause;
 use net::testing::{Bench, checksum};
 
 const FULL: &str = Ipv4Addr::FULL.name;

@@ -14,7 +14,7 @@ use wire::{Ipv6Header, ipv6};
 use crate::family::Fragmented;
 use crate::lab::{become_whole, ends, is_due, payload, run_out};
 use crate::state::Reassembly;
-use net::icmp::Cause;
+use net::ip::Cause;
 use net::testing::Bench;
 
 const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);

@@ -108,7 +108,7 @@ fn install_full<A: Fragmented>(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -
     let of_node = datagrams.clone();
     b.frame(move |_| Ok(full::FullReassembly::<A>::new(&of_node)));
     b.frame(move |_| Ok(expire::ReassemblyExpire::<A>::new(&datagrams)));
-    A::tables(t).fragments.register(b, 0, A::FULL.name)
+    t.of::<A>().fragments.register(b, 0, A::FULL.name)
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ use infra::quiesce::Guard;
 
 use net::Tables;
 use net::adjacency::Adjacency;
-use net::ip::{Buckets, Fibs, Forwarding, Leaves, Object, Packets, PerFamily, through_tables};
+use net::ip::{Buckets, Fibs, Forwarding, Leaves, Object, Packets, PerFamily};
+use net::nodes::ip::through_tables;
 use net::router::Hooks;
 use net::setting::{Setting, Switch};
 
@@ -143,7 +144,7 @@ struct Reverse<A: Packets> {
 
 impl<A: Packets> Reverse<A> {
     fn new(t: &Tables, failed: &CounterSet<1>, worker: usize) -> io::Result<Reverse<A>> {
-        Ok(Reverse { tables: A::tables(t).clone(), leaves: Leaves::new(), failed: failed.lane(worker)? })
+        Ok(Reverse { tables: t.of::<A>().clone(), leaves: Leaves::new(), failed: failed.lane(worker)? })
     }
 
     /// Looks up all sources at once.

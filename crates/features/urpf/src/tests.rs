@@ -9,7 +9,7 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 
 use net::adjacency::Adjacency;
-use net::icmp::Cause;
+use net::ip::Cause;
 use net::ip::{Fibs, Object, Prefix4};
 use net::testing::Bench;
 

@@ -1,13 +1,11 @@
 //! Plans: the steps from one tree to another.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use super::facts::Changed;
 use super::making::Step;
-use super::{Change, Edit, Refusal, Snapshot, View, view};
+use super::{Edit, Refusal};
 use crate::key::{Key, Need};
-use crate::object::{Effect, Refused, Value, World, refuse};
+use crate::object::{Change, Effect, Refused, Snapshot, Value, View, World, others, refuse};
 
 /// The steps from one tree to another.
 #[derive(Debug)]
@@ -43,32 +41,12 @@ impl<W: World> Snapshot<W> {
         admit: impl FnOnce(usize) -> Result<(), Refused>,
     ) -> Result<Plan<W>, Refusal> {
         after.complete(self);
-        let changes = self.diff(&after.tree);
+        let changes = self.diff(after.tree());
         admit(changes.len()).map_err(|why| Refusal { key: None, why })?;
         let changed = changes.iter().map(|c| (&c.key, c.value.as_ref()));
         let steps = self.steps(changed, &after.view(), abilities)?;
-        let edit = |c: Change<W>| Edit { old: self.tree.get(&c.key).cloned(), key: c.key, new: c.value };
+        let edit = |c: Change<W>| Edit { old: self.tree().get(&c.key).cloned(), key: c.key, new: c.value };
         Ok(Plan { steps, edits: changes.into_iter().map(edit).collect(), after })
-    }
-
-    /// Completes incomplete objects, coming from the tree `now`.
-    fn complete(&mut self, now: &Snapshot<W>) {
-        // Kinds with potentially many objects are always complete.
-        if self.tree.range(view::others()).all(|(_, value)| value.is_complete()) {
-            return;
-        }
-        let mut wanted = Arc::unwrap_or_clone(std::mem::take(&mut self.tree));
-        let before: BTreeMap<Key, Value<W>> =
-            wanted.range(view::others()).map(|(key, value)| (key.clone(), value.clone())).collect();
-        W::complete(now, wanted.range_mut(view::others()).collect());
-        let mut changed = Changed::default();
-        for (key, new) in wanted.range(view::others()) {
-            let Some(old) = before.get(key).filter(|old| *old != new) else { continue };
-            changed.was.add(key, old, &|key| before.get(key));
-            changed.now.add(key, new, &|key| wanted.get(key));
-        }
-        Arc::make_mut(&mut self.index).replace(changed);
-        self.tree = Arc::new(wanted);
     }
 
     /// Checks the changes against the tree as it would be, `view`, and returns the steps that make them. First, in
@@ -89,7 +67,7 @@ impl<W: World> Snapshot<W> {
         let mut touched: Vec<(&Key, FromTo<'_, W>)> = Vec::new();
         let mut found = Shaken::default();
         for (key, new) in changes {
-            let old = self.tree.get(key);
+            let old = self.tree().get(key);
             match (old, new) {
                 (None, None) => {
                     return refuse(format!("{key} does not exist")).map_err(about(key));
@@ -143,12 +121,12 @@ impl<W: World> Snapshot<W> {
                 down.insert(key);
             }
         };
-        for (key, value) in self.tree.range(view::others()) {
+        for (key, value) in self.tree().range(others()) {
             look(found, key, value);
         }
         // Of kinds with potentially many objects, check only objects that may need a removed one.
         let goes = found.gone.union(&found.renewed).cloned().collect();
-        for (key, value) in self.places(&goes).into_iter().flat_map(|places| self.tree.range(places)) {
+        for (key, value) in self.places(&goes).into_iter().flat_map(|places| self.tree().range(places)) {
             look(found, key, value);
         }
     }

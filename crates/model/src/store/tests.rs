@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::key::{Kind, MANY, Role};
-use crate::object::{Effect, Fact, Object, refuse};
+use crate::key::{Kind, MANY, Need, Role};
+use crate::object::{Effect, Fact, Get, Object, View, refuse};
 use crate::origin::Origin;
 use crate::tuple::Tuple;
 

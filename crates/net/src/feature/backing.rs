@@ -8,9 +8,8 @@ use std::sync::Arc;
 use drivers::Device;
 use drivers::af_packet::OpenError;
 use model::key::Need;
-use model::object::{Fact, Refused, World};
+use model::object::{Fact, Refused, View, World};
 use model::schema::{Described, Row};
-use model::store::View;
 use model::yaml::{At, Fields, Reader, Text};
 use wire::Mac;
 

@@ -3,9 +3,8 @@
 use buf::bpf::Program;
 use model::key::{Key, Kind, KindInfo};
 use model::metrics::{Lines, Metric};
-use model::object::{Object, Value, World};
+use model::object::{Object, Tree, Value, World};
 use model::schema::{Described, Row};
-use model::store::Tree;
 use model::yaml::{At, Fields, Node, Reader, Text};
 
 use super::attached::{self, Attached, Configured, kind};

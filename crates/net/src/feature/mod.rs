@@ -17,7 +17,8 @@ use graph::{Builder, GraphError};
 use model::cli::{Args, CliError, Output, Registry, Values};
 use model::key::Key;
 use model::metrics::Metric;
-use model::store::{Change, Store};
+use model::object::Change;
+use model::store::Store;
 
 use crate::Tables;
 use crate::objects::Host;

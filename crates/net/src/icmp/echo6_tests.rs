@@ -15,8 +15,8 @@ use wire::{EthernetHeader, Ipv6Header, Mac, ethertype};
 
 use crate::Tables;
 use crate::interface::Interface;
-use crate::ip::local::Ip4Local;
-use crate::ip::local6::Ip6Local;
+use crate::nodes::ip::local::Ip4Local;
+use crate::nodes::ip::local6::Ip6Local;
 use crate::router::Hooks;
 use crate::testing::{Bench, checksum};
 

@@ -11,11 +11,11 @@ use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::{Reader, SlotReader};
 use infra::quiesce::Guard;
 
-use super::Cause;
 use super::family::Icmp;
 use super::report::{Reporter, Unreported};
 use crate::Tables;
 use crate::interface::Interface;
+use crate::ip::Cause;
 use crate::ip::OwnAddresses;
 
 edges! {
@@ -64,7 +64,7 @@ impl<A: Icmp> IcmpError<A> {
     pub fn new(t: &Tables) -> IcmpError<A> {
         IcmpError {
             interfaces: t.interfaces.clone(),
-            own: A::tables(t).own.clone(),
+            own: t.of::<A>().own.clone(),
             reporter: Reporter::default(),
             reports: Vec::with_capacity(FRAME_SIZE),
         }

@@ -11,9 +11,9 @@ use wire::icmpv6::kind;
 use wire::protocol::{self, DESTINATION_OPTIONS, HOP_BY_HOP};
 use wire::{Icmpv6Header, Ipv6Header, Mac, ipv6};
 
-use super::Cause;
 use super::error::Ip6IcmpError;
 use crate::ip::Address;
+use crate::ip::Cause;
 use crate::testing::{Bench, checksum};
 
 const HOST: &str = "2001:db8::9";

@@ -11,8 +11,8 @@ use wire::builder::PacketBuilder;
 use wire::icmpv4::{IcmpHeader, kind};
 use wire::{Ipv4Header, protocol};
 
-use super::Cause;
 use super::error::Ip4IcmpError;
+use crate::ip::Cause;
 use crate::testing::{Bench, checksum};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);

@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use buf::{Flags, Packet};
 use wire::{IcmpHeader, Icmpv6Header, Ipv4Header, Ipv6Header, icmpv4, icmpv6, ipv6, protocol};
 
-use super::Cause;
 use super::error::Reason;
 use super::report::Message;
 use crate::interface::Interface;
+use crate::ip::Cause;
 use crate::ip::Packets;
-use crate::ip::local6::unknown_at;
+use crate::nodes::ip::local6::unknown_at;
 
 /// Precedence "internetwork control" (RFC 1812 section 4.3.2.5), default type of service (RFC 1349 section
 /// 5.1).

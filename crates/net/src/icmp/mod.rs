@@ -12,7 +12,6 @@
 //!
 //! The same nodes make reports for both families; the differences are in `family.rs`.
 
-mod cause;
 mod echo;
 mod echo6;
 mod error;
@@ -25,11 +24,10 @@ mod report;
 use graph::{Builder, GraphError};
 use wire::protocol;
 
-pub use cause::Cause;
 pub use report::{Message, Reporter, Unreported};
 
 use crate::Tables;
-use crate::neighbor::CONFLICT_RATE;
+use crate::nodes::neighbor::CONFLICT_RATE;
 use crate::router::{Hooks, Router, ping};
 
 /// Echo replies per second that one worker passes to the main thread.

@@ -10,8 +10,8 @@ use wire::builder::PacketBuilder;
 use wire::icmpv4::{IcmpHeader, kind};
 use wire::{Ipv4Header, protocol};
 
-use crate::ip::local::Ip4Local;
-use crate::ip::local6::Ip6Local;
+use crate::nodes::ip::local::Ip4Local;
+use crate::nodes::ip::local6::Ip6Local;
 use crate::testing::{Bench, checksum};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);

@@ -8,7 +8,17 @@ use wire::{ipv4, ipv6};
 
 use super::family::Ip;
 use super::prefix::{IpPrefix, Prefix};
-use crate::router::RouterError;
+
+/// Why an interface cannot have an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadAddress(pub String);
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for BadAddress {}
 
 /// An address of an interface: of either family with `A = IpAddr`, else of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,10 +71,10 @@ impl Address {
     ///
     /// # Errors
     /// If the address is not a host address, or the prefix length is out of range.
-    pub fn check(self) -> Result<(), RouterError> {
+    pub fn check(self) -> Result<(), BadAddress> {
         let most = if self.address.is_ipv4() { 32 } else { 128 };
         if self.len == 0 || self.len > most {
-            return Err(RouterError(format!("the prefix length of {self} must be 1 to {most}")));
+            return Err(BadAddress(format!("the prefix length of {self} must be 1 to {most}")));
         }
         let no_host = match self.address {
             IpAddr::V4(a) => {
@@ -78,16 +88,16 @@ impl Address {
             }
         };
         if self.is_link_local() && self.len < 64 {
-            return Err(RouterError(format!(
+            return Err(BadAddress(format!(
                 "the prefix length of {self} must be 64 to 128: a link-local network is one link"
             )));
         }
         if no_host {
-            return Err(RouterError(format!("{} cannot be an interface's address", self.address)));
+            return Err(BadAddress(format!("{} cannot be an interface's address", self.address)));
         }
         if self.is_end(self.address) {
             let (address, network) = (self.address, self.network());
-            return Err(RouterError(format!(
+            return Err(BadAddress(format!(
                 "{address} is the first or last address of {network}, not a host's"
             )));
         }

@@ -95,7 +95,7 @@ impl Layout {
     }
 
     /// Returns the buckets for workers, from the current forwarding object of each path in order.
-    pub(super) fn buckets(&self, means: &[Object]) -> Buckets {
+    pub(crate) fn buckets(&self, means: &[Object]) -> Buckets {
         let word = |way: u8| means.get(usize::from(way)).unwrap_or(&Object::Unresolved).to_word();
         Buckets { words: self.of.map(word), ways: means.iter().map(|object| object.to_word()).collect() }
     }

@@ -8,12 +8,12 @@ use infra::class_a::{
 use infra::quiesce::Domain;
 
 use super::balance::Buckets;
-use super::kind;
-use super::lookup::Fibs;
+use super::fibs::Fibs;
+use super::kind::{self, ForwardingKind};
 use super::own::OwnAddresses;
 use super::packet::Packets;
-use crate::neighbor::{Budget, Queues};
 use crate::registry::Registry;
+use crate::waiting::{Budget, Queues};
 
 /// Maximum number of forwarding objects.
 const MAX_OBJECTS: u32 = 1 << 22;
@@ -58,6 +58,11 @@ pub struct ForwardingWriters<A: Packets> {
 }
 
 impl<A: Packets> Forwarding<A> {
+    /// True if a kind forwards packets of this family.
+    pub(crate) fn takes(&self, kind: ForwardingKind) -> bool {
+        self.kinds.get(kind.to_raw().into()).is_some()
+    }
+
     /// Creates the tables, all empty. Packets that wait for next hops are charged to the budget `waiting`.
     ///
     /// # Errors

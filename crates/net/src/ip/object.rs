@@ -1,7 +1,7 @@
 //! Forwarding objects: the actions behind the leaves of a lookup.
 
+use super::cause::Cause;
 use super::kind::{ForwardingKind, MOST};
-use crate::icmp::Cause;
 
 /// The action for packets to a destination. It is one word in the table of objects, so one store replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

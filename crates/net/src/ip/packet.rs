@@ -7,10 +7,9 @@ use graph::trace::TraceFn;
 use wire::flow::{FiveTuple, FiveTuple6, five_tuple, five_tuple6};
 use wire::{Ipv4Header, Ipv6Header, PseudoHeader, ipv4, ipv6};
 
+use super::cause::Cause;
 use super::family::Ip;
 use super::forwarding::Forwarding;
-use crate::Tables;
-use crate::icmp::Cause;
 
 /// Names of a family's nodes and arcs.
 pub struct Nodes {
@@ -58,8 +57,8 @@ pub trait Packets: Ip {
     /// Describes a packet at its header, for a trace.
     const TRACE: TraceFn;
 
-    /// The tables of this family.
-    fn tables(t: &Tables) -> &Forwarding<Self>;
+    /// Returns this family's tables of the two.
+    fn tables<'t>(ip4: &'t Forwarding<Ipv4Addr>, ip6: &'t Forwarding<Ipv6Addr>) -> &'t Forwarding<Self>;
     /// The source address.
     fn src(h: &Self::Header) -> Self::Bits;
     /// The destination address.
@@ -108,8 +107,8 @@ impl Packets for Ipv4Addr {
     const TRACE: TraceFn = crate::trace::ip4;
     const TCP: GsoKind = GsoKind::Tcp4;
 
-    fn tables(t: &Tables) -> &Forwarding<Ipv4Addr> {
-        &t.ip4
+    fn tables<'t>(ip4: &'t Forwarding<Ipv4Addr>, _: &'t Forwarding<Ipv6Addr>) -> &'t Forwarding<Ipv4Addr> {
+        ip4
     }
 
     #[inline(always)]
@@ -184,8 +183,8 @@ impl Packets for Ipv6Addr {
     const TRACE: TraceFn = crate::trace::ip6;
     const TCP: GsoKind = GsoKind::Tcp6;
 
-    fn tables(t: &Tables) -> &Forwarding<Ipv6Addr> {
-        &t.ip6
+    fn tables<'t>(_: &'t Forwarding<Ipv4Addr>, ip6: &'t Forwarding<Ipv6Addr>) -> &'t Forwarding<Ipv6Addr> {
+        ip6
     }
 
     #[inline(always)]

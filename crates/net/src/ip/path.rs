@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::{Bound, RangeInclusive};
 
 use super::balance::Layout;
+use super::cause::Cause;
 use super::kind::ForwardingKind;
 use super::object::Object;
 use super::path_list::PathList;
 use super::prefix::IpPrefix;
 use super::recursion::Trail;
 use super::slab::{NONE, Slab};
-use crate::icmp::Cause;
 
 /// The path of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

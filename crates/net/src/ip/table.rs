@@ -29,7 +29,7 @@ use infra::quiesce::{Domain, Mark};
 use super::asking::Asking;
 use super::balance::Buckets;
 use super::family::Ip;
-use super::lookup::Fibs;
+use super::fibs::Fibs;
 use super::object::Object;
 use super::path::{Network, Path, PathState};
 use super::path_list::PathList;

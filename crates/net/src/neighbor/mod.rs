@@ -1,14 +1,8 @@
 //! Neighbors: the Ethernet addresses of next hops (ARP, RFC 826; RFC 1812 section 3.3.2; RFC 5227).
 //!
-//! ```text
-//! ethernet-input → arp-input → punt ┐                        ┌ ARP packets → interface-output
-//! ip4-lookup, ip4-rewrite → ip4-arp ┴→ main thread: Neighbors┤ adjacencies, host routes
-//!                              └ holds packets               └ arp-release → ip4-lookup, ip4-icmp-error
-//! ```
-//!
 //! Workers check messages, hold packets and send requests; the protocol itself runs on the main thread.
 //!
-//! The neighbor table ([`Neighbors`]) and the queues of waiting packets ([`Queues`]) are the same for both
+//! The neighbor table ([`Neighbors`]) and the queues of waiting packets (`waiting`) are the same for both
 //! families. For IPv6 the table follows neighbor unreachability detection (RFC 4861 section 7.3).
 //!
 //! An address is used as soon as the operator adds it to an interface: it is announced, and defended while
@@ -18,79 +12,19 @@
 mod config;
 mod entries;
 mod family;
-mod hold;
-mod input;
 mod message;
 mod nud;
-mod queue;
-mod release;
 mod show;
 mod table;
-
-use std::net::{Ipv4Addr, Ipv6Addr};
-
-use graph::{Builder, GraphError};
-use wire::ethernet::ethertype;
 
 pub use config::Config;
 pub use entries::{Entries, Entry, Key, State};
 pub use family::Family;
-pub(crate) use message::{Outcome, Release, read_ask};
-pub(crate) use queue::{Budget, LIFE as HOLD_LIFE, Queues};
+pub(crate) use message::{Outcome, Release, read_ask, write_ask};
 pub use show::NeighborView;
 pub use table::{Action, Counters, Event, Neighbors};
-
-use crate::Tables;
-use crate::router::{Hooks, PuntHandler, Router};
-
-/// Requests for next hops per second from one worker: more than it can hold packets for.
-const ASK_RATE: u32 = 20_000;
-/// ARP requests, and ARP replies, per second that one worker passes to the main thread.
-const ARP_RATE: u32 = 5_000;
-/// Claims of this router's addresses per second that one worker passes to the main thread.
-pub(crate) const CONFLICT_RATE: u32 = 10;
-
-/// Adds the nodes of this feature.
-///
-/// # Errors
-/// If the main thread cannot reach more nodes.
-pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-    let punts = input::Punts {
-        request: hooks.punt(b, "arp-request", ARP_RATE, Router::punted_arp),
-        reply: hooks.punt(b, "arp-reply", ARP_RATE, Router::punted_arp),
-        conflict: hooks.punt(b, "arp-conflict", CONFLICT_RATE, Router::punted_arp),
-    };
-    let tables = t.clone();
-    b.packet(move |_| Ok(input::ArpInput::new(&tables, punts)));
-    t.ethertypes.register(b, ethertype::ARP, "arp-input")?;
-    waiting::<Ipv4Addr>(b, t, hooks, Router::punted_ask::<Ipv4Addr>)?;
-    waiting::<Ipv6Addr>(b, t, hooks, Router::punted_ask::<Ipv6Addr>)?;
-    hooks.inject(b, "interface-output")
-}
-
-/// Adds a family's nodes for packets that wait for their next hop.
-fn waiting<A: Family>(
-    b: &mut Builder,
-    t: &Tables,
-    hooks: &mut Hooks,
-    asked: PuntHandler,
-) -> Result<(), GraphError> {
-    let resolve = hooks.punt(b, A::NODES.ask, ASK_RATE, asked);
-    let tables = t.clone();
-    b.frame(move |s| {
-        let queue = A::tables(&tables).unresolved.of(s.worker, &s.pool);
-        Ok(hold::Hold::<A>::new(queue, &tables, resolve))
-    });
-    let queues = A::tables(t).unresolved.clone();
-    b.frame(move |s| Ok(release::Releasing::<A>::new(queues.of(s.worker, &s.pool))));
-    hooks.inject(b, A::NODES.release)
-}
 
 #[cfg(test)]
 mod nud_tests;
 #[cfg(test)]
-mod queue_tests;
-#[cfg(test)]
 mod table_tests;
-#[cfg(test)]
-mod tests;

@@ -16,6 +16,7 @@ mod features;
 mod interface_table;
 mod interfaces;
 mod ip6;
+mod kinds;
 mod lent;
 mod nd;
 mod neighbors;
@@ -58,6 +59,7 @@ pub use budget::RouteMemory;
 pub use events::{Made, Stirred, Turn};
 pub use interface_table::{DeviceState, InterfaceInfo};
 pub use interfaces::{check_mac, check_mtu};
+pub use kinds::KindInfo;
 pub use neighbors::check_neighbor;
 pub use ping::{PingReply, PingTarget};
 pub use poll::{Hooks, PuntHandler};
@@ -90,6 +92,11 @@ impl From<RouterError> for CliError {
     }
 }
 
+impl From<crate::ip::BadAddress> for RouterError {
+    fn from(e: crate::ip::BadAddress) -> Self {
+        RouterError(e.0)
+    }
+}
 impl From<crate::ip::RouteError> for RouterError {
     fn from(e: crate::ip::RouteError) -> Self {
         RouterError(e.to_string())

@@ -53,7 +53,7 @@ fn ping<A: OnLink>(lab: &mut Lab, to: A, from: A) -> (bool, Vec<&'static str>) {
 fn own<A: OnLink>(lab: &Lab, fib: u16, address: A) -> (bool, Option<A>) {
     let mut participant = lab.router.participant();
     let section = participant.enter();
-    let own = A::tables(lab.router.tables()).own.get(section.guard());
+    let own = lab.router.tables().of::<A>().own.get(section.guard());
     assert_eq!(own.contains(fib, address.to_bits()), own.forbids_source(fib, address.to_bits()));
     (own.contains(fib, address.to_bits()), own.first(fib))
 }

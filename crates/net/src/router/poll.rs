@@ -9,9 +9,10 @@ use infra::quiesce::Domain;
 
 use super::Router;
 use super::events::Events;
+use super::kinds::KindInfo;
 use super::state::States;
 use crate::Unused;
-use crate::ip::{KindInfo, Source, SourceNames};
+use crate::ip::{Source, SourceNames};
 use crate::setting::{Attached, Setting, Settings};
 
 /// Maximum number of punted packets per turn, so that commands do not wait long.
@@ -31,9 +32,9 @@ pub struct Hooks {
     pub(super) states: States,
     pub(super) events: Events,
     pub(super) sources: SourceNames,
-    pub(crate) kinds: Vec<KindInfo>,
-    pub(crate) interface_kinds: Vec<&'static str>,
-    pub(crate) port_modes: u8,
+    pub(super) kinds: Vec<KindInfo>,
+    pub(super) interface_kinds: Vec<&'static str>,
+    pub(super) port_modes: u8,
     pub(super) domain: Domain,
     buffers: usize,
 }

@@ -126,7 +126,7 @@ impl Router {
     ) -> Result<(), RouterError> {
         for path in list.paths() {
             if let Path::Feature(kind, index) = path
-                && !kind.takes::<A>(&self.tables)
+                && !self.tables.of::<A>().takes(kind)
             {
                 let what = self.forwarding_text(kind, index);
                 return Err(RouterError(format!(

@@ -10,7 +10,7 @@ use wire::builder::PacketBuilder;
 
 use super::*;
 use crate::ip::{
-    Address, ForwardingKind, Ip, IpPrefix, KindInfo, Lost, Object, Path, PathList, Prefix4, Source, Weighted,
+    Address, ForwardingKind, Ip, IpPrefix, Lost, Object, Path, PathList, Prefix4, Source, Weighted,
 };
 use crate::{Tables, install};
 

@@ -14,7 +14,8 @@ use super::{Hooks, Router, RouterError};
 use crate::Tables;
 use crate::ethernet::{PortMode, Tags};
 use crate::interface::{InterfaceKind, InterfaceKindInfo};
-use crate::ip::{Address, ForwardingKind, IpPrefix, KindInfo, Path};
+use crate::ip::{Address, ForwardingKind, IpPrefix, Path};
+use crate::router::KindInfo;
 
 /// A host on each link.
 const HOST: [Mac; 2] = [Mac([2, 0, 0, 0, 0xa, 2]), Mac([2, 0, 0, 0, 0xb, 2])];

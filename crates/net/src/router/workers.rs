@@ -195,7 +195,7 @@ impl Router {
     /// Takes the packets that wait for next hops on a worker, each with the node to continue from.
     fn waiting_on<A: Routed>(&self, worker: usize) -> Vec<(&'static str, Held)> {
         let mut waiting = Vec::new();
-        A::tables(&self.tables).unresolved.take(worker, |packet| waiting.push((A::NODES.lookup, packet)));
+        self.tables.of::<A>().unresolved.take(worker, |packet| waiting.push((A::NODES.lookup, packet)));
         waiting
     }
 

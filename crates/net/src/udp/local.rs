@@ -9,7 +9,7 @@ use wire::{PseudoHeader, UdpHeader, protocol};
 
 use crate::Tables;
 use crate::checksum::sum;
-use crate::icmp::Cause;
+use crate::ip::Cause;
 use crate::ip::Packets;
 use crate::ip::packet::is_to_many;
 use crate::registry::Registry;
@@ -35,7 +35,7 @@ pub struct UdpLocal<A> {
 
 impl<A: Packets> UdpLocal<A> {
     pub fn new(t: &Tables) -> UdpLocal<A> {
-        UdpLocal { ports: A::tables(t).udp_ports.clone(), family: PhantomData }
+        UdpLocal { ports: t.of::<A>().udp_ports.clone(), family: PhantomData }
     }
 
     #[inline(always)]

@@ -24,7 +24,7 @@ pub fn install(b: &mut Builder, t: &Tables, _: &mut Hooks) -> Result<(), GraphEr
 fn install_family<A: Packets>(b: &mut Builder, t: &Tables) -> Result<(), GraphError> {
     let tables = t.clone();
     b.frame(move |_| Ok(local::UdpLocal::<A>::new(&tables)));
-    A::tables(t).protocols.register(b, u16::from(protocol::UDP), A::NODES.udp)
+    t.of::<A>().protocols.register(b, u16::from(protocol::UDP), A::NODES.udp)
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use testkit::harness::{Harness, Out};
 use wire::builder::PacketBuilder;
 use wire::{UdpHeader, protocol};
 
-use crate::icmp::Cause;
-use crate::ip::local::Ip4Local;
-use crate::ip::local6::Ip6Local;
+use crate::ip::Cause;
+use crate::nodes::ip::local::Ip4Local;
+use crate::nodes::ip::local6::Ip6Local;
 use crate::testing::Bench;
 
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use control::intent::Catalog;
+use control::system::Catalog;
 use net::ethernet::Tags;
 use net::interface::Kind;
 use net::ip::{Address, IpPrefix, PathList, Source};

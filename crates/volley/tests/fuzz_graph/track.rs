@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use buf::Packet;
 use graph::{Builder, Cx, GraphError, NoReason, PacketNode, Verdict, edges};
 use net::Tables;
-use net::ip::{ForwardingKind, KindInfo, Path};
+use net::ip::{ForwardingKind, Path};
+use net::router::KindInfo;
 use net::router::{Hooks, Router};
 
 /// The other destinations, behind routes that scripts change.

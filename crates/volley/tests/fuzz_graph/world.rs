@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use buf::bpf::Program;
 use buf::{Frame, TxCaps};
-use control::intent::Catalog;
+use control::system::Catalog;
 use graph::{PuntReason, Worker};
 use infra::lpm::LpmLookup;
 use infra::quiesce::Participant;

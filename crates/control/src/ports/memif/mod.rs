@@ -19,8 +19,8 @@ use net::router::Hooks;
 
 use crate::cli::quote_last;
 use crate::commands::Context;
-use crate::intent::{Abilities, HIDDEN, Interface, Key, Refused, View, refuse};
-use crate::system::System;
+use crate::intent::{HIDDEN, Interface, Key, Refused, View, refuse};
+use crate::system::{Abilities, System};
 use state::DEFAULT_SOCKET;
 
 pub use socket::MemifSocket;

@@ -8,8 +8,8 @@ use model::yaml::quoted;
 use net::feature::{Section, number_of};
 
 use crate::cli::quote_last;
-use crate::intent::{Abilities, Key, Object, Refused, View, refuse};
-use crate::system::System;
+use crate::intent::{Key, Object, Refused, View, refuse};
+use crate::system::{Abilities, System};
 
 use super::state::{DEFAULT_SOCKET, Memif};
 

@@ -8,9 +8,9 @@ mod entry;
 use std::collections::VecDeque;
 use std::time::SystemTime;
 
-use super::{Change, Store, Tree};
+use super::Store;
 use crate::key::Key;
-use crate::object::{Refused, Value, World, refuse};
+use crate::object::{Change, Refused, Tree, Value, World, refuse};
 
 pub use entry::{Counts, Deed, Detail, Edit, Edits, Entry, Note, Written};
 
@@ -293,9 +293,8 @@ mod tests {
 
     use super::*;
     use crate::key::{Kind, Need};
-    use crate::object::Object;
+    use crate::object::{Object, Snapshot, View};
     use crate::origin::Origin;
-    use crate::store::{Snapshot, View};
 
     #[derive(Debug)]
     struct Nothing;

@@ -1,0 +1,54 @@
+//! The part of the arena that a device can access.
+
+use std::ptr::NonNull;
+
+use crate::arena;
+use crate::layout::{LINE, STRIDE};
+
+/// The memory of a pool, for a device that reads and writes packets there on its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    first: u32,
+    len: usize,
+}
+
+impl Window {
+    pub(crate) fn new(at: usize, len: usize) -> Window {
+        Window { first: (at / LINE) as u32, len }
+    }
+
+    /// The first byte of the window.
+    pub fn start(&self) -> NonNull<u8> {
+        // SAFETY: `first` is the start of a pool's region, within the reserved range.
+        unsafe { arena::at(arena::base(), self.first) }
+    }
+
+    /// The length of the window in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Always false.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns a buffer's offset from the window's start; `None` if it is outside.
+    #[inline]
+    pub fn place(&self, buffer: u32) -> Option<usize> {
+        let place = buffer.checked_sub(self.first)? as usize * LINE;
+        (place + STRIDE <= self.len).then_some(place)
+    }
+
+    /// Returns the number of the window's buffer at this offset.
+    #[inline]
+    pub(crate) fn number(&self, place: usize) -> Option<usize> {
+        (place < self.len && place.is_multiple_of(STRIDE)).then_some(place / STRIDE)
+    }
+
+    /// Returns the buffer with this number.
+    #[inline]
+    pub(crate) fn buffer(&self, number: usize) -> u32 {
+        self.first + (number * (STRIDE / LINE)) as u32
+    }
+}

@@ -1,0 +1,419 @@
+//! The system that the configuration is applied to: the router, and the devices that this process opens for it.
+
+mod abilities;
+mod spec;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use drivers::{Device, Guardian};
+use model::object::{Refused, refuse};
+use net::feature::{Opened, Prepared, Unopened};
+use net::router::Router;
+use wire::Mac;
+
+pub use abilities::Abilities;
+pub use spec::Spec;
+
+/// The declarations of all features.
+pub type Catalog = net::feature::Catalog<System>;
+/// The options of an interface, of any type.
+pub type Backed = net::feature::Backed<System>;
+
+/// The handling of a new interface whose device cannot be opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Absence {
+    /// The interface is refused: its name may be mistyped.
+    #[default]
+    Refused,
+    /// It waits if this machine does not have the device now. For the start, which brings up all other interfaces.
+    Missing,
+    /// It waits for its device, whatever the error. For rollbacks, which must not fail because of it.
+    Any,
+}
+
+/// The interruption of an interface that was recreated, or whose device was reopened.
+struct Gap {
+    name: String,
+    /// `made` or `opened`.
+    how: &'static str,
+    /// The beginning of the interruption.
+    since: Instant,
+    /// Its duration: until the link was up again or, if the interface was set down, until the device was open.
+    took: Option<Duration>,
+}
+
+/// An interface before a transaction deleted it, or opened its device again.
+struct Deleted {
+    spec: Spec,
+    /// The own Ethernet address and MTU of the interface's device.
+    own: (Mac, u16),
+    /// When it was deleted, if it was usable until then.
+    since: Option<Instant>,
+}
+
+/// The address and MTU of a device that was never there.
+const NEVER_SEEN: (Mac, u16) = (Mac([0; 6]), 1500);
+
+/// The router and its devices.
+pub struct System {
+    /// The control side of the data plane.
+    pub router: Router,
+    /// The router's abilities, for callers that do not have the router.
+    pub abilities: Arc<Abilities>,
+    /// Results of other threads for interfaces to be made, by name, with the backing they are for. A rollback may
+    /// make an interface with the same name and another backing.
+    pub prepared: BTreeMap<String, (Backed, Prepared)>,
+    /// The handling of interfaces whose devices cannot be opened.
+    pub absence: Absence,
+    /// Returns the interfaces to the kernel if this process cannot.
+    guardian: Guardian,
+    /// The specs to open devices again, by interface.
+    specs: BTreeMap<String, Spec>,
+    /// The interfaces that this transaction deleted, as they were before.
+    deleted: BTreeMap<String, Deleted>,
+    /// The interruptions caused by this transaction.
+    gaps: Vec<Gap>,
+    /// The configured MTUs by interface; a sub-interface's may be larger than its device's.
+    mtus: BTreeMap<String, u16>,
+}
+
+impl System {
+    /// Returns a router without interfaces, with the catalog of its features. `guardian` is told of everything that
+    /// the router takes from the kernel.
+    pub fn new(router: Router, catalog: Arc<Catalog>, guardian: Guardian) -> System {
+        System {
+            prepared: BTreeMap::new(),
+            absence: Absence::default(),
+            abilities: Arc::new(Abilities::of(&router, catalog)),
+            router,
+            guardian,
+            specs: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            gaps: Vec::new(),
+            mtus: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the index of the interface with this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn index(&self, name: &str) -> Result<u32, Refused> {
+        match self.router.interface_named(name) {
+            Some(i) => Ok(i.index),
+            None => refuse(format!("there is no interface {name}")),
+        }
+    }
+
+    /// Begins a transaction: forgets what earlier ones deleted.
+    pub(crate) fn begin_changes(&mut self) {
+        self.deleted.clear();
+        self.gaps.clear();
+    }
+
+    /// Ends a transaction, successful or not. Interfaces that it deleted and recreated were interrupted until now,
+    /// with everything on them.
+    pub(crate) fn end_changes(&mut self) {
+        let again = |name: &str| {
+            self.router.interface_named(name).is_some() && !self.gaps.iter().any(|gap| gap.name == name)
+        };
+        let away = self.deleted.iter().filter(|(name, _)| again(name));
+        let away: Vec<Gap> = away
+            .filter_map(|(name, deleted)| {
+                Some(Gap { name: name.clone(), how: "recreated", since: deleted.since?, took: None })
+            })
+            .collect();
+        self.gaps.extend(away);
+        self.look_at_gaps();
+    }
+
+    /// Makes an interface with this index, down and without settings. If its device cannot be opened, the interface
+    /// waits for it, as far as [`absence`](System::absence) allows. An interface that this transaction
+    /// [deleted](System::delete) can always be recreated as it was.
+    pub(crate) fn create(&mut self, name: &str, spec: &Spec, index: Option<u32>) -> Result<(), Refused> {
+        self.router.prefer_index(index);
+        match spec {
+            Spec::Loopback(n) => {
+                self.router.add_loopback(name, Mac([0xde, 0xad, 0, 0, (n >> 8) as u8, *n as u8]))?;
+            }
+            Spec::Sub { parent, takes, .. } => {
+                let parent = self.index(parent)?;
+                self.router.add_subinterface(name, parent, *takes)?;
+            }
+            Spec::Backed(backed) => self.make(name, backed)?,
+        }
+        self.specs.insert(name.to_string(), spec.clone());
+        tracing::debug!(event = "interface", "{name}: created");
+        Ok(())
+    }
+
+    /// Makes an interface with this backing.
+    fn make(&mut self, name: &str, backed: &Backed) -> Result<(), Refused> {
+        if self.router.interface_named(name).is_some() {
+            return refuse(format!("there is an interface {name} already"));
+        }
+        let prepared = self.prepared_of(name, backed);
+        let added = match self.open(name, backed, prepared) {
+            Ok(Opened::Device(device)) => self.router.add_device(name, device),
+            Ok(Opened::Feature { kind, mac, mtu }) => self.router.add_feature_interface(name, kind, mac, mtu),
+            Err(Unopened { why, .. }) if !backed.is_device() => return Err(why),
+            Err(unopened) => {
+                self.may_wait(name, &Spec::Backed(backed.clone()), unopened)?;
+                let (mac, mtu) = self.deleted.get(name).map_or(NEVER_SEEN, |was| was.own);
+                self.router.add_absent_device(name, mac, mtu)
+            }
+        };
+        // The interface does not exist: this only removes leftovers of `open`.
+        let index = added.inspect_err(|_| backed.leaves(name, self))?;
+        if let Err(why) = backed.made(index, self) {
+            backed.leaves(name, self);
+            self.router.remove_interface(index)?;
+            return Err(why);
+        }
+        Ok(())
+    }
+
+    /// Lets an interface wait until its device can be opened, if that is allowed.
+    ///
+    /// # Errors
+    /// If the interface may not wait. Returns the reason that the device cannot be opened.
+    fn may_wait(&self, name: &str, spec: &Spec, Unopened { missing, why }: Unopened) -> Result<(), Refused> {
+        let was_there = self.deleted.get(name).is_some_and(|was| was.spec == *spec);
+        let waits = was_there
+            || match self.absence {
+                Absence::Refused => false,
+                Absence::Missing => missing,
+                Absence::Any => true,
+            };
+        if !waits {
+            return Err(why);
+        }
+        tracing::warn!(event = "device", "{name} has no device until it can be opened: {why}");
+        Ok(())
+    }
+
+    /// Opens the device of an interface with another spec. The interface keeps its settings. It has no device between
+    /// the release of the old one and the opening of the new one, because most devices cannot be opened twice. If the
+    /// device cannot be opened, [`create`](System::create) describes the result.
+    ///
+    /// # Errors
+    /// If the new device cannot be opened. The interface then has the old device again, if that can be opened.
+    pub(crate) fn reopen(&mut self, name: &str, spec: &Spec) -> Result<(), Refused> {
+        let index = self.index(name)?;
+        let own = self.router.interface(index)?.initial;
+        let old = self.specs.get(name).cloned();
+        let (Some(Spec::Backed(old)), Spec::Backed(new)) = (old, spec) else {
+            return refuse(format!("{name} is not a device"));
+        };
+        // An interface without traffic is not interrupted.
+        let since = self.router.usable(index).then(Instant::now);
+        self.router.release_device(index)?;
+        let prepared = self.prepared_of(name, new);
+        let done = match self.open_device(name, new, prepared) {
+            Ok(device) => self.attach(index, name, device, own == NEVER_SEEN),
+            Err(unopened) => {
+                self.may_wait(name, spec, unopened).and_then(|()| Ok(self.router.detach_device(index)?))
+            }
+        };
+        if let Err(why) = done {
+            let back = self.open_device(name, &old, None).map_err(|unopened| unopened.why);
+            if let Err(e) = back.and_then(|device| self.attach(index, name, device, own == NEVER_SEEN)) {
+                tracing::warn!(event = "device", "{name} has no device until it can be opened: {e}");
+                self.router.detach_device(index)?;
+            }
+            self.note_gap(name, since);
+            return Err(why);
+        }
+        self.specs.insert(name.to_string(), spec.clone());
+        self.deleted.entry(name.to_string()).or_insert(Deleted { spec: Spec::Backed(old), own, since: None });
+        self.note_gap(name, since);
+        Ok(())
+    }
+
+    /// Records that the device of an interface was reopened, and that its traffic was interrupted `since` then, if it
+    /// had any.
+    fn note_gap(&mut self, name: &str, since: Option<Instant>) {
+        let Some(since) = since else { return };
+        self.gaps.retain(|gap| gap.name != name);
+        self.gaps.push(Gap { name: name.to_string(), how: "reopened", since, took: None });
+        self.look_at_gaps();
+    }
+
+    /// Ends the interruptions of interfaces that forward packets again.
+    fn look_at_gaps(&mut self) {
+        for gap in self.gaps.iter_mut().filter(|gap| gap.took.is_none()) {
+            let Some(i) = self.router.interface_named(&gap.name).filter(|i| !i.is_absent()) else { continue };
+            if self.router.link_up(i.index) || !i.admin_up {
+                let took = gap.since.elapsed();
+                gap.took = Some(took);
+                let ms = took.as_secs_f64() * 1e3;
+                tracing::info!(
+                    event = "device",
+                    "{}: {}, traffic was interrupted for {ms:.1} ms",
+                    gap.name,
+                    gap.how
+                );
+            }
+        }
+    }
+
+    /// True if an interrupted interface does not forward yet.
+    pub fn is_interrupted(&self) -> bool {
+        self.gaps.iter().any(|gap| gap.took.is_none())
+    }
+
+    /// Returns the interruptions caused by the last transaction, as text.
+    pub fn interruptions(&self) -> String {
+        let line = |gap: &Gap| match gap.took {
+            Some(took) => format!(
+                "{} was {}: traffic was interrupted for {:.1} ms\n",
+                gap.name,
+                gap.how,
+                took.as_secs_f64() * 1e3
+            ),
+            None => format!(
+                "! {} was {} and its link is not up yet: the log will show how long traffic was interrupted\n",
+                gap.name, gap.how
+            ),
+        };
+        self.gaps.iter().map(line).collect()
+    }
+
+    /// Sets the MTU in bytes; `None` restores the initial one. A sub-interface has its configured MTU as far as its
+    /// device allows, so it follows changes of the device.
+    pub(crate) fn set_mtu(&mut self, name: &str, mtu: Option<u16>) -> Result<(), Refused> {
+        let index = self.index(name)?;
+        let info = self.router.interface(index)?;
+        let (parent, own) = (info.parent, info.initial.1);
+        if parent == index {
+            self.router.set_mtu(index, mtu.unwrap_or(own))?;
+        }
+        let most = self.router.interface(parent)?.mtu;
+        let mut subs = Vec::new();
+        for i in self.router.interfaces().filter(|i| i.parent == parent && i.index != parent) {
+            if i.index == index {
+                subs.push((i.index, mtu));
+            } else if parent == index {
+                subs.push((i.index, self.mtus.get(&i.name).copied()));
+            }
+        }
+        for (sub, wanted) in subs {
+            self.router.set_mtu(sub, wanted.map_or(most, |m| m.min(most)))?;
+        }
+        match mtu {
+            Some(mtu) => self.mtus.insert(name.to_string(), mtu),
+            None => self.mtus.remove(name),
+        };
+        Ok(())
+    }
+
+    /// Removes an interface.
+    pub(crate) fn delete(&mut self, name: &str) -> Result<(), Refused> {
+        let index = self.index(name)?;
+        let own = self.router.interface(index)?.initial;
+        let since = self.router.usable(index).then(Instant::now);
+        if let Some(Spec::Backed(backed)) = self.specs.get(name).cloned() {
+            backed.leaves(name, self);
+        }
+        self.router.remove_interface(index)?;
+        tracing::debug!(event = "interface", "{name}: deleted");
+        if let Some(spec) = self.specs.remove(name) {
+            self.deleted.entry(name.to_string()).or_insert(Deleted { spec, own, since });
+        }
+        self.mtus.remove(name);
+        Ok(())
+    }
+
+    /// Polls the link of every device. To be called when the kernel reports a change, and once a second for changes
+    /// that it does not report.
+    pub fn look_at_links(&mut self) {
+        for (index, was, is) in self.router.poll_links() {
+            let Ok(i) = self.router.interface(index) else { continue };
+            if is.present {
+                match is.carrier {
+                    carrier if carrier == was.carrier => {}
+                    true => tracing::info!(event = "link", "{}: link up", i.name),
+                    false => {
+                        tracing::warn!(
+                            event = "link",
+                            "{}: link down; its routes are withdrawn until it is up",
+                            i.name
+                        )
+                    }
+                }
+                continue;
+            }
+            tracing::warn!(
+                event = "device",
+                "{}: the device vanished; its routes are withdrawn until it returns",
+                i.name
+            );
+            // The old device keeps the name, which the returning device needs.
+            if let Err(e) = self.router.detach_device(index) {
+                tracing::error!("{e}");
+            }
+        }
+        self.look_at_gaps();
+    }
+
+    /// Opens the devices that have returned.
+    pub fn reopen_devices(&mut self) {
+        let absent = self.router.interfaces().filter(|i| i.is_absent());
+        let absent: Vec<(u32, String, bool)> =
+            absent.map(|i| (i.index, i.name.clone(), i.initial == NEVER_SEEN)).collect();
+        for (index, name, never_seen) in absent {
+            let Some(Spec::Backed(backed)) = self.specs.get(&name).cloned() else { continue };
+            // Most devices are still absent. This is tried once a second, so failures are not logged.
+            let Ok(device) = self.open_device(&name, &backed, None) else { continue };
+            let where_it_is = if never_seen { "there" } else { "back" };
+            match self.attach(index, &name, device, never_seen) {
+                Ok(()) => tracing::info!(event = "device", "{name}: the device is {where_it_is}"),
+                Err(e) => {
+                    tracing::error!(
+                        event = "device",
+                        "{name}: the device is {where_it_is}, but cannot be used: {e}"
+                    )
+                }
+            }
+        }
+    }
+
+    /// Attaches the device that an interface waited for. If the interface never had one, the device's values become
+    /// its defaults.
+    fn attach(&mut self, index: u32, name: &str, device: Device, never_seen: bool) -> Result<(), Refused> {
+        if never_seen {
+            self.router.set_initial(index, Mac(device.mac), device.mtu)?;
+            self.set_mtu(name, self.mtus.get(name).copied())?;
+        }
+        Ok(self.router.attach_device(index, device)?)
+    }
+
+    /// Takes the result prepared for the interface with this name, if it is for this backing.
+    fn prepared_of(&mut self, name: &str, backed: &Backed) -> Prepared {
+        match self.prepared.entry(name.to_string()) {
+            Entry::Occupied(of) if of.get().0 == *backed => of.remove().1,
+            Entry::Occupied(_) | Entry::Vacant(_) => None,
+        }
+    }
+
+    fn open(&mut self, name: &str, backed: &Backed, prepared: Prepared) -> Result<Opened, Unopened> {
+        let mut opened = backed.open(name, prepared, self)?;
+        if let Opened::Device(device) = &mut opened {
+            device.control.guard(&self.guardian);
+            if let Some(warning) = device.control.warning() {
+                tracing::warn!(event = "device", "{warning}");
+            }
+        }
+        Ok(opened)
+    }
+
+    fn open_device(&mut self, name: &str, backed: &Backed, prepared: Prepared) -> Result<Device, Unopened> {
+        match self.open(name, backed, prepared)? {
+            Opened::Device(device) => Ok(device),
+            Opened::Feature { .. } => Err(Unopened::new("this interface has no device")),
+        }
+    }
+}

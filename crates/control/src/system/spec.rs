@@ -1,0 +1,57 @@
+//! Types of interfaces.
+
+use net::ethernet::Match;
+use net::feature::Backing;
+
+use super::{Backed, System};
+
+/// The type of an interface, with its options.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Spec {
+    /// A device, or an interface type of a feature.
+    Backed(Backed),
+    /// A loopback (`create loopback interface`).
+    Loopback(u16),
+    /// A sub-interface (`create sub-interfaces`).
+    Sub {
+        /// The device's interface.
+        parent: String,
+        /// Number of the sub-interface.
+        id: u32,
+        /// The packets that it takes.
+        takes: Match,
+    },
+}
+
+impl Spec {
+    /// Returns the spec of a device, or of an interface type of a feature.
+    pub fn by(backing: impl Backing<System>) -> Spec {
+        Spec::Backed(Backed::by(backing))
+    }
+
+    /// Returns the options if they are of this type.
+    pub fn get<T: Backing<System>>(&self) -> Option<&T> {
+        self.backed()?.get()
+    }
+
+    /// Returns the options, unless it is a loopback or a sub-interface.
+    pub fn backed(&self) -> Option<&Backed> {
+        match self {
+            Spec::Backed(backed) => Some(backed),
+            Spec::Loopback(_) | Spec::Sub { .. } => None,
+        }
+    }
+
+    /// True if it is a device.
+    pub fn is_device(&self) -> bool {
+        self.backed().is_some_and(|b| b.is_device())
+    }
+
+    /// True if the device can be reopened in place with this spec, keeping the interface and its configuration. `other`
+    /// is the old spec of the same interface.
+    pub(crate) fn takes_over(&self, other: &Spec) -> bool {
+        // Only devices can be closed and opened again.
+        self.is_device()
+            && matches!((self, other), (Spec::Backed(new), Spec::Backed(old)) if new.takes_over(old))
+    }
+}

@@ -1,0 +1,201 @@
+//! Trees of objects, and their changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::facts::{Changed, Index};
+use super::{Refused, Value, View, World, view};
+use crate::key::{Key, Need, Range};
+
+/// Every object by its key.
+pub type Tree<W> = BTreeMap<Key, Value<W>>;
+
+/// Returns any object of a tree.
+pub type Get<'t, W> = &'t (dyn Fn(&Key) -> Option<&'t Value<W>> + 't);
+
+/// A change of one object: its new value, or `None` to remove it.
+pub struct Change<W> {
+    /// The object's key.
+    pub key: Key,
+    /// Its new value.
+    pub value: Option<Value<W>>,
+}
+
+impl<W> Change<W> {
+    /// Returns a change that sets the object.
+    pub fn set(key: Key, value: impl Into<Value<W>>) -> Change<W> {
+        Change { key, value: Some(value.into()) }
+    }
+
+    /// Returns a change that removes the object.
+    pub fn remove(key: Key) -> Change<W> {
+        Change { key, value: None }
+    }
+}
+
+impl<W> Clone for Change<W> {
+    fn clone(&self) -> Change<W> {
+        Change { key: self.key.clone(), value: self.value.clone() }
+    }
+}
+
+impl<W> fmt::Debug for Change<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {:?}", self.key, self.value)
+    }
+}
+
+/// A tree and its indexes at some moment. Taking a snapshot takes no time, whatever its size. While a snapshot
+/// exists, a change of the store copies everything.
+pub struct Snapshot<W> {
+    tree: Arc<Tree<W>>,
+    index: Arc<Index>,
+}
+
+impl<W> Clone for Snapshot<W> {
+    fn clone(&self) -> Snapshot<W> {
+        Snapshot { tree: Arc::clone(&self.tree), index: Arc::clone(&self.index) }
+    }
+}
+
+impl<W> Default for Snapshot<W> {
+    fn default() -> Snapshot<W> {
+        Snapshot { tree: Arc::default(), index: Arc::default() }
+    }
+}
+
+impl<W> fmt::Debug for Snapshot<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.tree.iter()).finish()
+    }
+}
+
+impl<W: World> Snapshot<W> {
+    /// Returns a snapshot of this tree.
+    pub fn of(tree: Tree<W>) -> Snapshot<W> {
+        Snapshot { index: Arc::new(Index::of(&tree)), tree: Arc::new(tree) }
+    }
+
+    /// Returns every object.
+    pub fn tree(&self) -> &Tree<W> {
+        &self.tree
+    }
+
+    /// Returns a view without changes.
+    pub fn view(&self) -> View<'_, W> {
+        View::of(&self.tree, &self.index)
+    }
+
+    /// Returns a view with these changes.
+    pub fn view_with<'s>(&'s self, changes: &'s BTreeMap<Key, Option<Value<W>>>) -> View<'s, W> {
+        self.view().with(changes.iter().map(|(key, value)| (key, value.as_ref())).collect())
+    }
+
+    /// Records the changes in the tree only; no step is run.
+    pub fn take(&mut self, changes: BTreeMap<Key, Option<Value<W>>>) {
+        let found = self.view_with(&changes).changed;
+        self.change(changes, found);
+    }
+
+    /// Makes changes whose index is `found`.
+    pub(crate) fn change(&mut self, changes: BTreeMap<Key, Option<Value<W>>>, found: Changed) {
+        Arc::make_mut(&mut self.index).replace(found);
+        let tree = Arc::make_mut(&mut self.tree);
+        for (key, value) in changes {
+            match value {
+                Some(value) => tree.insert(key, value),
+                None => tree.remove(&key),
+            };
+        }
+    }
+
+    /// Completes incomplete objects, coming from the tree `now`.
+    pub(crate) fn complete(&mut self, now: &Snapshot<W>) {
+        // Kinds with potentially many objects are always complete.
+        if self.tree.range(view::others()).all(|(_, value)| value.is_complete()) {
+            return;
+        }
+        let mut wanted = Arc::unwrap_or_clone(std::mem::take(&mut self.tree));
+        let before: BTreeMap<Key, Value<W>> =
+            wanted.range(view::others()).map(|(key, value)| (key.clone(), value.clone())).collect();
+        W::complete(now, wanted.range_mut(view::others()).collect());
+        let mut changed = Changed::default();
+        for (key, new) in wanted.range(view::others()) {
+            let Some(old) = before.get(key).filter(|old| *old != new) else { continue };
+            changed.was.add(key, old, &|key| before.get(key));
+            changed.now.add(key, new, &|key| wanted.get(key));
+        }
+        Arc::make_mut(&mut self.index).replace(changed);
+        self.tree = Arc::new(wanted);
+    }
+
+    /// True if the indexes equal those built again from the whole tree.
+    pub fn is_consistent(&self) -> bool {
+        Index::of(&self.tree) == *self.index
+    }
+
+    /// Returns the object and all objects that depend on it, directly or not.
+    pub fn with_dependents(&self, key: &Key) -> Vec<Key> {
+        let (mut all, gone) = self.with_others(key);
+        for range in self.places(&gone) {
+            let range = self.tree.range(range);
+            let needing = range.filter(|(key, value)| value.needs_any(key, |need| gone.contains(need)));
+            all.extend(needing.map(|(key, _)| key.clone()));
+        }
+        all
+    }
+
+    /// Returns the object and its dependents, except those of kinds with potentially many objects. Also returns the
+    /// needs that would be unmet.
+    fn with_others(&self, key: &Key) -> (Vec<Key>, BTreeSet<Need>) {
+        let mut all = vec![key.clone()];
+        let mut gone: BTreeSet<Need> = key.role().into_iter().collect();
+        // An object stands behind those that it needs.
+        for (key, value) in self.tree.range(view::others()) {
+            if value.needs_any(key, |need| gone.contains(need)) {
+                gone.extend(key.role());
+                all.push(key.clone());
+            }
+        }
+        (all, gone)
+    }
+
+    /// Returns the ranges, of kinds with potentially many objects, in which objects may need one of these.
+    pub(crate) fn places(&self, wanted: &BTreeSet<Need>) -> Vec<Range> {
+        view::places(wanted, self.index.many(), |need| self.index.has_need(need))
+    }
+
+    /// True if more than this number of objects may have to be checked, or removed, with this one.
+    pub fn has_many_dependents(&self, key: &Key, many: usize) -> bool {
+        if self.tree.len() <= many {
+            return false;
+        }
+        let (all, gone) = self.with_others(key);
+        all.len() > many || !self.places(&gone).is_empty()
+    }
+
+    /// Returns the tree without an object and all objects that depend on it.
+    pub fn without(&self, key: &Key) -> Snapshot<W> {
+        let mut tree = Tree::clone(&self.tree);
+        for key in self.with_dependents(key) {
+            tree.remove(&key);
+        }
+        Snapshot::of(tree)
+    }
+
+    /// Returns the changes that would make this tree the `wanted` one.
+    pub fn diff(&self, wanted: &Tree<W>) -> Vec<Change<W>> {
+        let gone = self.tree.keys().filter(|k| !wanted.contains_key(k)).cloned().map(Change::remove);
+        let new = wanted.iter().filter(|(k, v)| self.tree.get(k) != Some(v));
+        gone.chain(new.map(|(k, v)| Change::set(k.clone(), v.clone()))).collect()
+    }
+
+    /// Returns the faults of the whole tree: each impossible object, and the reason.
+    pub fn faults<'s>(&'s self, abilities: &'s W::Abilities) -> impl Iterator<Item = (&'s Key, Refused)> {
+        let view = self.view();
+        let fault =
+            move |(key, value): (_, &Value<W>)| Some((key, value.validate(key, &view, abilities).err()?));
+        self.tree.iter().filter_map(fault)
+    }
+}

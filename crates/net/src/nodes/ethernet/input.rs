@@ -1,0 +1,235 @@
+//! `ethernet-input`: the MAC filter, VLAN tags, and dispatch by EtherType.
+
+use std::io;
+
+use buf::{Flags, Frame, Packet};
+use graph::{Cx, EdgeId, FrameNode, NoNext, Out, Verdict, reasons};
+use infra::class_a::SlotReader;
+use infra::counters::Lane;
+use infra::quiesce::Guard;
+use wire::ethernet::{EthernetHeader, VlanTag, ethertype};
+
+use crate::Tables;
+use crate::ethernet::{HEADER, TAG, Tags};
+use crate::interface::Interface;
+use crate::registry::Registry;
+
+reasons! {
+    pub enum Reason {
+        Runt = "runt", Error, "the frame is shorter than an Ethernet header";
+        NotForUs = "not-for-us", Info, "the destination address is neither the interface's nor a group address";
+        UnknownType = "unknown-ethertype", Info, "the EtherType is not supported";
+        GroupType = "group-ethertype", Info, counted, "the frame is to a group address, and its EtherType is not supported (LLDP, spanning tree)";
+        UnknownVlan = "unknown-vlan", Info, "no sub-interface has the frame's VLAN tags";
+        Down = "interface-down", Info, "the frame's input interface is down";
+    }
+}
+
+pub struct EthernetInput {
+    ethertypes: Registry,
+    modes: Registry,
+    interfaces: SlotReader<Interface>,
+    /// Counts received packets of sub-interfaces. Input nodes count those of devices.
+    sub_rx: Lane<2>,
+}
+
+/// The properties of an interface that the filter needs.
+#[derive(Clone, Copy)]
+struct Port {
+    interface: u32,
+    /// The interface's address. [`NO_STATION`] if it is not routed or a sub-interface takes its untagged frames, so
+    /// that no frame counts as sent to this router.
+    mac: u64,
+    fib: u16,
+    up: bool,
+    /// The edge for its frames, if it is not routed.
+    mode: Option<EdgeId>,
+    /// The sub-interface of its untagged frames, if it has one.
+    untagged: Option<u32>,
+}
+
+/// Matches no destination address.
+const NO_STATION: u64 = u64::MAX;
+
+impl EthernetInput {
+    pub fn new(t: &Tables, worker: usize) -> io::Result<EthernetInput> {
+        let (ethertypes, modes, interfaces) =
+            (t.ethertypes.clone(), t.port_modes.clone(), t.interfaces.clone());
+        Ok(EthernetInput { ethertypes, modes, interfaces, sub_rx: t.counters.rx.lane(worker)? })
+    }
+
+    fn port(&self, guard: &Guard, interface: u32) -> Port {
+        let Some(i) = self.interfaces.get(guard, interface) else {
+            return Port { interface, mac: NO_STATION, fib: 0, up: false, mode: None, untagged: None };
+        };
+        let mode = i.mode.and_then(|mode| self.modes.get(mode.number.into()));
+        let untagged = i.vlans.untagged();
+        let mac = if mode.is_some() || untagged.is_some() { NO_STATION } else { i.mac.to_word() };
+        Port { interface, mac, fib: i.fib, up: i.up, mode, untagged }
+    }
+
+    /// Handles a frame with VLAN tags: finds its sub-interface and skips the tags.
+    #[cold]
+    fn tagged(
+        &mut self,
+        guard: &Guard,
+        p: &mut Packet<'_>,
+        device: Port,
+        outer: u16,
+    ) -> Verdict<NoNext, Reason> {
+        if p.len() < HEADER + TAG {
+            return Verdict::Drop(Reason::Runt);
+        }
+        let tag = *p.peek_at::<VlanTag>(HEADER);
+        if tag.vid() == 0 && !ethertype::is_vlan(tag.ethertype()) {
+            // A priority tag (802.1Q clause 6.9): the frame belongs to no VLAN.
+            return self.untagged(guard, p, device, tag.ethertype(), HEADER + TAG);
+        }
+        let mut tags = Tags { outer_service: outer != ethertype::VLAN, outer: tag.vid(), inner: None };
+        let (mut inner_type, mut header) = (tag.ethertype(), HEADER + TAG);
+        if inner_type == ethertype::VLAN && p.len() >= HEADER + 2 * TAG {
+            let tag = *p.peek_at::<VlanTag>(HEADER + TAG);
+            tags.inner = Some(tag.vid());
+            (inner_type, header) = (tag.ethertype(), HEADER + 2 * TAG);
+        }
+        let found = self.interfaces.get(guard, device.interface).and_then(|d| d.vlans.get(tags));
+        let Some(sub) = found else {
+            return match device.mode {
+                Some(_) => self.filter(p, device, outer, HEADER),
+                None => Verdict::Drop(Reason::UnknownVlan),
+            };
+        };
+        self.taken(guard, p, sub, inner_type, header)
+    }
+
+    /// Handles a frame without VLAN tags whose verdict is not the usual one.
+    #[cold]
+    fn untagged(
+        &mut self,
+        guard: &Guard,
+        p: &mut Packet<'_>,
+        device: Port,
+        ethertype: u16,
+        header: usize,
+    ) -> Verdict<NoNext, Reason> {
+        match device.untagged {
+            Some(sub) => self.taken(guard, p, sub, ethertype, header),
+            None => self.filter(p, device, ethertype, header),
+        }
+    }
+
+    /// Handles a frame that a sub-interface takes.
+    fn taken(
+        &mut self,
+        guard: &Guard,
+        p: &mut Packet<'_>,
+        sub: u32,
+        ethertype: u16,
+        header: usize,
+    ) -> Verdict<NoNext, Reason> {
+        let port = self.port(guard, sub);
+        if !port.up {
+            return Verdict::Drop(Reason::Down);
+        }
+        self.sub_rx.add(sub, [1, p.total_len() as u64]);
+        p.set_rx_if(sub);
+        self.filter(p, port, ethertype, header)
+    }
+
+    /// Marks group frames, drops frames to other stations, and passes the rest to their protocol. In a port mode, all
+    /// frames go to the mode's node instead.
+    #[cold]
+    fn filter(
+        &self,
+        p: &mut Packet<'_>,
+        port: Port,
+        ethertype: u16,
+        header: usize,
+    ) -> Verdict<NoNext, Reason> {
+        let h = p.peek::<EthernetHeader>();
+        if h.dst_word() != port.mac {
+            let dst = h.dst();
+            let flag = match dst {
+                _ if dst.is_broadcast() => Flags::L2_BROADCAST,
+                _ if dst.is_multicast() => Flags::L2_MULTICAST,
+                _ if port.mode.is_some() => Flags::NONE,
+                _ => return Verdict::Drop(Reason::NotForUs),
+            };
+            p.set_flags(p.flags() | flag);
+        }
+        if let Some(edge) = port.mode {
+            return Verdict::Edge(edge);
+        }
+        match self.ethertypes.get(ethertype) {
+            Some(edge) if accept(p, port, header) => Verdict::Edge(edge),
+            Some(_) => Verdict::Drop(Reason::Runt),
+            // Announcements of stations and bridges to every station that supports the protocol.
+            None if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) => {
+                Verdict::Ignore(Reason::GroupType)
+            }
+            None => Verdict::Drop(Reason::UnknownType),
+        }
+    }
+
+    /// Returns the usual EtherType and verdict of a frame whose first packet has the EtherType `first`. Other types are
+    /// exceptions, which cost more.
+    fn usual(&self, port: Port, first: u16) -> (u16, Verdict<NoNext, Reason>) {
+        if let Some(edge) = port.mode {
+            return (first, Verdict::Edge(edge));
+        }
+        let of = |kind| self.ethertypes.get(kind).map(|edge| (kind, Verdict::Edge(edge)));
+        of(first).or_else(|| of(ethertype::IPV4)).unwrap_or((first, Verdict::Drop(Reason::UnknownType)))
+    }
+}
+
+/// Passes a packet to its protocol. Returns false if it is too short for its header.
+#[inline(always)]
+fn accept(p: &mut Packet<'_>, port: Port, header: usize) -> bool {
+    if !p.advance(header) {
+        return false;
+    }
+    p.mark_l3(header as u8);
+    p.set_fib(port.fib);
+    true
+}
+
+impl FrameNode for EthernetInput {
+    const NAME: &'static str = "ethernet-input";
+    type Next = NoNext;
+    type Drop = Reason;
+    const TRACE: graph::trace::TraceFn = crate::trace::ethernet;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, NoNext, Reason>) {
+        let Some(mut first) = frame.get(0) else { return };
+        let mut port = self.port(cx.guard, first.rx_if());
+        let (usual_kind, usual) = self.usual(port, first.peek::<EthernetHeader>().ethertype());
+        // True if the usual verdict accepts packets to the port's own address. In a port mode no packet counts as that,
+        // nor if a sub-interface takes untagged frames.
+        let taken = port.mode.is_none() && matches!(usual, Verdict::Edge(_));
+        let mut subs = false;
+        out.mostly(usual, frame, |_, p| {
+            if p.rx_if() != port.interface {
+                port = self.port(cx.guard, p.rx_if());
+            }
+            if !port.up {
+                return Some(Verdict::Drop(Reason::Down));
+            }
+            let Some(header) = p.head::<EthernetHeader>() else { return Some(Verdict::Drop(Reason::Runt)) };
+            let (kind, dst) = (header.ethertype(), header.dst_word());
+            if kind == usual_kind && dst == port.mac && taken {
+                return (!accept(p, port, HEADER)).then_some(Verdict::Drop(Reason::Runt));
+            }
+            let tagged = ethertype::is_vlan(kind);
+            subs |= tagged || port.untagged.is_some();
+            let verdict = if tagged {
+                self.tagged(cx.guard, p, port, kind)
+            } else {
+                self.untagged(cx.guard, p, port, kind, HEADER)
+            };
+            (verdict != usual).then_some(verdict)
+        });
+        if subs {
+            frame.forget_uniform_rx();
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! `ip4-lookup` and `ip6-lookup`: longest-prefix match on the destination, and the action of its forwarding
+//! object.
+//!
+//! The lookup makes two passes over the vector, first for the leaves and then for their objects, so that
+//! cache misses in a large table overlap.
+//!
+//! A link-local destination is looked up on the packet's receive link. For the router's own packets it is
+//! looked up on the transmit link.
+
+use buf::{Flags, Frame, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use infra::class_a::{SlotReader, WordReader};
+use infra::lpm::{LpmLookup, NO_ROUTE};
+use infra::quiesce::Guard;
+
+use crate::Tables;
+use crate::adjacency::GLEAN;
+use crate::ip::{Buckets, Fibs, Forwarding, Ip, Leaves, Object, Packets};
+
+/// Maximum number of lookups in other VRFs for one packet.
+const MAX_HOPS: usize = 8;
+
+edges! {
+    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
+    pub enum Next {
+        Rewrite = "ip4-rewrite",
+        Resolve = "ip4-arp",
+        Local = "ip4-local",
+        Report = "ip4-icmp-error",
+    }
+}
+reasons! {
+    pub enum Reason {
+        Blackhole = "blackhole", Info, "the route drops packets to this destination";
+        Unresolved = "unresolved", Info, "the path has lost its interface, and the next best route is not installed yet";
+        Nested = "nested-feature", Error, "the route to the feature's destination (such as a tunnel's far end) leads to another feature: nesting is not supported";
+        NoTable = "no-table", Error, "a route leads to a VRF that does not exist";
+        TableLoop = "table-loop", Error, "routes form a loop between VRFs";
+        LinkLocal = "link-local-destination", Info, "the destination is a link-local address, which is never forwarded to";
+    }
+}
+
+pub struct Lookup<A: Packets> {
+    tables: Forwarding<A>,
+    leaves: Leaves<A>,
+}
+
+impl<A: Packets> Lookup<A> {
+    pub fn new(t: &Tables) -> Lookup<A> {
+        Lookup { tables: t.of::<A>().clone(), leaves: Leaves::new() }
+    }
+}
+
+/// Access to forwarding objects during one turn of a worker.
+struct Ways<'t, A: Packets> {
+    tables: &'t Forwarding<A>,
+    guard: &'t Guard,
+    /// True if packets may go to the nodes of forwarding kinds, which are edges of the lookup node only.
+    to_features: bool,
+}
+
+impl<A: Packets> Ways<'_, A> {
+    /// Returns the verdict for a packet to this address, by the forwarding object at an index. `None` if the
+    /// packet leaves over an adjacency, which is then its forwarding index.
+    #[inline(always)]
+    fn go(
+        &self,
+        p: &mut Packet<'_>,
+        object: u32,
+        address: impl FnOnce(&mut Packet<'_>) -> A::Bits,
+    ) -> Option<Verdict<Next, Reason>> {
+        let Forwarding { objects, balances, .. } = self.tables;
+        let word = objects.get(object);
+        let one = Object::adjacency(word);
+        let of_several = || Object::adjacency(share::<A>(balances, self.guard, p, Object::balance(word)?));
+        if let Some(adjacency) = one.or_else(of_several) {
+            p.set_fwd(adjacency);
+            return None;
+        }
+        let address = address(p);
+        Some(self.other(p, address, word))
+    }
+
+    /// Returns the verdict for a packet that does not leave over a plain adjacency.
+    #[cold]
+    fn other(&self, p: &mut Packet<'_>, address: A::Bits, word: u64) -> Verdict<Next, Reason> {
+        let Forwarding { fibs, objects, balances, .. } = self.tables;
+        let guard = self.guard;
+        let fibs = fibs.get(guard);
+        let mut object = Object::from_word(word);
+        let mut fib = p.fib();
+        if let Object::Table(next) = object {
+            object = match through_tables(fibs, objects, address, &mut fib, next) {
+                Ok(object) => object,
+                Err(reason) => return Verdict::Drop(reason),
+            };
+        }
+        if object == Object::LinkLocal {
+            let ours = p.flags().any(Flags::LOCAL_ORIGIN);
+            let on = if ours { p.tx_if() } else { p.rx_if() };
+            let leaf = fibs.get(fib).map_or(NO_ROUTE, |t| t.lookup(A::scoped(address, on)));
+            object = Object::from_word(objects.get(leaf));
+            if !ours && object != Object::Local {
+                return Verdict::Drop(Reason::LinkLocal);
+            }
+        }
+        if let Object::Balance(buckets) = object {
+            object = Object::from_word(share::<A>(balances, guard, p, buckets));
+        }
+        match object {
+            Object::Adjacency(adjacency) => {
+                p.set_fwd(adjacency);
+                Verdict::Next(Next::Rewrite)
+            }
+            Object::Glean(interface) => {
+                p.set_tx_if(interface);
+                p.set_fwd(GLEAN);
+                Verdict::Next(Next::Resolve)
+            }
+            Object::Local => Verdict::Next(Next::Local),
+            Object::Drop => Verdict::Drop(Reason::Blackhole),
+            Object::Unresolved => Verdict::Drop(Reason::Unresolved),
+            Object::Feature(..) if !self.to_features => Verdict::Drop(Reason::Nested),
+            Object::Feature(kind, index) => {
+                p.set_fwd(index);
+                match self.tables.kinds.get(kind.to_raw().into()) {
+                    Some(edge) => Verdict::Edge(edge),
+                    // Routes to a kind without a node for this family are refused, so this does not happen.
+                    None => Verdict::Drop(Reason::Unresolved),
+                }
+            }
+            Object::Report(cause) => {
+                p.set_fwd(cause.to_raw());
+                Verdict::Next(Next::Report)
+            }
+            // Tables, link-local routes and balances were resolved above, and no way is one of them.
+            Object::Table(_) | Object::Balance(_) | Object::LinkLocal => Verdict::Drop(Reason::TableLoop),
+        }
+    }
+}
+
+/// Returns the word of the path for the packet's flow, for a route with several paths. The two directions of
+/// a connection may use different paths. All fragments of a datagram use the same one.
+#[inline(never)]
+pub(super) fn share<A: Packets>(
+    balances: &SlotReader<Buckets>,
+    guard: &Guard,
+    p: &Packet<'_>,
+    buckets: u32,
+) -> u64 {
+    let hash = A::flow_hash(p.bytes()).unwrap_or(0);
+    balances.get(guard, buckets).map_or(Object::Unresolved.to_word(), |b| b.word(hash))
+}
+
+/// Looks `address` up in VRF `next`, and follows objects that lead to another VRF. `fib` becomes the last
+/// VRF.
+///
+/// # Errors
+/// If a VRF does not exist, or the objects form a loop.
+#[cold]
+pub fn through_tables<A: Ip>(
+    fibs: &Fibs<A>,
+    objects: &WordReader,
+    address: A::Bits,
+    fib: &mut u16,
+    mut next: u16,
+) -> Result<Object, Reason> {
+    for _ in 0..MAX_HOPS {
+        *fib = next;
+        let table = fibs.get(next).ok_or(Reason::NoTable)?;
+        match Object::from_word(objects.get(table.lookup(address))) {
+            Object::Table(other) => next = other,
+            other => return Ok(other),
+        }
+    }
+    Err(Reason::TableLoop)
+}
+
+impl<A: Packets> FrameNode for Lookup<A> {
+    const NAME: &'static str = A::NODES.lookup;
+    type Next = Next;
+    type Drop = Reason;
+    const EDGES: &'static [&'static str] =
+        &[A::NODES.rewrite, A::NODES.resolve, A::NODES.local, A::NODES.report];
+    const TRACE: graph::trace::TraceFn = super::trace::lookup::<A>;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        self.leaves.fill(self.tables.fibs.get(cx.guard), frame, A::dst);
+        let ways = Ways { tables: &self.tables, guard: cx.guard, to_features: true };
+        out.mostly(Verdict::Next(Next::Rewrite), frame, |i, p| {
+            let (address, leaf) = self.leaves.get(i);
+            ways.go(p, leaf, |_| address)
+        });
+    }
+}
+
+/// The node for packets with a [track](crate::ip::Track)'s object as their forwarding index. It continues as if
+/// their destination had been looked up, but sends no packet to a feature's entry: that could be the entry that
+/// the packet comes from, and the packet would never leave the graph.
+pub struct Follow<A: Packets>(Forwarding<A>);
+
+impl<A: Packets> Follow<A> {
+    pub fn new(t: &Tables) -> Follow<A> {
+        Follow(t.of::<A>().clone())
+    }
+}
+
+impl<A: Packets> FrameNode for Follow<A> {
+    const NAME: &'static str = A::NODES.follow;
+    type Next = Next;
+    type Drop = Reason;
+    const EDGES: &'static [&'static str] = Lookup::<A>::EDGES;
+    const TRACE: graph::trace::TraceFn = super::trace::lookup::<A>;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let ways = Ways { tables: &self.0, guard: cx.guard, to_features: false };
+        out.mostly(Verdict::Next(Next::Rewrite), frame, |_, p| {
+            let object = p.fwd();
+            ways.go(p, object, |p| A::dst(p.peek()))
+        });
+    }
+}

@@ -1,0 +1,234 @@
+//! `ip4-rewrite` and `ip6-rewrite`: decrement the TTL, check the MTU, write the link header, and count the
+//! adjacency.
+//!
+//! A packet larger than the MTU is fragmented here; its fragments leave before the packets received after it.
+//! A packet that must not be fragmented is reported to its source (RFC 1812 section 4.2.2.7, RFC 1191). If
+//! segmentation is still pending: a TCP packet that may be fragmented gets smaller segments instead; a UDP
+//! packet is cut into its datagrams, and these into fragments. For IPv6, only the router's own packets are
+//! fragmented and all others reported (RFC 8200 section 5).
+
+use std::io;
+use std::marker::PhantomData;
+
+use super::fragment::{Cut, Ids, cut};
+use crate::Tables;
+use crate::adjacency::Adjacency;
+use crate::gso::{self, Fault};
+use crate::interface::Runs;
+use crate::ip::{Cause, Packets};
+use buf::{Cache, Flags, Frame, Gso, Held, LinkHeader, Packet};
+use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
+use infra::class_a::SlotReader;
+use infra::counters::Lane;
+
+edges! {
+    /// The edges, with the names of the IPv4 nodes; for IPv6 see [`FrameNode::EDGES`].
+    pub enum Next {
+        Output = "ip4-output",
+        Resolve = "ip4-arp",
+        Report = "ip4-icmp-error",
+    }
+}
+reasons! {
+    pub enum Reason {
+        LinkBroadcast = "link-broadcast", Warn, "the packet arrived in a broadcast or multicast frame, which must not be forwarded";
+        Stale = "stale-adjacency", Info, "the adjacency was removed while the packet was on its way";
+        NoHeadroom = "no-headroom", Error, "there is no room for the link header in front of the packet";
+        Gso = "bad-segmentation", Error, "the packet needs segmentation first, but its headers do not allow it or a segment does not fit into a buffer";
+        Header = "bad-header", Error, "the header is truncated, or its total length is larger than the packet";
+        Offset = "bad-offset", Error, "the packet is itself a fragment, and ends beyond 65,535 bytes";
+        Checksum = "bad-checksum-place", Error, "the partial checksum is not in the packet's first segment";
+        Mtu = "mtu-too-small", Error, "the MTU is too small for the header and 8 bytes; IPv4 needs at least 68";
+        TooMany = "too-many-fragments", Warn, "the packet would be cut into more fragments or segments than fit in a frame";
+        NoBuffer = "no-buffer", Warn, "not enough free buffers for the fragments";
+    }
+}
+
+impl From<Fault> for Reason {
+    fn from(fault: Fault) -> Reason {
+        match fault {
+            Fault::TooMany => Reason::TooMany,
+            Fault::NoBuffer => Reason::NoBuffer,
+            _ => Reason::Gso,
+        }
+    }
+}
+
+pub struct Rewrite<A: Packets> {
+    adjacencies: SlotReader<Adjacency>,
+    counters: Lane<2>,
+    /// The segments and fragments of a packet. Empty between two packets.
+    segments: Box<Frame>,
+    fragments: Box<Frame>,
+    ids: Ids,
+    family: PhantomData<A>,
+}
+
+impl<A: Packets> Rewrite<A> {
+    pub fn new(t: &Tables, worker: usize) -> io::Result<Rewrite<A>> {
+        let counters = t.adjacency_counters.lane(worker)?;
+        let adjacencies = t.adjacencies.clone();
+        let (segments, fragments, ids) = Default::default();
+        Ok(Rewrite { adjacencies, counters, segments, fragments, ids, family: PhantomData })
+    }
+}
+
+impl<A: Cut> FrameNode for Rewrite<A> {
+    const NAME: &'static str = A::NODES.rewrite;
+    type Next = Next;
+    type Drop = Reason;
+    const EDGES: &'static [&'static str] = &[A::NODES.output, A::NODES.resolve, A::NODES.report];
+    const TRACE: graph::trace::TraceFn = super::trace::rewrite::<A>;
+
+    fn run(&mut self, cx: &mut Cx<'_>, frame: &mut Frame, out: &mut Out<'_, Next, Reason>) {
+        let Rewrite { adjacencies, counters, .. } = self;
+        let adjacencies = adjacencies.view(cx.guard);
+        let mut counted = Runs::new(counters);
+        let mut cuts = false;
+        out.mostly(Verdict::Next(Next::Output), frame, |_, p| {
+            let index = p.fwd();
+            let Some(adjacency) = adjacencies.get(index) else { return Some(Verdict::Drop(Reason::Stale)) };
+            p.set_tx_if(adjacency.interface);
+            let Some(rewrite) = &adjacency.rewrite else { return Some(Verdict::Next(Next::Resolve)) };
+            let mut len = p.len();
+            if p.flags().any(UNUSUAL) || len > usize::from(adjacency.mtu) {
+                if let Err(verdict) = unusual::<A>(p, adjacency.mtu, rewrite.len()) {
+                    cuts |= verdict == Verdict::Hold;
+                    return Some(verdict);
+                }
+                len = p.total_len();
+            } else if !A::count_down(p) {
+                return Some(Verdict::Next(Next::Report));
+            }
+            if !p.prepend(rewrite) {
+                return Some(Verdict::Drop(Reason::NoHeadroom));
+            }
+            counted.packet(index, len + rewrite.len());
+            None
+        });
+        if cuts {
+            out.in_order();
+        }
+    }
+
+    /// Cuts a packet into fragments, after segmentation if that is pending.
+    fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
+        let Rewrite { adjacencies, counters, segments, fragments, ids, .. } = self;
+        let p = held.packet();
+        let Some(adjacency) = adjacencies.get(cx.guard, p.fwd()) else {
+            return out.drop(Reason::Stale, held);
+        };
+        let Some(rewrite) = &adjacency.rewrite else { return out.drop(Reason::Stale, held) };
+        let mut way = Way { mtu: adjacency.mtu, rewrite, counted: Runs::new(counters), fragments, ids };
+        if !p.flags().any(Flags::GSO) {
+            return way.send::<A>(held, cx.bufs, out);
+        }
+        if let Err(fault) = gso::cut(&p, 0, segments, cx.bufs) {
+            segments.free(cx.bufs);
+            return out.drop(fault.into(), held);
+        }
+        held.free(cx.bufs);
+        segments.drain(|segment| way.send::<A>(segment, cx.bufs, out));
+    }
+}
+
+/// The output of one packet's pieces.
+struct Way<'a> {
+    mtu: u16,
+    rewrite: &'a LinkHeader,
+    counted: Runs<'a>,
+    fragments: &'a mut Frame,
+    ids: &'a mut Ids,
+}
+
+impl Way<'_> {
+    /// Sends a packet as fragments.
+    fn send<A: Cut>(&mut self, mut held: Held, bufs: &mut Cache, out: &mut Out<'_, Next, Reason>) {
+        let Way { mtu, rewrite, counted, fragments, ids } = self;
+        if let Err(reason) = cut::<A>(&mut held.packet(), usize::from(*mtu), ids, fragments, bufs) {
+            fragments.free(bufs);
+            return out.drop(reason, held);
+        }
+        held.free(bufs);
+        fragments.drain(|mut fragment| {
+            let mut p = fragment.packet();
+            if !p.prepend(rewrite) {
+                return out.drop(Reason::NoHeadroom, fragment);
+            }
+            counted.packet(p.fwd(), p.len());
+            out.emit(Next::Output, fragment);
+        });
+    }
+}
+
+/// Flags of packets that need more than a new link header.
+const UNUSUAL: Flags = Flags::CHAINED
+    .or(Flags::LOCAL_ORIGIN)
+    .or(Flags::L2_BROADCAST)
+    .or(Flags::L2_MULTICAST)
+    .or(Flags::CSUM_PARTIAL)
+    .or(Flags::GSO);
+
+/// Prepares an unusual packet for its link header: it is large, the router's own, or has pending offloads.
+///
+/// # Errors
+/// The verdict for a packet that cannot be sent like this.
+#[inline(never)]
+fn unusual<A: Packets>(p: &mut Packet<'_>, mtu: u16, link_len: usize) -> Result<(), Verdict<Next, Reason>> {
+    if !p.flags().any(Flags::LOCAL_ORIGIN) {
+        if p.flags().any(Flags::L2_BROADCAST | Flags::L2_MULTICAST) {
+            return Err(Verdict::Drop(Reason::LinkBroadcast));
+        }
+        if !A::count_down(p) {
+            return Err(Verdict::Next(Next::Report));
+        }
+    }
+    if p.total_len() > usize::from(mtu)
+        && let Some(verdict) = too_big::<A>(p, mtu)
+    {
+        return Err(verdict);
+    }
+    if p.flags().any(Flags::CSUM_PARTIAL | Flags::GSO) {
+        move_offload(p, link_len);
+    }
+    Ok(())
+}
+
+/// Adjusts the offload offsets, which count from the Ethernet header: the new link header may be longer or shorter.
+#[cold]
+fn move_offload(p: &mut Packet<'_>, link_len: usize) {
+    let old = u16::from(p.l2_len());
+    let moved = |place: u16| place.wrapping_sub(old).wrapping_add(link_len as u16);
+    let cold = p.cold_mut();
+    cold.csum_start = moved(cold.csum_start);
+    if let Some(gso) = cold.gso() {
+        cold.set_gso(Gso { header_len: moved(gso.header_len), ..gso });
+    }
+}
+
+/// Returns the verdict for a packet larger than the MTU; `None` if its segments will fit.
+#[cold]
+fn too_big<A: Packets>(p: &mut Packet<'_>, mtu: u16) -> Option<Verdict<Next, Reason>> {
+    let may_fragment = A::may_fragment(p);
+    if p.flags().any(Flags::GSO)
+        && let Some(gso) = p.cold().gso()
+    {
+        // The header length counts from the received Ethernet header.
+        let headers = gso.header_len.saturating_sub(u16::from(p.l2_len()));
+        let room = mtu.saturating_sub(headers);
+        if gso.size <= room {
+            return None;
+        }
+        // Smaller segments instead of fragments of larger ones: TCP is a byte stream, so its receiver sees no
+        // difference. A UDP datagram must keep its length.
+        if may_fragment && gso.kind == A::TCP && room > 0 {
+            p.cold_mut().set_gso(Gso { size: room, ..gso });
+            return None;
+        }
+    }
+    if may_fragment {
+        return Some(Verdict::Hold);
+    }
+    p.set_fwd(Cause::FragmentationNeeded(mtu).to_raw());
+    Some(Verdict::Next(Next::Report))
+}

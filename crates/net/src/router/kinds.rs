@@ -1,0 +1,155 @@
+//! What features add to interfaces and routes: kinds of interfaces, port modes, and kinds of forwarding.
+
+use graph::{Builder, GraphError};
+use wire::Mac;
+
+use super::{Hooks, Router, RouterError};
+use crate::ethernet::PortMode;
+use crate::interface::{InterfaceKind, InterfaceKindInfo, Kind};
+use crate::ip::{ForwardingKind, MOST_KINDS};
+use crate::tables::Tables;
+
+/// Description of a forwarding kind.
+pub struct KindInfo {
+    /// Name of the kind, unique among kinds.
+    pub name: &'static str,
+    /// The node for its IPv4 packets, with the entry's index as forwarding index; `None` without IPv4.
+    pub ip4: Option<&'static str>,
+    /// The node for its IPv6 packets; `None` without IPv6.
+    pub ip6: Option<&'static str>,
+    /// Returns the text for an entry in `show ip fib`.
+    pub show: fn(&Router, u32) -> String,
+}
+
+impl Hooks {
+    /// Returns the description of a kind.
+    pub(crate) fn kind(&self, kind: ForwardingKind) -> Option<&KindInfo> {
+        self.kinds.get(usize::from(kind.to_raw()))
+    }
+
+    /// Declares a forwarding kind. Routes lead to one of its entries by [`Path::Feature`](crate::ip::Path::Feature). An
+    /// entry must stay in the feature's table until no route leads to it and a grace period has passed.
+    ///
+    /// # Errors
+    /// If the name is taken, there are too many kinds, or the lookup node has no room for another edge.
+    pub fn forwarding_kind(
+        &mut self,
+        b: &mut Builder,
+        t: &Tables,
+        info: KindInfo,
+    ) -> Result<ForwardingKind, GraphError> {
+        let refused = |why: &str| GraphError(format!("routes cannot lead to \"{}\": {why}", info.name));
+        if self.kinds.iter().any(|other| other.name == info.name) {
+            return Err(refused("another kind of forwarding has this name"));
+        }
+        let number = u8::try_from(self.kinds.len()).ok().filter(|n| usize::from(*n) < MOST_KINDS);
+        let number = number.ok_or_else(|| refused("there are 240 kinds already"))?;
+        if let Some(node) = info.ip4 {
+            t.ip4.kinds.register(b, number.into(), node)?;
+        }
+        if let Some(node) = info.ip6 {
+            t.ip6.kinds.register(b, number.into(), node)?;
+        }
+        self.kinds.push(info);
+        Ok(ForwardingKind::from_raw(number))
+    }
+
+    /// Declares an interface kind.
+    ///
+    /// # Errors
+    /// If the name is taken, there are too many kinds, or `interface-tx` has no room for another edge.
+    pub fn interface_kind(
+        &mut self,
+        b: &mut Builder,
+        t: &Tables,
+        info: InterfaceKindInfo,
+    ) -> Result<InterfaceKind, GraphError> {
+        let InterfaceKindInfo { name, node, point_to_point } = info;
+        if self.interface_kinds.contains(&name) {
+            return Err(GraphError(format!("there is an interface kind {name} already")));
+        }
+        // No more than `MOST_KINDS` of the module `interface`.
+        let number = self.interface_kinds.len() as u8;
+        t.interface_kinds.register(b, number.into(), node)?;
+        self.interface_kinds.push(name);
+        Ok(InterfaceKind { number, point_to_point, name })
+    }
+
+    /// Declares a port mode, with its name for operators and the node for all frames received on an interface in this
+    /// mode. On a device in this mode, the node gets the frames that match none of its sub-interfaces; on a
+    /// sub-interface, those that match it. Frames begin with their Ethernet header and may be to any station. Frames
+    /// to group addresses are marked.
+    ///
+    /// # Errors
+    /// If there are too many modes, or `ethernet-input` has no room for another edge.
+    pub fn port_mode(
+        &mut self,
+        b: &mut Builder,
+        t: &Tables,
+        name: &'static str,
+        node: &str,
+    ) -> Result<PortMode, GraphError> {
+        let number = self.port_modes;
+        t.port_modes.register(b, number.into(), node)?;
+        self.port_modes += 1;
+        Ok(PortMode { number, name })
+    }
+}
+
+impl Router {
+    /// Adds an interface of a feature's kind, down and without addresses. After it is
+    /// [removed](Router::remove_interface) and a grace period has passed, no worker sends to it.
+    ///
+    /// # Errors
+    /// If the name is taken, or there is no room.
+    pub fn add_feature_interface(
+        &mut self,
+        name: &str,
+        kind: InterfaceKind,
+        mac: Mac,
+        mtu: u16,
+    ) -> Result<u32, RouterError> {
+        self.add_without_device(name, Kind::Feature(kind), mac, mtu)
+    }
+
+    /// Sets the mode of an interface; `None`: it is routed.
+    ///
+    /// # Errors
+    /// If the interface does not exist, or is in another mode already.
+    pub fn set_port_mode(&mut self, index: u32, mode: Option<PortMode>) -> Result<(), RouterError> {
+        let info = self.info_mut(index)?;
+        if let (Some(has), Some(wanted)) = (info.mode, mode)
+            && has != wanted
+        {
+            let name = &info.name;
+            return Err(RouterError(format!(
+                "{name} is in the mode {} already: leave that mode first",
+                has.name
+            )));
+        }
+        info.mode = mode;
+        self.near.publish(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::router::{Parts, Sizes};
+
+    fn with(names: &'static [&'static str]) -> Result<Parts, RouterError> {
+        let install = |b: &mut Builder, t: &Tables, hooks: &mut Hooks| {
+            crate::install(b, t, hooks)?;
+            let info = |name| InterfaceKindInfo { name, node: "error-drop", point_to_point: false };
+            names.iter().try_for_each(|name| hooks.interface_kind(b, t, info(name)).map(drop))
+        };
+        Router::build(install, &Sizes { buffers: 64, workers: 1 })
+    }
+
+    #[test]
+    fn two_kinds_cannot_have_one_name() {
+        assert!(with(&["pipe", "tube"]).is_ok());
+        let why = with(&["pipe", "pipe"]).err().map(|e| e.0).unwrap_or_default();
+        assert!(why.contains("there is an interface kind pipe already"), "{why}");
+    }
+}
