@@ -3,7 +3,8 @@
 //! `cargo bench -p bench --bench tester` prints a table and writes `target/bench/tester.json`, one object per line. The costs bound what
 //! the tester can measure. Sending means building the frames, marking them, and putting them into the cable. Receiving means taking them
 //! out, accounting for them, and freeing their buffers. Both run on one pinned thread, in bursts as in a trial. Figures are medians over
-//! repetitions. `delay-error-*` is the error of the measured delay: the tester's delay of the median frame less the simulated router's.
+//! repetitions. `delay-error-*` is the error of the measured delay: the measured median less the simulated router's
+//! delay.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -22,7 +23,7 @@ use infra::clock::{self, Clock, tsc};
 use wire::Mac;
 use wire::builder::PacketBuilder;
 
-/// Repetitions that count, and bursts in each repetition.
+/// Measured repetitions, and bursts in each repetition.
 const REPETITIONS: usize = 15;
 const BURSTS: usize = 10_000;
 

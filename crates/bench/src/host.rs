@@ -41,7 +41,8 @@ impl Times {
             .collect()
     }
 
-    /// Parses user, nice, system, idle, iowait, irq, softirq and steal. The fields after them are already counted in these (proc(5)).
+    /// Parses user, nice, system, idle, iowait, irq, softirq and steal. User and nice already include the guest times
+    /// after them (proc(5)).
     fn of(words: &str) -> Option<Times> {
         let ticks: Vec<u64> = words.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
         let &[user, nice, system, idle, wait, irq, softirq, stolen] = ticks.as_slice() else { return None };
@@ -49,7 +50,7 @@ impl Times {
         Some(Times { user, system, idle, irq, softirq, stolen })
     }
 
-    /// Returns the ticks added since `before`. A count that went back a little, as some of the kernel's can, gives 0.
+    /// Returns the ticks added since `before`. Some kernel counters can decrease slightly; a decrease counts as 0.
     pub fn since(self, before: Times) -> Times {
         Times {
             user: self.user.saturating_sub(before.user),

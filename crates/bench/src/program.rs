@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// Limit for each output of a program, in bytes. Output beyond it is not read.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Runs a program to completion and returns its output. After `limit`, kills the program's process group: also when the program has ended,
-/// but a process that it left behind keeps the output open.
+/// Runs a program to completion and returns its output. Kills its process group if, after `limit`, the program still
+/// runs or a process that it left behind keeps the output open.
 ///
 /// # Errors
 /// If the program cannot be started, or exceeds the limit.

@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// Set in the environment when this test runs itself again, to make it print its version.
+    /// Environment variable that makes this test, run again as a child process, print its version.
     const ASKED: &str = "VOLLEY_TEST_VERSION";
 
     #[test]

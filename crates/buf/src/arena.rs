@@ -46,8 +46,8 @@ impl Region {
         (0..self.buffers).map(move |i| (first + i * (STRIDE / LINE)) as u32)
     }
 
-    /// Returns the indexes of a newly mapped region's buffers, and marks each buffer as a free one of the pool with
-    /// this number.
+    /// Returns the indexes of a newly mapped region's buffers. Marks each buffer as free, and as part of the pool
+    /// with the number `pool`.
     pub(crate) fn prepare(&self, pool: u32) -> impl ExactSizeIterator<Item = u32> + use<> {
         self.indexes().inspect(move |&index| {
             // SAFETY: no other code knows the region's indexes yet.
@@ -99,8 +99,8 @@ pub(crate) fn give_back(region: Region) {
 
 /// Start of the arena.
 ///
-/// Every buffer index comes from a pool, and a pool exists only after `BASE` was stored. So a relaxed load is
-/// enough: passing on the index ordered the two.
+/// Every buffer index comes from a pool, and a pool exists only after `BASE` was stored. A relaxed load is
+/// enough: passing the index to this thread has ordered the store before the load.
 #[inline(always)]
 pub(crate) fn base() -> *mut u8 {
     BASE.load(Ordering::Relaxed)

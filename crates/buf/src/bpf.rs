@@ -167,13 +167,13 @@ impl Program {
         Ok(Program(steps.into()))
     }
 
-    /// True if a packet of `len` bytes matches. `first` is its beginning; `beyond` returns the bytes after
-    /// that, by their offset in the packet, as far as they exist.
+    /// True if a packet of `len` bytes matches. `first` is its beginning; `beyond` returns the byte after
+    /// that at an offset in the packet, if there is one.
     pub fn matches(&self, first: &[u8], len: u32, beyond: impl Fn(usize) -> Option<u8>) -> bool {
         self.run(first, len, beyond).unwrap_or(false)
     }
 
-    /// Returns `None` if the machine stops early: beyond the packet's end, or at a division by zero.
+    /// Runs the program. Returns `None` if it stops early: at a load beyond the packet's end, or a division by zero.
     fn run(&self, first: &[u8], len: u32, beyond: impl Fn(usize) -> Option<u8>) -> Option<bool> {
         let load = |at: u32, n: u8| {
             let at = at as usize;

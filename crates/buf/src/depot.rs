@@ -1,7 +1,7 @@
 //! The free buffers of a pool outside of the threads' caches.
 //!
 //! Devices with access to the pool's memory (see [`Lent`](crate::Lent)) only know the [`Window`], the memory
-//! of the initial buffers. So these are on a separate stack, and threads get the others first.
+//! of the initial buffers. So the initial buffers are on a separate stack, and threads get added buffers first.
 
 use crate::window::Window;
 
@@ -34,8 +34,8 @@ impl Depot {
         [&self.home[..], &self.others].concat()
     }
 
-    /// Adds buffers. Their list must have room for all added buffers: it replaces the present list, which is
-    /// returned, so that the caller can drop it without a lock.
+    /// Adds buffers. `added` must have room for all buffers ever added: it becomes the new list. Returns the old
+    /// list, which the caller can drop without a lock.
     pub fn add(&mut self, mut added: Vec<u32>) -> Vec<u32> {
         added.append(&mut self.others);
         self.grown = true;

@@ -92,8 +92,8 @@ impl FeatureFields {
             let given =
                 if given.is_empty() { "no other feature has a field".into() } else { given.join(", ") };
             return Err(format!(
-                "there is no room for the field of the feature \"{feature}\", {len} bytes, \
-                 in the {FEATURE_LEN} that packets have for all features: {given}"
+                "the field of the feature \"{feature}\" ({len} bytes) does not fit \
+                 into the {FEATURE_LEN} bytes that all features share: {given}"
             ));
         }
         self.given.push(Given { feature, at, len, of: TypeId::of::<T>() });

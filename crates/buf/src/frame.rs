@@ -73,7 +73,7 @@ impl Frame {
     }
 
     /// Returns those of `CHAINED`, `TRACED`, `GSO` and `CSUM_PARTIAL` that some packet of the frame may have.
-    /// Of the other flags, those that packets had when they were added to the frame.
+    /// Includes other flags only if a packet had them when it was added to the frame.
     #[inline(always)]
     pub fn any(&self) -> Flags {
         debug_assert!(

@@ -72,7 +72,7 @@ pub(crate) struct Link {
     /// Offset of this buffer's data if it is a later segment.
     pub(crate) seg_off: u16,
     pub(crate) seg_len: u16,
-    /// Bytes of all segments after the first, in the head (`CHAINED`).
+    /// Bytes of all segments after the first; only valid in the head (`CHAINED`).
     pub(crate) tail_len: u32,
     /// Number of chains that share this buffer as a later segment.
     pub(crate) shares: u32,

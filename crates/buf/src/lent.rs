@@ -52,8 +52,8 @@ impl Window {
         }
     }
 
-    /// The same if the next free buffer is outside: it was added to the pool after devices got access to its
-    /// memory.
+    /// Takes the next free buffer of the window, and frees `outside`, whose buffer is not in the window: it was
+    /// added to the pool later.
     #[cold]
     #[inline(never)]
     fn next_inside(&self, outside: Record, cache: &mut Cache) -> Option<(u32, usize)> {

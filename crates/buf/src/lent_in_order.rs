@@ -24,7 +24,7 @@ pub struct LentInOrder {
 }
 
 impl LentInOrder {
-    /// Returns the state without lent buffers, for at most `size`, rounded up to a power of two.
+    /// Returns the state without lent buffers, for at most `size` buffers, rounded up to a power of two.
     pub fn new(pool: &Pool, size: usize) -> LentInOrder {
         let ring = vec![0; size.next_power_of_two()].into();
         LentInOrder { window: pool.window(), ring, first: 0, end: 0, count: pool.lender() }
@@ -143,7 +143,8 @@ impl LentInOrder {
         got
     }
 
-    /// Takes back the oldest `n` buffers as empty packets, from the newest of them to the oldest.
+    /// Takes back the oldest `n` buffers as empty packets. Passes them with their positions, the newest one first;
+    /// the oldest one has position 0.
     pub fn back(&mut self, n: usize, mut each: impl FnMut(usize, Held)) {
         let (first, n) = (self.first, n.min(self.len()));
         // If `each` panics, the remaining buffers are leaked rather than owned twice.

@@ -56,7 +56,7 @@ pub trait RxQueue: Send {
         512
     }
 
-    /// Packets lost since the last call. It may be a system call, so it is made once in many polls.
+    /// Packets lost since the last call. May make a system call, so it is only called once in many polls.
     fn take_lost(&mut self) -> Lost {
         Lost::default()
     }

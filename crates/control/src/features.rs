@@ -64,7 +64,7 @@ pub fn declared(features: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
     declared_without(features, &[])
 }
 
-/// Returns the same for a program that leaves features out.
+/// Like [`declared`], but leaves out the features `left_out`.
 pub fn declared_without(features: &[&Feature], left_out: &[&Feature]) -> (Registry<Context>, Arc<Catalog>) {
     let mut registry = commands::own();
     let catalog = feature::declare(&with_own(features), left_out, &mut registry);

@@ -55,7 +55,7 @@ impl Drop for Place {
 }
 
 /// Runs `work` on a thread of its own, because a file system may block it, and waits for the result. `work` must
-/// neither log nor ring a bell: its thread has none of this process's files.
+/// neither log nor ring a doorbell: its thread has none of this process's open files.
 ///
 /// # Errors
 /// If the thread cannot be started, or panics.
@@ -241,7 +241,9 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
         return File::options().create(true).append(true).mode(mode).custom_flags(flags.bits()).open(path);
     }
     let other = |what: &str| {
-        io::Error::other(format!("it is {what}, and other users can write to a directory above: remove it"))
+        io::Error::other(format!(
+            "it is {what}, and other users can write to a parent directory: remove the link"
+        ))
     };
     let how = OpenHow::new()
         .flags(flags | OFlag::O_CREAT | OFlag::O_APPEND | OFlag::O_WRONLY | OFlag::O_CLOEXEC)

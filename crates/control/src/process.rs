@@ -16,7 +16,7 @@ use crate::files;
 const EVERYTHING: &str = "0x7f";
 
 /// Limits core dumps to `size` bytes (`u64::MAX` for any size), and includes all memory if `full`. Without a size, a
-/// full core dump may have the hard limit of the process.
+/// full core dump is limited only by the process's hard limit.
 ///
 /// # Errors
 /// Returns the parameter at fault, and a message for the operator.
@@ -41,15 +41,15 @@ pub fn core_dumps(full: bool, size: Option<u64>) -> Result<(), (&'static str, St
     Ok(())
 }
 
-/// Raises the limit of open files to what the system allows, up to a bound. Service managers begin with 1,024, for
-/// programs that use `select(2)`, and each client of the CLI takes three.
+/// Raises the limit of open files to what the system allows, up to a bound. Service managers set 1,024, for programs
+/// that use `select(2)`, but each client of the CLI needs three descriptors.
 pub fn allow_open_files() {
     const MOST: u64 = 65_536;
     if let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE)
         && now < most.min(MOST)
         && let Err(e) = setrlimit(Resource::RLIMIT_NOFILE, most.min(MOST), most)
     {
-        tracing::warn!("the limit of open files stays at {now}: {e}");
+        tracing::warn!("cannot raise the limit of open files above {now}: {e}");
     }
 }
 

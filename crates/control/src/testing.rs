@@ -108,7 +108,8 @@ impl Cli {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{line}: {e}\n{text}"))
     }
 
-    /// Runs a command that must be refused, change nothing, and mark the last `place` in it. Returns the message.
+    /// Runs a command that must change nothing, and be refused with the last occurrence of `place` marked. Returns the
+    /// message.
     pub fn refused(&mut self, line: &str, place: &str) -> String {
         let before = self.ok("show config");
         let Err(error) = self.run(line) else { panic!("{line} was accepted") };

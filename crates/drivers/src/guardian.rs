@@ -53,8 +53,8 @@ struct Running {
 }
 
 impl Drop for Running {
-    /// Ends the guardian before closing its socket: a living guardian would take the closed socket for the router's
-    /// end.
+    /// Kills the guardian before closing its socket. A running guardian would conclude from the closed socket that the
+    /// router has ended.
     fn drop(&mut self) {
         // This fails only if the process has ended already. SIGKILL ends a process in any state.
         let _ = self.process.kill();

@@ -148,8 +148,9 @@ impl Builder {
 
     /// Declares an arc: packets that enter it go to the node `end` unless a feature takes them.
     ///
-    /// An edge with the arc's name enters it, even if the arc's end has that name. If an arc has the name of
-    /// the node where it begins, only that node's edge enters it: from other nodes the name means the node.
+    /// An edge with the arc's name enters the arc, even if the arc's end node has the same name. But if a node
+    /// named like the arc has such an edge, only that edge enters the arc. Edges of other nodes with this name
+    /// then lead to the node.
     pub fn arc(&mut self, name: &'static str, end: &'static str, key: ArcKey) {
         self.arcs.push(ArcDef { name, end, key });
     }

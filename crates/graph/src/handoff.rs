@@ -83,7 +83,7 @@ impl<T: Send> Exchange<T> {
         self.0.version.load(Ordering::Acquire)
     }
 
-    /// Adds a worker, which `bell` wakes, and rings between it and all others.
+    /// Adds a worker that `bell` wakes. Creates rings between the worker and all others.
     pub(crate) fn join(&self, worker: usize, bell: Bell) {
         let mut state = self.state();
         let others: Vec<usize> = state.bells.keys().copied().filter(|other| *other != worker).collect();
@@ -117,9 +117,9 @@ impl<T: Send> Exchange<T> {
         self.state().gauges.values().all(Gauge::is_empty)
     }
 
-    /// Waits until the workers, which are the readers of `domain`, are done with all packets that they
-    /// received before this call: with their turns, with the packets that they passed on, and with the turns
-    /// that received the last of these. Returns false if one of the three takes longer than `timeout`.
+    /// Waits until the workers (the readers of `domain`) are done with all packets received before this call, in
+    /// three steps: their current turns end, the rings between workers become empty, and the turns that took the
+    /// last packets from the rings end. Returns false if one of these steps takes longer than `timeout`.
     pub fn settle(&self, domain: &Domain, timeout: Duration) -> bool {
         if !domain.synchronize(timeout) {
             return false;

@@ -192,7 +192,7 @@ impl Exceptions<'_> {
         if self.any { self.mixed() } else { Outcome::All(self.usual) }
     }
 
-    /// The exceptions may cover the whole frame.
+    /// Returns the outcome of a frame with exceptions: `All` if they give all packets the same code.
     #[cold]
     fn mixed(&self) -> Outcome {
         let first = self.codes[0];
@@ -260,8 +260,8 @@ impl<N: Edges, D: Reasons> Out<'_, N, D> {
     /// held packet leave before the packets after that one. Otherwise they leave after all others of the
     /// frame.
     ///
-    /// Called after the verdicts, for a frame whose held packets belong to flows that continue. It moves
-    /// packets one by one.
+    /// Call it after setting the verdicts, if the flows of held packets also have other packets. The packets then
+    /// move one by one.
     #[cold]
     pub fn in_order(&mut self) {
         if self.outcome == Outcome::Mixed {

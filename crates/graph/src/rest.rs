@@ -67,7 +67,7 @@ const NAP: u64 = 60_000;
 const SHORTEST_NAP: u64 = 20_000;
 /// Minimum number of packets expected during a worthwhile nap.
 const WORTH: u64 = 4;
-/// The share of a ring that a nap may fill: 1 / `SHARE`. The timer may be late by more than the same amount.
+/// A nap may fill 1 / `SHARE` of a ring. The rest is reserve: the timer may be late by more than the nap's length.
 const SHARE: u64 = 4;
 /// Minimum time over which the rate is measured, in nanoseconds.
 const WINDOW: u64 = 250_000;

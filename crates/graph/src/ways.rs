@@ -9,7 +9,7 @@ use crate::edge::{CONSUMED, FIRST_REASON, HELD, Outcome, ReasonInfo};
 use crate::info::{NO_ROW, Target};
 use crate::pending::Pending;
 
-/// Assigns packets that enter an arc the arc's edge for their interface.
+/// Gives each packet that enters an arc the edge that the arc has for the packet's interface.
 pub(crate) fn enter_arcs(
     targets: &[Target],
     arc_edges: &[u8],

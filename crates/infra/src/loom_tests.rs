@@ -73,7 +73,7 @@ fn loom_staged_items_are_published_together() {
     });
 }
 
-/// A worker falls asleep while another one passes it a packet: it sees the packet or is woken.
+/// A worker falls asleep while another one passes it a packet: the sleeper sees the packet or is woken.
 #[test]
 fn loom_a_sleeper_is_woken_for_its_packet() {
     loom::model(|| {
@@ -159,8 +159,8 @@ fn loom_index_is_not_reused_under_a_reader() {
     });
 }
 
-/// A list of the trie is replaced, and its memory is requested for another: a reader finds the leaf of one
-/// list or the other.
+/// A list of the trie is replaced, and then memory for a third list is requested: a reader finds the leaf of the
+/// old list or of its replacement.
 #[test]
 fn loom_list_is_not_reused_under_a_reader() {
     loom::model(|| {

@@ -3,8 +3,8 @@
 //!
 //! A reader (a worker) is a [`Participant`]. While it is in a [`Section`] it may hold references into tables.
 //! It calls [`Section::quiescent`] between two vectors, and leaves the section before it sleeps, so that
-//! reclamation never waits for a sleeping reader. The borrow checker proves that no reference outlives
-//! either.
+//! reclamation never waits for a sleeping reader. The borrow checker proves that no reference is held across a
+//! quiescent point or after the section.
 //!
 //! Each retirement gets a [`Mark`], the next value of the domain's epoch. A reader announces the epoch that
 //! it saw at its last quiescent point. Once it announces the mark or a later one, it has also seen everything
@@ -123,7 +123,7 @@ impl Domain {
         Mark(online.min().unwrap_or(u64::MAX))
     }
 
-    /// Frees everything that every reader has passed. Returns the number of freed values.
+    /// Frees the retired values whose marks every reader has passed. Returns their number.
     pub fn collect(&self) -> usize {
         let free: Vec<_> = {
             let mut state = lock(&self.0.state);
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(freed.load(Relaxed), 1);
     }
 
-    /// A result for marks while no reader is online does not apply to later marks.
+    /// A result obtained while no reader is online does not apply to later marks.
     #[test]
     fn no_reader_has_passed_a_later_mark() {
         let d = Domain::new();

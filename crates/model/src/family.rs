@@ -28,7 +28,7 @@ impl Family {
         }
     }
 
-    /// Returns its word in pairs with the other family: in names of nodes, labels, settings.
+    /// Returns its word in names of nodes, labels and settings.
     pub fn word(self) -> &'static str {
         match self {
             Family::V4 => "ip4",

@@ -21,8 +21,8 @@ pub struct KindInfo {
     pub last: bool,
     /// True if objects are removed and recreated when an object that they need moves to another place.
     pub moves: bool,
-    /// For kinds with potentially many objects: the role of the object that each one needs by the beginning
-    /// of its key.
+    /// For kinds with potentially many objects: the role of each object's container, which the object needs. The
+    /// container's identity is the beginning of the object's key.
     pub container: Option<&'static Role>,
     title: fn(&Tuple) -> String,
     role: fn(&Tuple) -> Option<Need>,
@@ -103,7 +103,7 @@ impl Key {
         Key::with::<K>(id)
     }
 
-    /// Returns the same key from its parts, or from borrowed ones.
+    /// As [`of`](Key::of), from the identity's parts or from borrowed values.
     pub fn with<K: Kind>(parts: impl Push) -> Key {
         Key { kind: K::INFO, id: Tuple::of(&parts) }
     }

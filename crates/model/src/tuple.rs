@@ -1,7 +1,7 @@
 //! Keys as bytes, in the order of their values.
 //!
 //! Numbers are big-endian, texts end with two zeros, and addresses begin with their family. So all tuples
-//! that begin with the same values are adjacent. One of 22 bytes or less, such as the key of a route, needs
+//! that begin with the same values are adjacent. A tuple of 22 bytes or less, such as the key of a route, needs
 //! no memory of its own.
 
 use std::borrow::Borrow;

@@ -1,8 +1,8 @@
 //! Reasons why the main thread does nothing with a packet that a worker punted.
 //!
 //! Every punt handler returns one of these for a packet that changes nothing, so that every packet is counted. Broken
-//! packets, and those without room, are dropped. Valid messages that this router does not need are ignored, and counted
-//! as events.
+//! packets, and those that find a table or ring full, are dropped. Valid messages that this router does not need are
+//! ignored, and counted as events.
 
 use graph::reasons;
 

@@ -59,8 +59,8 @@ impl Lab {
         &self.dir
     }
 
-    /// True if programs can be loaded into the kernel here; root of a user namespace may not. Otherwise reports the
-    /// test as skipped.
+    /// True if eBPF programs can be loaded into the kernel here; root of a user namespace cannot load any. Otherwise
+    /// reports the test as skipped.
     pub fn can_load_programs(&self) -> bool {
         if self.user_namespace {
             skipped("loading programs into the kernel needs root");

@@ -21,7 +21,7 @@ mod tests {
 
     use super::*;
 
-    /// Set in the process whose test is skipped.
+    /// Environment variable, set in the process whose test is skipped.
     const INSIDE: &str = "VOLLEY_SKIP_TEST";
 
     #[test]

@@ -206,7 +206,7 @@ const fn halves(n: u32) -> u32 {
     (n >> 16) + (n & 0xffff)
 }
 
-/// Adds the two words of `s`, as above.
+/// Folds the two 16-bit words of `s` into one, with the end-around carry.
 #[inline(always)]
 const fn fold32(s: u32) -> u16 {
     (s.wrapping_add(s.rotate_left(16)) >> 16) as u16

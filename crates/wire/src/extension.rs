@@ -30,7 +30,7 @@ pub const MAX_OPTIONS: usize = 16;
 pub mod option {
     /// One byte of padding.
     pub const PAD1: u8 = 0;
-    /// Two bytes of padding and more.
+    /// Two or more bytes of padding.
     pub const PADN: u8 = 1;
     /// Router alert (RFC 2711): every router examines the packet.
     pub const ROUTER_ALERT: u8 = 5;
@@ -148,7 +148,7 @@ impl<'a> Extensions<'a> {
         self.at
     }
 
-    /// Offset of the byte that names this protocol.
+    /// Offset of the byte that names [`protocol`](Self::protocol), from the start of the IPv6 header.
     pub fn named_at(&self) -> usize {
         self.named_at
     }

@@ -102,7 +102,8 @@ fn network_header(kind: Kind, packet: &[u8]) -> Result<(usize, u16), GsoError> {
     }
 }
 
-/// Adapts the network headers to `transport_len` bytes after them. Returns the partial checksum for these.
+/// Adapts the network headers to `transport_len` bytes of transport header and payload, and returns their partial
+/// checksum.
 fn write_network(kind: Kind, packet: &mut [u8], transport_len: u16, id: u16) -> Option<u16> {
     let total_len = u16::try_from(packet.len()).ok()?.checked_add(transport_len)?;
     if packet.first()? >> 4 == 6 {

@@ -97,7 +97,7 @@ pub const fn is_error(kind: u8) -> bool {
 
 /// True if an error of this type and code may be sent about a packet, judging by its bytes (RFC 4443 section
 /// 2.4 (e)). Not about an ICMPv6 error or a redirect, and not to a source that is not a single host. About a
-/// multicast packet only errors that its sender needs (packet too big, and unknown options that request it).
+/// multicast packet only "packet too big", and a parameter problem for an unknown option whose type requires it.
 ///
 /// `l3` begins with the IPv6 header. A packet received in a link-layer broadcast or multicast counts as
 /// multicast; the caller must check that (`to_group`).

@@ -80,9 +80,9 @@ impl Asked {
         Asked { campaign: self.campaign.miniature(), ..self }
     }
 
-    /// Checks that this machine meets the campaign's needs: cores, free ports, adjustable processor clocks, link rates, and a directory for
-    /// recordings. Changes nothing. A paper may ask for more than this machine has, since its authors' machines had more. Its unmeasurable
-    /// loads are listed in the report.
+    /// Checks that this machine meets the campaign's needs: cores, free ports, adjustable processor clocks, link rates,
+    /// and a directory for recordings. Changes nothing. For a paper's campaign, the links may be too slow for some
+    /// loads, which the report lists. The paper's own routers may need more cores than this machine has.
     ///
     /// # Errors
     /// As [`file`](Self::file).

@@ -190,8 +190,8 @@ impl Setup<'_> {
         Ok(all)
     }
 
-    /// Creates the connection table for flows of both directions. Leaves in `directions` the initiator's frames that establish the
-    /// connections.
+    /// Creates the connection table for flows of both directions. Replaces `directions` by the initiator's frames that
+    /// establish the connections.
     fn sessions(
         &self,
         connections: u32,

@@ -93,7 +93,7 @@ impl Campaign {
         }
         let fixed = self.duts.iter().enumerate().find(|(_, dut)| !dut.can_restart());
         if let (true, Some((n, dut))) = (self.procedures.contains(&Procedure::Reset), fixed) {
-            let why = "the procedure \"reset\" cannot restart this router, only volley, and command with the key restart: \
+            let why = "the procedure \"reset\" cannot restart this router (only kind volley, or command with the key restart): \
                        measure this router in a campaign without \"reset\"";
             return Err(Fault(dut.fault(n, why)));
         }

@@ -99,7 +99,7 @@ pub fn run(
             setup.cell(case, bed, &mut *router.dut, &mut left, &mut results)?;
         }
         if let Err(e) = router.dut.end() {
-            let why = "it may still run, and may have forwarded frames of later routers";
+            let why = "it may still run, and may have forwarded frames for later routers";
             // A caveat of all results: those of other routers stay when this router's are dropped.
             results.warn("", format!("{name}: {e}: {why}"), keeper)?;
         }

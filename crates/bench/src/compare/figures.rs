@@ -162,7 +162,7 @@ fn energy(at: &DelaysAt) -> Vec<Figure> {
             energy::Results::CpuTime { .. } => None,
         };
         let coarsest = at.runs.iter().filter_map(of).map(|(_, share)| share).fold(0.0, f64::max);
-        let name = format!("packets for the energy by {} at {}", meter.meter, at.name);
+        let name = format!("packets per Wh by {} at {}", meter.meter, at.name);
         Figure::new(name, "M/Wh", high(coarsest)).of(valid(&at.runs, move |run| Some(of(run)?.0)))
     };
     metered.map(figure).collect()

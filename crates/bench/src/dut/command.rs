@@ -99,7 +99,7 @@ impl Shell {
 }
 
 impl Place {
-    /// Returns a command without its program and arguments.
+    /// Returns a command that runs in this environment; the caller adds program and arguments.
     fn command(&self) -> Command {
         let mut command = if self.namespace { lab::inside(Bed::NAMESPACE) } else { lab::guarded() };
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));

@@ -56,7 +56,7 @@ pub fn how(cores: &[usize]) -> String {
         return String::new();
     }
     format!(
-        "all work on core {} (user, system, interrupts: /proc/stat), of any program; without the kernel's work for the router on the \
+        "the work of all programs on core {} (user, system, interrupts: /proc/stat), without the kernel's work for the router on the \
          tester's core",
         list(cores)
     )

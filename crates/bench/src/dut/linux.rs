@@ -8,7 +8,7 @@ use super::{Dut, Facts, Mode, Networks, Spec, commands, cores, queues};
 use crate::testbed::{Bed, Kind, Link, check_router_ports};
 use crate::trial::Failure;
 
-/// Settings of a dedicated router. Parameters that exist only outside namespaces are noted in the report.
+/// Settings of a dedicated router. The report lists those that cannot be set, as in a namespace.
 const TUNED: [(&str, &str); 9] = [
     // More packets in a softirq run and in the backlog.
     ("net.core.netdev_budget", "1200"),
@@ -207,7 +207,7 @@ const FORGET: &str = "conntrack -F";
 /// Protocol number that marks the campaign's routes; no routing daemon uses it (ip-route(8), RTPROTO_ID).
 const PROTOCOL: &str = "222";
 
-/// Deletes all of those routes.
+/// Deletes all routes with [`PROTOCOL`].
 const FLUSH: &str = "ip -4 route flush proto 222; ip -6 route flush proto 222";
 
 impl Linux {

@@ -8,7 +8,7 @@ const LOOKUPS: &str = "lookup clocks";
 /// Counter of the clocks spent in all nodes with packets.
 const NODES: &str = "node clocks";
 
-/// Returns those two counters; empty if no node had packets.
+/// Returns the lookup and node clocks as counters; empty if no node had packets.
 pub fn clocks(runtime: &str) -> Vec<(String, String)> {
     let (mut lookups, mut all) = (0.0, 0.0);
     for (name, clocks) in runtime.lines().filter_map(node) {

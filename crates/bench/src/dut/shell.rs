@@ -176,7 +176,7 @@ mod tests {
         Ok(())
     }
 
-    /// A terminal signals the whole process group.
+    /// A signal from the terminal goes to the whole process group, and must not reach the undo process.
     #[test]
     fn the_undo_process_has_its_own_process_group() -> Result<(), Failure> {
         let shell = Shell::here()?;

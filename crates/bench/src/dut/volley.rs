@@ -1,4 +1,4 @@
-//! Volley: the program next to the tester's own, or else the installed one.
+//! Volley: the program in the tester's directory, otherwise the installed one.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -47,8 +47,8 @@ impl Vpp {
     }
 }
 
-/// Returns the core of the main thread, the next one after the workers' cores, which it cannot share. `None` if the testbed has only one
-/// core: then the main thread forwards.
+/// Returns the main thread's core: the next one after the workers' cores, since it cannot share theirs. `None` if the
+/// testbed has only one core: then the main thread forwards.
 ///
 /// # Errors
 /// Returns an error if several workers leave no core for it.

@@ -100,7 +100,7 @@ impl Ipmi {
     pub fn open(arguments: &[String]) -> Result<Ipmi, Fault> {
         let mut ipmi = Ipmi { arguments: arguments.to_vec() };
         ipmi.watts().map_err(|f| {
-            Fault(format!("ipmi: {f}: install ipmitool, and be root to read the machine's own"))
+            Fault(format!("ipmi: {f}: install ipmitool; only root can read this machine's own power"))
         })?;
         Ok(ipmi)
     }

@@ -36,7 +36,7 @@ pub(super) fn added(before: u64, now: u64, values: u128) -> u128 {
     if now >= before { now - before } else { (now + values).saturating_sub(before) }
 }
 
-/// Returns the longest time between readings at which no wraparound can go unnoticed.
+/// Returns the shortest time in which a counter can wrap around, in seconds.
 fn longest_gap(units: &[Unit], most_watts: f64) -> f64 {
     units.iter().map(|u| u.values as f64 * u.joules / most_watts).fold(f64::INFINITY, f64::min)
 }
@@ -94,7 +94,7 @@ fn add(
     if gap >= longest_gap(units, most) {
         let limit = longest_gap(units, most);
         return Err(Fault(format!(
-            "energy unknown: read after {gap:.1} s, but at {most} W a counter may wrap around within {limit:.1} s"
+            "energy unknown: the counter was read after {gap:.1} s, but may wrap around within {limit:.1} s at {most} W"
         )));
     }
     for ((sum, unit), (before, now)) in sums.iter_mut().zip(units).zip(before.iter().zip(now)) {

@@ -25,7 +25,7 @@ fn put(dir: &Path, file: &str, text: &str) {
     fs::write(file, text).unwrap();
 }
 
-/// State of the tree before: cores 0 and 1, process 7 with its threads 7 and 8, a group.
+/// Returns a meter and its tree before the trial: cores 0 and 1, process 7 with threads 7 and 8, and a control group.
 fn tree() -> (tempfile::TempDir, Cpu) {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "stat", "cpu  0 0 0 0 0 0 0 0\ncpu0 10 0 10 50 0 1 2 3\ncpu1 5 0 5 5 0 5 5 5\n");

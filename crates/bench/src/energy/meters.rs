@@ -34,8 +34,9 @@ struct One {
 }
 
 impl Meters {
-    /// Opens all meters, or that of processor time if there are none. `cores` and `processes` are those of the router. For a router without
-    /// cores on this machine, only meters that name cores measure processor time. An unavailable meter has no readings.
+    /// Opens all meters; if the campaign has none, a meter of the router's processor time. `cores` and `processes` are
+    /// those of the router. Without `cores`, leaves out `cpu` meters that name neither cores nor a control group. An
+    /// unavailable meter has no readings.
     pub fn open(specs: &[Spec], cores: &[usize], processes: &[u32]) -> Meters {
         let specs = if specs.is_empty() { &[Spec::CPU] } else { specs };
         let here = specs.iter().enumerate().filter(|(_, spec)| **spec != Spec::CPU || !cores.is_empty());

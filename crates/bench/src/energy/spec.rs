@@ -91,7 +91,7 @@ impl Spec {
         match self {
             Spec::Rapl {} => Ok(()),
             Spec::Snmp { address, .. } if address.is_empty() => {
-                fault("address: must be the unit's host, or host:port")
+                fault("address: must be the PDU's host, or host:port")
             }
             Spec::Snmp { .. } => self.object().map(|_| ()),
             Spec::Ipmi { interval_seconds, .. } => interval(*interval_seconds).map(|_| ()),

@@ -19,7 +19,7 @@ use crate::trial::{Failure, Invalid, Measure, Outcome, Request};
 
 /// Maximum number of frames sent at once.
 pub const BURST: usize = 64;
-/// Seconds from the decision to begin until the first frame, in which caches get warm.
+/// Seconds from a trial's start to its first frame, in which the polling loop warms the caches.
 const AHEAD: f64 = 0.001;
 
 /// A mix of frames with its own rate and counts.
@@ -96,8 +96,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits for hardware ports with a smallest ring of `ring` frames. The tolerance is siitperf's; half the ring is lag that the wire
-    /// does not see.
+    /// Limits for hardware ports with a smallest ring of `ring` frames. `late` is siitperf's tolerance. A lag of up to
+    /// half the ring does not show on the wire.
     pub fn strict(ring: u64) -> Limits {
         Limits { late: 1.00001, lag: ring / 2, burst: 1.05, stolen: 0.001 }
     }
@@ -304,7 +304,7 @@ impl Engine {
         Ok(steps)
     }
 
-    /// Returns faults of the machine and of the tester's ports since `since`, which are not the router's.
+    /// Returns faults since `since` that are not the router's: those of the machine and of the tester's ports.
     fn faults(&mut self, since: Option<Times>) -> Vec<Invalid> {
         let mut invalid: Vec<_> = host::clock_fault().map(Invalid::Clock).into_iter().collect();
         if let (Some(before), Some(after)) = (since, Times::now())
@@ -422,7 +422,7 @@ impl Port {
 }
 
 impl Sending {
-    /// Returns the flow moved by `ticks`.
+    /// Returns the flow delayed by `ticks`.
     fn later(self, ticks: u64) -> Sending {
         Sending { schedule: self.schedule.later(ticks), last: self.last + ticks, ..self }
     }

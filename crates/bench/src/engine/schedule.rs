@@ -6,7 +6,7 @@
 
 /// Minimum time in seconds over which the rate is checked for bursts.
 const WINDOW: f64 = 0.01;
-/// Minimum number of frames in that check: among few frames, one more is a large share.
+/// Minimum number of frames over which the rate is checked: of few frames, one more is a large share.
 const WINDOW_FRAMES: f64 = 256.0;
 
 /// The schedule of one stream.
@@ -41,7 +41,7 @@ impl Schedule {
         Schedule { start, rate, frames, taken: 0, lag: 0, window }
     }
 
-    /// Returns the schedule moved by `ticks`. Call this before the first frame is taken.
+    /// Returns the schedule delayed by `ticks`. Call this before the first frame is taken.
     pub fn later(self, ticks: u64) -> Schedule {
         let start = self.start + ticks;
         Schedule { start, window: Window { began: start, ..self.window }, ..self }

@@ -13,7 +13,7 @@ use crate::stats::{Error, check_positive};
 pub struct LatencyModel {
     /// Latency at the end of the curve; 59 µs in the thesis.
     pub end_us: f64,
-    /// Amount subtracted from it; 62 µs in the thesis.
+    /// Factor of the falling term that is subtracted from `end_us`; 62 µs in the thesis.
     pub span_us: f64,
     /// Bend: the larger, the later the curve rises; 8 in the thesis.
     pub bend: f64,

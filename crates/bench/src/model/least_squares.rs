@@ -27,7 +27,8 @@ pub fn check(points: &[Point], needed: usize) -> Result<usize, Error> {
     Ok(points.len())
 }
 
-/// Returns the line with the least squares. It multiplies differences from the means, since products of the values themselves would cancel.
+/// Returns the line with the least squares. It multiplies differences from the means, because products of the values
+/// themselves would lose digits by cancellation.
 ///
 /// # Errors
 /// Returns an error if there are fewer than two points, or all have the same x.

@@ -1,7 +1,7 @@
 //! The four performance models of Okelmann 2019 (chapter 6), and the cache marks of its plots of table sizes.
 //!
-//! Each model is a [`Curve`] in the thesis' form. It can be [fitted](Fit) to measured points by least squares, or
-//! [compared](Quality::of) with them as the thesis has it. In both cases the error is part of the result.
+//! Each model is a [`Curve`] in the thesis' form. It can be [fitted](Fit) to measured points by least squares. With the
+//! thesis' parameters, it can be [compared](Quality::of) with them. In both cases the error is part of the result.
 
 pub mod cache;
 pub mod clock;

@@ -178,7 +178,7 @@ fn bytes_and_packets_of_the_drafts_are_consistent() {
     );
 }
 
-/// The same energy, latency and jitter with two decimals do not occur twice by chance.
+/// Rows with the same energy, latency and jitter to two decimals are copies, not chance, and must have a remark.
 #[test]
 fn copied_rows_have_a_remark() {
     let cases = of(Paper::Slavik2025);

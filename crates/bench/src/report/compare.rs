@@ -15,7 +15,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
     [ratios(results), scale(results)].into_iter().flatten().collect()
 }
 
-/// Returns each cell that has throughputs, with those.
+/// Returns the cells that have throughputs, each with its throughputs.
 pub fn measured(results: &Results) -> Vec<(&Cell, Runs)> {
     let of = |(cell, m): (_, &Measurement)| match &m.found {
         Found::Throughput(searches) => Some((cell, runs(throughputs(searches))?)),
@@ -162,7 +162,7 @@ fn scale(results: &Results) -> Option<Section> {
         "workers#",
         "median, kfps#",
         "relative scale-up#",
-        "relative to half as many#",
+        "relative to half the workers#",
     ];
     let mut table = Table::new("Throughput over workers", heads);
     for group in scaled(results, Over::Workers) {

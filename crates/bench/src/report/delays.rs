@@ -94,8 +94,8 @@ fn table(results: &Results, procedure: Procedure, source: &str) -> Option<Sectio
         let limited = cell.found(procedure).is_some_and(|m| m.is_limited_at(at));
         result(&mut table, &cell.key, limited, own);
     }
-    let text = "Each figure is the median over the runs, including invalid ones. A lost frame counts with the rest of the trial and the \
-                wait for stragglers as its delay. PDV is the 99.9th percentile less the minimum.";
+    let text = "Each figure is the median over the runs, including invalid ones. The delay of a lost frame is the rest of the trial plus \
+                the wait for late frames. PDV is the 99.9th percentile less the minimum.";
     let section = some(title(procedure, source), text, table);
     section.map(|s| s.with(figures::of_delays(results, procedure)))
 }

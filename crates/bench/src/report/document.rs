@@ -118,7 +118,7 @@ pub fn result(table: &mut Table, key: &Key, limited: bool, own: impl IntoIterato
     table.row(keyed(&key, own));
 }
 
-/// Returns a router's name for a table, with that mark and the table's note if `limited`.
+/// Returns a router's name for a table. If `limited`, appends † to the name and sets the table's note.
 pub fn marked(table: &mut Table, dut: &str, limited: bool) -> String {
     if !limited {
         return dut.into();

@@ -36,7 +36,7 @@ impl Cases {
         self.plots_in(title, x, |_| y.clone())
     }
 
-    /// Makes the same plots, each with its own y axis.
+    /// Like [`plots`](Self::plots), but with a separate y axis for each plot.
     fn plots_in(self, title: &str, x: Axis, y: impl Fn(&[Series]) -> Axis) -> Vec<Block> {
         let plot = |(case, mut all): (String, Vec<Series>)| {
             all.iter_mut().for_each(|s| s.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
@@ -209,7 +209,7 @@ pub fn efficiency(results: &Results) -> Vec<Block> {
         }
     }
     let y = Axis::linear("thousand frames per CPU second");
-    all.plots("Frames for the router's processor time (not energy)", Axis::linear("load, kfps"), y)
+    all.plots("Frames per processor time of the router (not energy)", Axis::linear("load, kfps"), y)
 }
 
 /// Plots packets per watt-hour, over the load.
@@ -223,7 +223,7 @@ pub fn energy(results: &Results) -> Vec<Block> {
         }
     }
     let (x, y) = (Axis::linear("load, kfps"), Axis::linear("million packets per Wh"));
-    all.plots("Packets for the energy", x, y)
+    all.plots("Packets per Wh", x, y)
 }
 
 /// Plots throughput over the routes, sessions or flows.

@@ -74,7 +74,7 @@ fn bursts(results: &Results) -> Option<Section> {
         ];
         result(&mut table, &cell.key, m.limited_by_tester, figures.into_iter().chain(counts));
     }
-    let text = "Implied is the buffer time of the mean burst. Corrected is the same without the frames that the router forwarded while the \
+    let text = "The implied time is the buffer time of the mean burst. The corrected time excludes the frames that the router forwarded while the \
                 burst arrived (RFC 9004 section 6.4). If the largest load was forwarded, no buffer filled up, and the time has no meaning.";
     some(title(Procedure::BackToBack, "section 26.4, RFC 9004"), text, table)
 }

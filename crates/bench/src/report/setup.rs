@@ -52,7 +52,13 @@ pub fn notes(results: &Results) -> Vec<Section> {
         Table::new("Counters of the routers", KEY.into_iter().chain(["procedure", "counters"]));
     let mut invalid = Table::new(
         "Invalid trials",
-        KEY.into_iter().chain(["procedure", "trials#", "repeated#", "still invalid#", "reason of the first"]),
+        KEY.into_iter().chain([
+            "procedure",
+            "trials#",
+            "repeated#",
+            "still invalid#",
+            "reason of the first invalid one",
+        ]),
     );
     let mut disorder = Table::new(
         "Duplicated, reordered and misdirected frames",

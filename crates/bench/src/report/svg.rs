@@ -58,8 +58,8 @@ pub fn draw(plot: &Plot) -> Result<String, CannotDraw> {
     }
 }
 
-/// Returns the range of an axis. If it is logarithmic, the enclosing powers of ten, so that it always has labels. Else with a margin, and
-/// including 0.
+/// Returns the range of an axis. A logarithmic axis extends to the enclosing powers of ten, so that it always has
+/// labels. A linear axis includes 0, and has a margin.
 fn ends(axis: &Axis, values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
     match axis.logarithmic {

@@ -66,7 +66,7 @@ impl Element {
     }
 }
 
-/// Checks that the page has no parse errors, runs and fetches nothing, and has an `svg` in each figure.
+/// Checks that the page parses without errors, has no scripts, loads no other files, and has one `svg` in each figure.
 fn check_html(page: &str) {
     let read = html5ever::parse_document(RcDom::default(), ParseOpts::default()).one(page);
     assert!(read.errors.borrow().is_empty(), "{:?}", read.errors);
@@ -289,8 +289,8 @@ fn the_page_shows_all_plots_with_published_results() {
         "Delay over load",
         "PDV over load",
         "Distribution",
-        "Frames for the router",
-        "Packets for the energy",
+        "Frames per processor time",
+        "Packets per Wh",
     ] {
         assert!(page.contains(&format!("<figcaption>{title}")), "{title}");
     }

@@ -118,7 +118,7 @@ impl BackToBack {
         Ok(BackToBackResult { asked: *self, ended, bursts, summary, tally: run.tally })
     }
 
-    /// Searches the longest burst, once.
+    /// Searches once for the longest burst without loss.
     fn longest_burst(&self, run: &mut Run<'_>) -> Result<u64, Ended> {
         if self.passes(run, self.longest, None, None)? {
             return Err(Ended::AllForwarded);

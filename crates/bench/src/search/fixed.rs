@@ -49,7 +49,7 @@ pub struct FixedPoint {
     pub loss_ratio: Option<f64>,
     /// The forwarding rate of each valid trial, in frames per second and direction.
     pub forwarding_fps: Vec<f64>,
-    /// The mean of those rates; `None` without any.
+    /// The mean of `forwarding_fps`; `None` without valid trials.
     pub mean_fps: Option<f64>,
     /// All trials, including invalid ones.
     pub outcomes: Vec<Outcome>,
@@ -78,7 +78,7 @@ impl Fixed {
     /// Returns a soak: one load for `total`, as consecutive trials of `interval`, whose outcomes give the loss over time. There is no load
     /// during the testbed's waits between trials, so an interval should be long in comparison.
     ///
-    /// It measures the loss of a load. Unlike PLRsearch, it does not search the load with a given loss.
+    /// It measures the loss of a load. Unlike PLRsearch, it does not search for the load with a given loss.
     pub fn soak(load_fps: f64, total: Duration, interval: Duration) -> Self {
         let intervals = total.as_nanos().checked_div(interval.as_nanos()).unwrap_or(0);
         let repetitions = u32::try_from(intervals).unwrap_or(u32::MAX);

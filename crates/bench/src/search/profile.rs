@@ -102,7 +102,7 @@ pub struct Profile {
     pub back_to_back: BackToBackProfile,
     /// System recovery and reset.
     pub recovery: RecoveryProfile,
-    /// Measuring time of power and processor time without traffic.
+    /// Duration of a measurement of power and processor time without traffic.
     pub idle: Duration,
     /// The goals of MLRsearch.
     pub goals: Vec<Goal>,
@@ -251,7 +251,7 @@ impl Profile {
         }
         let mut time = |source, of, what: &str, is: Duration, least: f64| {
             if is < s(least) {
-                let what = format!("{what} {} s, not at least {least} s", is.as_secs_f64());
+                let what = format!("{what} {} s, less than {least} s", is.as_secs_f64());
                 found.push(Deviation { source, of, what });
             }
         };
@@ -297,7 +297,7 @@ impl Profile {
         );
         let mut count = |source, of, what: &str, is: u32, least: u32| {
             if is < least {
-                found.push(Deviation { source, of, what: format!("{what}: {is}, not at least {least}") });
+                found.push(Deviation { source, of, what: format!("{what}: {is}, less than {least}") });
             }
         };
         count(
@@ -316,7 +316,7 @@ impl Profile {
         );
         if self.loss_step > 0.1 {
             let what = format!(
-                "the loads of the frame loss rate are {} % apart, not at most 10 %",
+                "the loads of the frame loss rate are {} % apart, more than 10 %",
                 self.loss_step * 100.0
             );
             found.push(Deviation { source: "RFC 2544 section 26.3", of: Part::LossRate, what });

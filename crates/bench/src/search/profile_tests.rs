@@ -13,10 +13,10 @@ fn the_quick_profile_lists_all_its_deviations() {
     let told: Vec<String> = Profile::quick().deviations().iter().map(Deviation::to_string).collect();
     for line in [
         "RFC 2544 section 9.1: frames of 128, 256, 1024, 1280 bytes are not tested",
-        "RFC 2544 section 23 e: the wait for the router to become stable is 0.2 s, not at least 5 s",
-        "RFC 2544 section 24: trials of throughput and frame loss rate send for 1 s, not at least 60 s",
-        "RFC 2544 section 26.4: the wait after a back-to-back burst is 0.2 s, not at least 2 s",
-        "RFC 2544 section 26.4: repetitions of a back-to-back search: 5, not at least 50",
+        "RFC 2544 section 23 e: the wait for the router to become stable is 0.2 s, less than 5 s",
+        "RFC 2544 section 24: trials of throughput and frame loss rate send for 1 s, less than 60 s",
+        "RFC 2544 section 26.4: the wait after a back-to-back burst is 0.2 s, less than 2 s",
+        "RFC 2544 section 26.4: repetitions of a back-to-back search: 5, less than 50",
     ] {
         assert!(told.iter().any(|told| told == line), "{line} is not in {told:#?}");
     }

@@ -116,7 +116,7 @@ pub(crate) struct Wanted<'g> {
     pub(crate) goal: &'g str,
     pub(crate) lower: Option<f64>,
     pub(crate) upper: Option<f64>,
-    /// Remaining trials after it, and their sending time; `None` to use the limits.
+    /// Number of trials after this one, and their sending time; `None` to derive both from the limits.
     pub(crate) left: Option<(u32, Duration)>,
 }
 

@@ -64,7 +64,7 @@ impl Resolution {
         BadInput::unless(
             holds,
             "resolution",
-            format_args!("must be above 0 (and a share below 1), is {what}"),
+            format_args!("must be above 0 (a share also below 1), is {what}"),
         )
     }
 }

@@ -23,8 +23,8 @@ pub struct Attempt {
     pub arrived: u64,
     /// Of the arrived connections, the number with distinct four-tuples behind the router.
     pub different: u64,
-    /// Connections on which the responder's frame reached the right initiator port; `None` if the second phase was skipped because some had
-    /// not arrived.
+    /// Connections on which the responder's frame reached the right initiator port; `None` if the second phase was
+    /// skipped because some connections did not arrive.
     pub confirmed: Option<u64>,
     /// The router's own count of connections after both phases; `None` if unknown.
     pub counted: Option<u64>,
@@ -54,7 +54,7 @@ impl Attempt {
     }
 }
 
-/// Establishes connections: a testbed, or a simulated router.
+/// Establishes connections; implemented by a testbed and by a simulated router.
 pub trait Establish {
     /// Tries to establish connections at a rate, through a router whose table is empty.
     ///

@@ -3,8 +3,8 @@
 //! The search doubles the number of connections until the router does not hold them all, and bisects from there. A
 //! first number that is too large is bisected as well. A number that fails is tried again at half the rate, because a
 //! router may slow down as its table fills. Also, a random loss does not mean that the table is full. The RFC instead
-//! searches the maximum rate for each number, and a number is too large if that rate drops too much. This search
-//! finds the same result with fewer attempts.
+//! searches for the maximum rate of each number. If that rate is much lower than before, the number is too large. This
+//! search finds the same result with fewer attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use super::attempt::{Attempt, Establish};
 use crate::search::throughput::Resolution;
 use crate::search::{BadInput, Ended};
 
-/// Share of the rate at which a failing number counts as too large (the RFC's unacceptable drop).
+/// Share of the rate for the last attempt. A number that fails even there is too large (the RFC's unacceptable drop).
 const SLOWEST: f64 = 0.5;
 
 /// Parameters of the search.

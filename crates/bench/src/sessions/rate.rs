@@ -28,8 +28,8 @@ impl RateResult {
     }
 }
 
-/// Searches the largest rate at which `connections` are established. The bounds in `asked` are connections per second; its duration is
-/// ignored. An invalid attempt is repeated up to `repeats` times.
+/// Searches for the largest rate at which `connections` are established. The bounds in `asked` are connections per
+/// second; its duration is ignored. An invalid attempt is repeated up to `repeats` times.
 ///
 /// # Errors
 /// If the parameters are invalid. Whatever the router does is a result, not an error.

@@ -13,17 +13,18 @@ use crate::trial::Failure;
 pub struct Table {
     /// The initiator's four-tuples, in the order of sending.
     initiator: Vec<Tuple>,
-    /// The translated four-tuple of each, if its frame arrived.
+    /// The translated four-tuple of each connection, if its frame arrived.
     responder: Vec<Option<Tuple>>,
     /// The templates of the initiator's and of the responder's frames.
     templates: [Template; 2],
 }
 
 impl Table {
-    /// Makes a table for `connections`, with the frames of these two directions. Each must be one flow of one kind of frame: UDP, stamped.
+    /// Makes a table for `connections`, with the frames of these two directions. Each direction must be one flow of one
+    /// kind of frame: UDP, stamped.
     ///
     /// # Errors
-    /// If the flows are different from that.
+    /// If a direction has other flows or frames.
     pub fn new(forth: &[Flow], back: &[Flow], connections: u32, seed: u64) -> Result<Table, Failure> {
         let templates = [template(forth)?, template(back)?];
         let of = Tuple::of(&templates[0].bytes).ok_or_else(kind)?;

@@ -86,7 +86,7 @@ impl Bootstrap {
         Ok(self.of_both(new, base, |new, base| new - base))
     }
 
-    /// Draws from both sets in turn with one generator: PCG's streams are not independent of each other, but the runs are.
+    /// Draws from both sets in turn with one generator, because PCG's streams are not independent of each other.
     fn of_both(&self, new: &Runs, base: &Runs, effect: impl Fn(f64, f64) -> f64) -> Interval {
         let (mut of_new, mut of_base, mut generator) = (Draws::new(new), Draws::new(base), self.generator());
         let drawn = (0..self.resamples).map(|_| {

@@ -61,8 +61,8 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// Compares new runs with base runs. They differ if the whole interval of the effect is beyond the resolution. For a ratio that is above 1
-/// + resolution or below 1 / (1 + resolution); for a difference, above resolution or below −resolution.
+/// Compares new runs with base runs. They differ if the whole interval of the effect is beyond the resolution: for a
+/// ratio, above 1 + resolution or below 1 / (1 + resolution); for a difference, above resolution or below −resolution.
 ///
 /// At a level of 95 %, about one in twenty comparisons of equal things finds a difference. For hundreds of comparisons at once, use a
 /// higher level, which needs more runs.

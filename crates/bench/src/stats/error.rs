@@ -36,7 +36,7 @@ pub enum Error {
         /// The value.
         value: u64,
     },
-    /// The delay histogram rejected a value that is within its bounds; with a description of it.
+    /// Internal error: the delay histogram rejected a valid value; with a description of the value.
     Histogram(&'static str),
     /// The points do not determine the model; with the reason.
     Undetermined(&'static str),

@@ -23,7 +23,7 @@ pub struct IpdvFigures {
     pub maximum_ns: i64,
 }
 
-/// IPDV from frame to frame, for both ways of counting.
+/// Computes each frame's IPDV, for [`of_delays`] and [`IpdvHistogram`].
 #[derive(Clone, Debug, Default)]
 struct Steps {
     frames: u64,
@@ -67,8 +67,8 @@ pub fn of_delays(delays_ns: &[Option<u64>]) -> Result<IpdvFigures, Error> {
     })
 }
 
-/// Counts the IPDV of a stream of any length, in two histograms for negative and other values. The error of its median is at most a
-/// thousandth of the middle values, away from 0.
+/// Counts the IPDV of a stream of any length, in two histograms for negative and other values. The middle values that
+/// determine the median may be up to a thousandth too far from 0.
 #[derive(Clone, Debug)]
 pub struct IpdvHistogram {
     steps: Steps,

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// A percentile by nearest rank: of n values in ascending order, the one with index ceil(p·n) − 1.
 ///
-/// It is the smallest of the values such that at least the share p of all values is not larger. RFC 8219 uses it for worst-case latency and
-/// delay variation (sections 7.2 and 7.3.1). Of 20 runs, the 1st and 99th percentile are the minimum and the maximum.
+/// It is the smallest value that at least the share p of all values does not exceed. RFC 8219 uses it for worst-case
+/// latency and delay variation (sections 7.2 and 7.3.1). Of 20 runs, the 1st and 99th percentile are the minimum and
+/// the maximum.
 ///
 /// The share is stored in parts per million. In floating point, 0.07 · 100 is slightly more than 7, and would select the 8th value instead
 /// of the 7th.

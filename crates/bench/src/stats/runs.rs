@@ -27,8 +27,8 @@ impl Runs {
     /// Takes results of which some may be missing, for example because a run failed.
     ///
     /// # Errors
-    /// As [`Runs::new`], or if one is missing. The caller decides about repeating a run, and records that; a summary of the remaining runs
-    /// would look like one of all runs.
+    /// As [`Runs::new`], or if one is missing: a summary of the remaining runs would look like one of all runs. The
+    /// caller decides whether to repeat the run, and records the repeat.
     pub fn complete(results: &[Option<f64>]) -> Result<Self, Error> {
         match results.iter().position(Option::is_none) {
             Some(index) => Err(Error::Missing(index)),

@@ -34,7 +34,8 @@ impl Store {
         })
     }
 
-    /// Finds a campaign's number by number or name (the last one with that name), or the last campaign of all.
+    /// Returns the number of the campaign with this number or name (the last one with the name), or of the last
+    /// campaign of all.
     ///
     /// # Errors
     /// If there is none; the error lists the existing campaigns.

@@ -48,7 +48,8 @@ impl Store {
     /// Existing results keep their caveats.
     ///
     /// # Errors
-    /// If another tester is running it, it was begun under other conditions (its results would match neither), or reading or writing fails.
+    /// If another tester is running the campaign, it was begun under other conditions (its results would mix both), or
+    /// reading or writing fails.
     pub fn resume(&self, head: &Results) -> Result<Option<Recorder<'_>>, Failure> {
         format::upgrade(self)?;
         let begin = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);

@@ -19,7 +19,7 @@ impl Bed {
             Kind::Veth => {
                 all.push(
                     "The links are virtual (veth): the tester's processor does part of the router's work. No wire or network card limits the \
-                     rate. Rates and delays only compare routers on this machine."
+                     rate. Rates and delays can only be compared with those of other routers on this machine."
                         .to_owned(),
                 );
                 if self.spec.driver == Some(Driver::AfXdp) {
@@ -31,7 +31,7 @@ impl Bed {
             Kind::Tap => {
                 all.push(
                     "The links are virtual (tap): the tester makes a system call for each frame, in which the kernel may do the router's \
-                     work. No wire or network card limits the rate. Rates and delays only compare routers on this machine."
+                     work. No wire or network card limits the rate. Rates and delays can only be compared with those of other routers on this machine."
                         .to_owned(),
                 );
                 all.push(of);
@@ -41,7 +41,7 @@ impl Bed {
             Kind::Memif => {
                 all.push(
                     "The links are virtual (memif, shared memory): processors copy the frames, and no wire or network card limits the rate. \
-                     Rates and delays only compare programs on this machine."
+                     Rates and delays can only be compared with those of other routers on this machine."
                         .to_owned(),
                 );
                 all.push(of);
@@ -65,7 +65,7 @@ impl Bed {
         all
     }
 
-    /// Returns the conditions of frames that the kernel receives on the router's ends.
+    /// Returns the conditions of a router that uses the kernel's ends of the links: cores (RPS) and offloads.
     fn kernels(&self) -> impl Iterator<Item = String> {
         let cores = match self.rps {
             Some(true) => {

@@ -21,7 +21,7 @@ pub fn cores_of(spec: &Spec) -> Result<(usize, Vec<usize>), Failure> {
     cores(spec, &infra::cpu::online_cores())
 }
 
-/// Does the same for a given list of online cores.
+/// Like [`cores_of`], for a given list of online cores.
 fn cores(spec: &Spec, online: &[usize]) -> Result<(usize, Vec<usize>), Failure> {
     let cores = spec.cores.iter().flatten().enumerate().map(|(n, core)| (format!("cores {}", n + 1), core));
     let mut asked = cores.chain(spec.tester_core.iter().map(|core| ("tester-core".to_owned(), core)));

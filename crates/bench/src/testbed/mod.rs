@@ -41,7 +41,7 @@ use way_in::Known;
 /// Time limit for a router to connect.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// A testbed: two links that are up, and the connection between them.
+/// A testbed: two links that are up, and the tester's ends of them.
 pub struct Bed {
     /// The links.
     pub links: [Link; 2],
@@ -283,11 +283,11 @@ fn inspect([a, b]: &[String; 2]) -> Result<[(bool, Mac); 2], Failure> {
     Ok([one(1, a)?, one(2, b)?])
 }
 
-/// Checks that a router on another machine is not reached through its ports, before the ports are configured: that could cut the connection
-/// for good. `ask` runs a shell command there.
+/// Checks that a router on another machine is not reached through its test ports; configuring them could cut the
+/// connection for good. `ask` runs a shell command on the router's machine.
 ///
 /// # Errors
-/// If it is, or that cannot be determined.
+/// If the router is reached through one of the ports, or this cannot be determined.
 pub fn check_router_ports(
     links: &[Link; 2],
     ask: &dyn Fn(&str) -> Result<String, Failure>,

@@ -15,7 +15,7 @@ pub(super) const RING: usize = 4096;
 
 /// The tester's ends of the links, for any kind of testbed.
 pub(super) trait Near {
-    /// Opens them, after closing those of the trial before.
+    /// Opens the ends, after closing those of the previous trial.
     ///
     /// # Errors
     /// If one cannot be opened.
@@ -31,7 +31,7 @@ pub(super) trait Near {
 #[derive(Default)]
 pub(super) struct Interfaces {
     pub driver: Driver,
-    /// Keep the devices open.
+    /// Controls that keep the devices open.
     controls: Vec<Box<dyn DeviceControl>>,
 }
 

@@ -30,7 +30,8 @@ pub(super) fn inspect(known: &Known, name: &str) -> Result<(bool, Mac), Failure>
 }
 
 /// Returns the rate of a hardware port in 10⁹ bits per second, if its driver reports one (Linux,
-/// `Documentation/ABI/testing/sysfs-class-net`, `speed`). It does not without a link. Rates of virtual ports are meaningless, and ignored.
+/// `Documentation/ABI/testing/sysfs-class-net`, `speed`). Without a link, drivers report none. Rates of virtual ports
+/// are meaningless, and ignored.
 pub(super) fn gbit(name: &str) -> Option<f64> {
     rate(&Path::new("/sys/class/net").join(name))
 }
@@ -40,8 +41,8 @@ fn rate(place: &Path) -> Option<f64> {
     mbit.trim().parse().ok().filter(|mbit| *mbit > 0.0).map(|mbit: f64| mbit / 1e3)
 }
 
-/// Returns the interfaces on top of a port, such as VLANs, or to which it belongs (Linux, `Documentation/ABI/testing/sysfs-class-net`,
-/// `upper_*`).
+/// Returns a port's upper interfaces: those on top of it, such as VLANs, and those it belongs to, such as a bridge
+/// (Linux, `Documentation/ABI/testing/sysfs-class-net`, `upper_*`).
 fn above(place: &Path) -> std::io::Result<Vec<String>> {
     let mut all = Vec::new();
     for entry in place.read_dir()? {

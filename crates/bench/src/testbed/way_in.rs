@@ -68,10 +68,10 @@ impl Known {
         Ok(Known { interfaces, sessions, defaults, answers, pppoe: of_pppoe(&read("/proc/net/pppoe")?) })
     }
 
-    /// Checks that the machine is not reached through this port or an interface on it, and does not reach others through it.
+    /// Checks that neither this port nor an interface above it carries remote access, a default route or PPPoE.
     ///
     /// # Errors
-    /// If it is or may be, with the reason.
+    /// If one of them does or may, with the reason.
     pub fn spare(&self, name: &str) -> Result<(), String> {
         let port = self.interfaces.iter().find(|i| is_called(i, name)).ok_or("no such interface")?;
         for of in self.with_those_above(port) {

@@ -89,7 +89,7 @@ pub fn captured(path: &Path, name: &str, keep: Keep) -> Result<Captured, Fault> 
         mix.push(kind);
     }
     if rare > 0 {
-        left_out.insert("too rare for a mix of 4096", rare);
+        left_out.insert("too rare for a mix of 4096 frames", rare);
     }
     let flow = Flow { name: "capture".into(), load: Load::default(), mark: Mark::default(), frames: mix };
     let traffic = Traffic { name: name.into(), seed: 1, flows: vec![flow] };
@@ -181,7 +181,8 @@ fn stays(ip: IpAddr) -> bool {
     link || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()
 }
 
-/// Returns the turns of each count in a mix: the count itself if all fit into a mix, otherwise its share by the largest remainder.
+/// Returns the number of frames of each kind in a mix: its count if all counts fit into a mix, otherwise its share by
+/// the largest remainder.
 fn turns(counts: &[u64]) -> Vec<u32> {
     let all: u128 = counts.iter().map(|n| u128::from(*n)).sum();
     let most = u128::from(TURNS);

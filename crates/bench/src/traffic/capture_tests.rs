@@ -142,7 +142,7 @@ fn invalid_captures_are_refused_by_name() {
     let found = captured(many.path(), "x", ADDRESSES).unwrap();
     assert_eq!(
         (found.traffic.flows[0].frames.len(), told(&found.left_out)),
-        (4096, "904 too rare for a mix of 4096".into())
+        (4096, "904 too rare for a mix of 4096 frames".into())
     );
 }
 

@@ -11,7 +11,7 @@ use super::describe::{Family, Field, Flow, How, Kind, Traffic, Vary};
 pub const MOST: u32 = 1 << 22;
 
 /// Returns the first address of a direction's networks. IPv4: /24s from 20.0.0.0, and in the return direction from
-/// 132.0.0.0. IPv6: /64s of 2a10::/32, and in the return direction of 2a11::/32. Their real owners are unaffected,
+/// 132.0.0.0. IPv6: /64s from 2a10::, and in the return direction from 2a11::. Their real owners are unaffected,
 /// because the tester is alone with the router (RFC 6815).
 fn first(family: Family, reverse: bool) -> IpAddr {
     match (family, reverse) {

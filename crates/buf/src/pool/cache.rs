@@ -204,9 +204,9 @@ impl Cache {
         }
     }
 
-    /// Ensures that the next buffer is in the window, for a device: a deeper one from the cache, or one of
-    /// the depot in exchange for others. Returns false (and counts it) if none is free. Searches a part of
-    /// the cache once for many buffers.
+    /// Moves window buffers to the top of the cache's stack, for a device. If a search of the cache finds none,
+    /// exchanges other buffers for window buffers of the depot. Returns false (and counts it) if none is free.
+    /// Finds many buffers at once, so that it is called rarely.
     #[cold]
     #[inline(never)]
     pub(crate) fn surface(&mut self) -> bool {

@@ -157,7 +157,7 @@ impl Pool {
     }
 
     /// Adds `buffers` buffers while packets pass. It takes time in proportion to the memory, so call it on a
-    /// thread without other work. Workers only wait for a copy of the list of earlier added free buffers.
+    /// thread without other work. Workers only wait while the list of free added buffers is copied.
     ///
     /// # Errors
     /// If memory or address space is not available; the pool is unchanged then.
@@ -280,7 +280,7 @@ pub(crate) fn fresh(index: u32) -> Record {
     }
 }
 
-/// Visits the segments after a head for the last time: `each` gets those without other shares.
+/// Releases a chain's share of the segments after its head. Passes those that no other chain shares to `each`.
 fn walk_tail(head: u32, mut each: impl FnMut(u32)) {
     // SAFETY: the caller owns the head; `next` was written by `fill_chained` with indexes of the pool.
     let mut next = unsafe { arena::link(head) }.next;

@@ -110,8 +110,8 @@ fn fields_that_exceed_the_room_are_refused_by_name() {
     assert_eq!(
         fields.add::<[u8; 9]>("policer").err().as_deref(),
         Some(
-            "there is no room for the field of the feature \"policer\", 9 bytes, in the 64 that packets have for all \
-             features: \"nat44\" has 50, \"acl\" has 4"
+            "the field of the feature \"policer\" (9 bytes) does not fit into the 64 bytes that all \
+             features share: \"nat44\" has 50, \"acl\" has 4"
         )
     );
     assert_eq!(

@@ -23,8 +23,8 @@ enum Op {
     /// Lend these packets to a device with room for this many.
     Front(Vec<Kind>, usize),
     New(usize),
-    /// Receive up to this many buffers, into a frame with this many other packets. Only as many as the last number
-    /// are packets.
+    /// Receive up to the first number of buffers, into a frame with the second number of other packets. The third is
+    /// the number of buffers in which the device has received a packet.
     Receive(usize, usize, usize),
     Back(usize),
     Free(usize),

@@ -49,7 +49,7 @@ fn op() -> impl Strategy<Value = Op> {
 struct Known {
     held: Held,
     bytes: Vec<u8>,
-    /// Shared with the copies of the same packet; the number of segments after the first.
+    /// Number of segments after the first. Copies of the packet share this value.
     tail: Rc<usize>,
 }
 

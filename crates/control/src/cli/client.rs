@@ -343,9 +343,13 @@ fn roots_own(socket: &Path) -> Option<PathBuf> {
 
 fn unreachable(socket: &Path, error: &io::Error) -> Failure {
     let advice = match error.kind() {
-        ErrorKind::NotFound => "is volley running? -s selects another socket (its unix { cli-listen ... })",
+        ErrorKind::NotFound => {
+            "is volley running? -s selects another socket (unix { cli-listen ... } in startup.conf)"
+        }
         ErrorKind::ConnectionRefused => "volley is not running, or it ended without removing its socket",
-        ErrorKind::PermissionDenied => "only root and the socket's group may use it (its unix { gid ... })",
+        ErrorKind::PermissionDenied => {
+            "only root and the socket's group may use it (unix { gid ... } in startup.conf)"
+        }
         _ => "is this volley's CLI socket?",
     };
     Failure::Unreachable(format!("cannot connect to {}: {error}\n{advice}", socket.display()))

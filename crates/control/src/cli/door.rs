@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::{self, Instant};
 
-/// Number of hanging threads from which on only root's clients are accepted.
+/// If this many threads hang, only root's clients are accepted.
 const MOST_HANGING: usize = 64;
 /// Number of rejected clients that one thread closes.
 const AT_ONCE: usize = 64;
@@ -307,7 +307,7 @@ mod tests {
         (Stranger { peer, pid: None, entrance: Entrance::Socket, socket }, client)
     }
 
-    /// No thread could be started when the client arrived, and no other client arrives later.
+    /// A client's socket left without a thread is closed later, even if no other client arrives.
     #[test]
     fn client_left_without_a_thread_is_closed_later() {
         use std::io::Read;
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(said, "too many");
     }
 
-    /// On kernels that cannot refuse files.
+    /// Root can connect while threads hang, even on a kernel that cannot refuse files.
     #[test]
     fn root_can_connect_while_threads_hang() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

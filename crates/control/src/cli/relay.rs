@@ -23,7 +23,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 const ROOM: usize = 16 << 10;
 /// Size of a socket's send buffer, in bytes: the kernel charges it to the router until the client reads.
 const SEND_BUFFER: usize = 32 << 10;
-/// How long a client has to read the rest of its output without progress, after the session has ended.
+/// After the session has ended: how long a client may read nothing before the rest of its output is discarded.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Stack size of a thread, in bytes.
 const STACK: usize = 128 << 10;

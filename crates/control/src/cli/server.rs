@@ -199,7 +199,8 @@ enum Room {
     None,
 }
 
-/// Finds a place, by disconnecting an idle client if need be. Root's clients are disconnected only `for_root`.
+/// Finds a place, by disconnecting an idle client if need be. Root's clients are disconnected only if the
+/// place is `for_root`.
 fn make_room(seats: &[Rc<Seat>], places: usize, for_root: bool, idle: Duration) -> Room {
     if seats.iter().filter(|seat| !seat.is_leaving()).count() < places {
         return Room::Free;

@@ -383,7 +383,7 @@ struct Replies {
 }
 
 impl Replies {
-    /// Sends text in parts, so that a long one counts as progress part by part.
+    /// Sends text in parts: each part that the client reads counts as progress.
     async fn print(&mut self, text: &str) -> io::Result<()> {
         let text = visible(text);
         let mut text = &*text;

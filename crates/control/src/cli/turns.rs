@@ -15,7 +15,7 @@ use super::session::Seat;
 
 /// Maximum memory for output that non-root clients have not read yet, and for their unfinished commands, in KiB.
 const MOST_UNREAD: u32 = 16 << 10;
-/// Memory of a client that does not count, in bytes.
+/// Memory in bytes up to which a command needs no reservation.
 const SMALL: usize = 64 << 10;
 /// How long a client may read nothing when others need its memory.
 const STALLED: Duration = Duration::from_secs(5);

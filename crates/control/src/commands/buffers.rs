@@ -167,7 +167,7 @@ mod tests {
         cli.ok("set buffers 65");
     }
 
-    /// A second command is refused meanwhile. The first one is completed although its client has disconnected.
+    /// A second command is refused while the first one runs. The first one is completed even if its client disconnects.
     #[test]
     fn one_thread_at_a_time_adds_buffers_even_without_a_client() {
         let mut cli = Cli::new();

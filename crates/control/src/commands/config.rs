@@ -45,8 +45,8 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "config apply <file:path> [dry-run] [confirm <time:word>] [generation <expected:u64>]",
         "Replace the configuration by that of a YAML file, all or nothing. \"dry-run\" only shows what would change. \
-         \"confirm\" rolls it back after this many minutes (or seconds, as in \"90s\") without \"config confirm\". \
-         \"generation\" refuses it if the configuration was changed since.",
+         \"confirm\" rolls the change back after a number of minutes (or seconds, as in \"90s\") without \"config confirm\". \
+         \"generation\" refuses the file unless the configuration has this generation.",
         apply,
     );
     r.add("config confirm", "Keep the configuration that was applied with \"confirm\".", |c, _| {

@@ -404,7 +404,7 @@ fn routes_of_ports() -> usize {
     routes_there(&Cli::new())
 }
 
-/// Also for errors that occur only while a step is made.
+/// An error of an apply has its place in the file, even if it occurs only while a step is made.
 #[test]
 fn errors_of_an_apply_have_their_place() {
     let mut cli = Cli::new();
@@ -421,7 +421,7 @@ fn errors_of_an_apply_have_their_place() {
     assert_eq!(cli.ok("show config"), before);
 }
 
-/// The router can read files that its clients cannot.
+/// Errors show no content of files that are not configurations: the router can read files that its clients cannot.
 #[test]
 fn the_content_of_other_files_is_not_shown() {
     let mut cli = Cli::new();
@@ -443,7 +443,7 @@ fn the_content_of_other_files_is_not_shown() {
     assert!(said.contains("unknown field \"nothing\""), "{said}");
 }
 
-/// Otherwise the interface could get another index after a restart.
+/// All commands that create interfaces take an index, so that the interface keeps its index after a restart.
 #[test]
 fn all_commands_that_create_interfaces_take_an_index() {
     let registry = crate::testing::registry();

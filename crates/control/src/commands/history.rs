@@ -30,7 +30,7 @@ pub fn register(r: &mut Registry<Context>) {
     );
     r.add(
         "config rollback [<n:u32>]",
-        "Roll back the last change in effect, or the last n. Used again, it rolls back the next older \
+        "Roll back the last change in effect, or the last n. A second rollback undoes the next older \
          change, not the first rollback. \"config diff rollback\" shows a preview.",
         |c, a| rollback(c, a, false),
     );
@@ -145,7 +145,8 @@ struct Past {
     modified: u64,
     removed: u64,
     changed: String,
-    /// The rollback of this change, or the start since which it is not in effect because it was not saved.
+    /// Generation of the rollback that undid this change. For a change lost because it was not saved: generation of
+    /// the start that lost it.
     taken_back_by: Option<u64>,
     #[serde(skip)]
     lost: bool,

@@ -184,7 +184,7 @@ fn the_journal_survives_restarts() {
     assert_eq!(cli.ok("config rollback"), "- set interface mtu 1400 pg1\n");
 }
 
-/// Also for a job, with other commands between its slices.
+/// The journal has the right user of each change, also of a job with other commands between its slices.
 #[test]
 fn each_change_has_its_own_user() {
     let mut cli = Cli::new();

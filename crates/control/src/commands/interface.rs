@@ -76,7 +76,7 @@ fn made(r: &mut Registry<Context>) {
     );
     r.add(
         "create sub-interfaces <interface:interface> <ids:range>",
-        "Make a sub-interface for each VLAN of a range, such as 20-22: all of them, or none.",
+        "Make a sub-interface for each VLAN of a range, such as 20-22. If one cannot be made, none is.",
         create_range,
     );
     r.add("delete sub-interface <interface:interface>", "Remove a sub-interface.", |c, a| {
@@ -372,8 +372,8 @@ fn switch_feature(c: &mut Context, a: &Args) -> Done {
     done(c, changes.into_iter().collect()).map_err(|e| a.about("feature", e))
 }
 
-/// Removes an interface with all dependents: sub-interfaces, features, addresses, neighbors, routes by its name. An
-/// interface of another kind, tested by `is_kind`, stays: the name was a mistake.
+/// Removes an interface with all dependents: sub-interfaces, features, addresses, neighbors, routes by its name.
+/// Refuses an interface of another kind, tested by `is_kind`: its name was probably a mistake.
 pub(super) fn delete(
     c: &mut Context,
     a: &Args,

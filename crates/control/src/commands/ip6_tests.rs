@@ -107,7 +107,7 @@ fn a_count_adds_and_removes_ipv6_routes() {
     cli.ok("ip route del 2001:db8:8000::/48 count 300");
     assert_eq!(config(&mut cli, "ip route add"), [""; 0]);
     let told = cli.refused("ip route add ffff:ffff::/32 via drop count 2", "2");
-    assert!(told.contains("the count from ffff:ffff::/32 on must be 1 to 1"), "{told}");
+    assert!(told.contains("the count must be 1 to 1: from ffff:ffff::/32 on"), "{told}");
 }
 
 #[test]

@@ -189,8 +189,8 @@ impl Context {
         Ok(())
     }
 
-    /// Returns a warning for the author of a change: it is rolled back too if the configuration awaiting confirmation
-    /// is. `None` if there is none.
+    /// Returns a warning that the change is rolled back too if the configuration awaiting confirmation is rolled back.
+    /// `None` if no configuration awaits confirmation.
     fn goes_back_too(&self) -> Option<String> {
         let left = self.unconfirmed.as_ref()?.left();
         Some(format!(

@@ -15,8 +15,8 @@ const SHORTEST: f64 = 0.1;
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "monitor interface <interface:interface> [interval <seconds:word>] [count <n:u32>] [{bps | pps}]",
-        "Show the rates of an interface once per interval (in seconds, such as 0.5), until the last of n lines or an \
-         interrupt. With --json each line is an object.",
+        "Show the rates of an interface once per interval (in seconds, such as 0.5), for n lines or until \
+         interrupted. With --json each line is an object.",
         start,
     );
 }

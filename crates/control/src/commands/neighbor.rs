@@ -13,7 +13,7 @@ pub fn register(r: &mut Registry<Context>) {
     for words in ["set ip neighbor", "set ip arp", "ip neighbor"] {
         r.add(
             &format!("{words} [static] <interface:interface> <ip:ip> <mac:mac> [static]"),
-            "Add a static neighbor. It stays until it is deleted, with \"static\" or without.",
+            "Add a static neighbor. It never expires. \"static\" has no effect.",
             set,
         );
         r.add(

@@ -31,8 +31,8 @@ pub fn register(r: &mut Registry<Context>) {
     r.add(
         "ping <destination:ip> [<interface:interface>] [source {<source:ip> | <interface:interface>}] [table-id <table:table>] [size <size:u32>] [repeat <n:u32>] \
          [interval <seconds:word>]",
-        "Send echo requests, and show the replies. A link-local address needs the interface of its link, with \"source\" or \
-         without. The interval is in seconds, such as 0.2.",
+        "Send echo requests, and show the replies. A link-local address needs the interface of its link, alone or \
+         after \"source\". The interval is in seconds, such as 0.2.",
         start,
     );
 }

@@ -139,7 +139,7 @@ fn a_missing_device_does_not_stop_a_rollback() {
     assert!(cli.context.degraded().is_empty());
 }
 
-/// Also if a job makes the change, after the command itself.
+/// The warning is also shown if a job makes the change, after the command itself.
 #[test]
 fn a_change_by_a_job_gets_the_confirmation_warning_too() {
     let mut cli = Cli::new();
@@ -225,7 +225,7 @@ fn confirm_or_another_apply_ends_a_failed_rollback() {
     assert!(!cli.context.awaits_confirmation());
 }
 
-/// There is nothing left to roll back, so no confirmation is awaited.
+/// A configuration that was undone by hand awaits no confirmation: nothing is left to roll back.
 #[test]
 fn a_manually_undone_configuration_needs_no_rollback() {
     let mut cli = Cli::new();

@@ -211,7 +211,7 @@ fn change(c: &mut Context, a: &Args, deed: Deed) -> Result<Output, CliError> {
     if of == 0 || u128::from(of) > there_are {
         let len = prefix.len();
         let message = format!(
-            "the count from {prefix} on must be 1 to {there_are}: there are no more prefixes of length {len}"
+            "the count must be 1 to {there_are}: from {prefix} on, there are no more prefixes of length {len}"
         );
         return Err(a.fault(count, message));
     }
@@ -301,7 +301,9 @@ impl Work {
                     left = left.and_then(|route| route.without(&branch.via)).ok_or_else(|| {
                         let prefix = key.get::<Route>().map(|(_, prefix)| prefix.to_string());
                         let prefix = prefix.unwrap_or_default();
-                        CliError::new(format!("the route for {prefix} goes {there}; nothing was removed"))
+                        CliError::new(format!(
+                            "no such path: the route for {prefix} goes {there}; nothing was removed"
+                        ))
                     })?;
                 }
                 Ok(left)
@@ -417,7 +419,7 @@ impl Job<Context> for Work {
         }
         self.tell(c);
         if self.had_others > 0 && self.deed == Deed::Add {
-            *out += &format!("{} of the routes had other paths\n", self.had_others);
+            *out += &format!("{} of the routes already had other paths\n", self.had_others);
         }
         *out += &c.goes_back_too().unwrap_or_default();
         Step::Done

@@ -48,7 +48,10 @@ fn a_route_can_lead_to_the_router_itself() {
 fn a_count_of_routes_is_checked_before_the_first() {
     let mut cli = Cli::new();
     let message = cli.refused("ip route add 255.255.255.0/24 count 5 via 10.0.0.2", "5");
-    assert!(message.contains("must be 1 to 1: there are no more prefixes of length 24"), "{message}");
+    assert!(
+        message.contains("must be 1 to 1: from 255.255.255.0/24 on, there are no more prefixes of length 24"),
+        "{message}"
+    );
     cli.refused("ip route add 10.1.0.0/16 via 10.0.0.2 count 0", "0");
     cli.refused("ip route add 0.0.0.0/0 via 10.0.0.2 count 2", "2");
     cli.refused("ip route del 255.255.255.254 count 3", "3");
@@ -120,7 +123,7 @@ fn paths_of_a_route_are_added_replaced_and_removed() {
     let told = cli.ok("ip route add 10.1.0.0/16 via drop");
     assert_eq!(told, "10.1.0.0/16 goes via drop now, instead of via 10.0.0.4\n");
     let told = cli.ok("ip route add 10.1.0.0/16 via 10.0.0.3 count 3");
-    assert_eq!(told, "1 of the routes had other paths\n");
+    assert_eq!(told, "1 of the routes already had other paths\n");
     cli.ok("ip route del 10.1.0.0/16 via 10.0.0.3 count 3");
     assert_eq!(routes(&mut cli), [""; 0]);
     cli.refused("ip route add 10.1.0.0/16 via 10.0.0.3 weight 256", "256");

@@ -115,7 +115,7 @@ fn a_save_removes_files_of_killed_saves() {
     assert!(!others[0].exists() && others[1].exists());
 }
 
-/// Operators and monitoring identify interfaces by name and index.
+/// Names and indices survive a restart: operators and monitoring identify interfaces by them.
 #[test]
 fn names_and_indices_survive_a_restart() {
     for form in ["saved.yaml", "saved.conf"] {

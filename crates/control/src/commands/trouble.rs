@@ -52,7 +52,10 @@ const SCARCE: [Scarce; 6] = [
             r.route_memory().no_memory + neighbors.iter().sum::<u64>()
         },
     },
-    Scarce { what: "packets are lost without a reason: a defect, please report it", count: |_| pool::lost() },
+    Scarce {
+        what: "packets are lost without a drop reason: a defect, please report it",
+        count: |_| pool::lost(),
+    },
 ];
 
 /// The state of one of [`SCARCE`].
@@ -150,7 +153,7 @@ impl Context {
         all.extend(self.keeper.as_ref().and_then(Keeper::fails));
         if let Some(file) = self.stale_start() {
             all.push(format!(
-                "the router starts from {}, which was rolled back unconfirmed: run config save, or fix the file",
+                "{} still contains the unconfirmed configuration that was rolled back, and a restart would apply it again: run config save, or fix the file",
                 file.display()
             ));
         }

@@ -50,7 +50,7 @@ pub(super) fn advertisement() -> &'static Schema<Advice> {
                 keyed("PREFIX", prefix(), advice, false),
                 |a| a.0.prefixes.clone(),
                 |a, prefixes| a.0.prefixes = prefixes,
-                "Advertised prefixes: others than the interface's networks, or these with other settings than the defaults.",
+                "Prefixes to advertise, with settings. The interface's networks are advertised with defaults even if absent here.",
             )
     });
     &SCHEMA

@@ -1,4 +1,4 @@
-//! Objects of their own that a file has among the fields of an interface: addresses, neighbors, features.
+//! Separate objects that a file lists among the fields of an interface: addresses, neighbors, features.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,6 +10,9 @@ use net::ip::Address;
 use super::body::{address, mac};
 use crate::intent::{Addresses, FeatureOn, Key, Neighbor, Tree, Unnumbered, Value};
 
+/// An object of a file, with its place.
+type Placed = (At, Key, Value);
+
 /// A field of an interface whose value is one or more objects.
 pub(super) struct Beside {
     /// The field.
@@ -19,7 +22,7 @@ pub(super) struct Beside {
     /// Its help, for the reference.
     help: &'static str,
     /// Reads the objects of the interface with this name, each with its place.
-    pub read: fn(&mut Reader, &str, &Node) -> Vec<(At, Key, Value)>,
+    pub read: fn(&mut Reader, &str, &Node) -> Vec<Placed>,
     /// Writes the objects of an interface, and nothing if there are none.
     pub write: fn(&mut Text<'_>, &Tree, &str),
 }
@@ -36,11 +39,11 @@ impl Beside {
     }
 }
 
-/// The lender of addresses, which a file has before the interface's settings.
+/// The interface that lends its addresses to an unnumbered one. Written before the interface's settings.
 pub(super) const LENDER: Beside = Beside {
     name: "unnumbered",
     values: "an interface's name",
-    help: "Uses the addresses of this interface in the same VRF, instead of `addresses`.",
+    help: "Another interface in the same VRF whose addresses are used, instead of `addresses`.",
     read: |r, name, node| {
         let lender = r.text(node).map(str::to_string);
         lender.map(|lender| (node.at, Unnumbered::key(name), Unnumbered(lender).into())).into_iter().collect()
@@ -132,5 +135,5 @@ pub(super) const FEATURES: Beside = Beside {
     },
 };
 
-/// The fields that a file has behind the interface's settings, in this order.
+/// The fields written after the interface's settings, in this order.
 pub(super) const BEHIND_SETTINGS: [&Beside; 3] = [&ADDRESSES, &NEIGHBORS, &FEATURES];

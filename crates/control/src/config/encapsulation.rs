@@ -155,7 +155,7 @@ pub(super) fn encapsulation() -> &'static Schema<Encapsulation> {
                 optional(truth()),
                 |e| e.exact,
                 |e, exact| e.exact = exact,
-                "Always true: matches only packets with exactly as many tags.",
+                "Always true: packets must have exactly the given number of tags.",
             )
             .check(|e| {
                 if e.exact == Some(false) {

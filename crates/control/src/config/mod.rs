@@ -236,8 +236,8 @@ pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
 }
 
 impl Wanted {
-    /// Returns the faults in the form of the file, and in the meaning of the part that could be read. In order of
-    /// place, with line and column.
+    /// Returns the faults of form of the file, and the faults of meaning of the part that could be read. They have line
+    /// and column, and are in order of place.
     pub fn faults(&self, abilities: &Abilities) -> Vec<Fault> {
         let nowhere = Place::Argument(0);
         let tree = self.tree.tree();

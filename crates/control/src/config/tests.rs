@@ -501,7 +501,7 @@ fn file_without_configuration_is_refused() {
     wrong("{}", &[]);
 }
 
-/// A random file may have names of any length.
+/// Messages truncate long names: a random file may have names of any length.
 #[test]
 fn long_names_are_cut_in_messages() {
     let name = "ä".repeat(32 << 10);

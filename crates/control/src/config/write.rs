@@ -150,8 +150,8 @@ impl Writer {
         tree.range((from, Bound::Unbounded)).take(PAGE)
     }
 
-    /// Writes an entry of the section with `one`, and before the first one the heading. Writes no heading if `one`
-    /// writes nothing.
+    /// Calls `one` to write an entry of the section. Writes the heading before the first entry, but not if `one` writes
+    /// nothing.
     fn entry(&mut self, t: &mut Text<'_>, name: &str, one: impl FnOnce(&mut Text<'_>)) {
         let before = t.len();
         if !self.headed {

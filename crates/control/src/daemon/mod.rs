@@ -243,7 +243,7 @@ fn router(
     Ok(router)
 }
 
-/// Fills a pool on a thread of its own. Much memory takes some time, and a signal must end the router meanwhile. The
+/// Fills a pool on a thread of its own: this may take long, and a signal must be able to end the router meanwhile. The
 /// thread then ends with the process.
 async fn buffers(startup: &Startup) -> Result<Pool, DaemonError> {
     let number = startup.buffers.per_numa;
@@ -266,7 +266,7 @@ async fn buffers(startup: &Startup) -> Result<Pool, DaemonError> {
 /// Returns the scheduling of the workers, if set.
 ///
 /// # Errors
-/// If the kernel refuses it; a thread tries it.
+/// If the kernel refuses it, as tested on a temporary thread.
 fn schedule(startup: &Startup) -> Result<Option<Schedule>, DaemonError> {
     let Some(policy) = startup.cpu.policy else { return Ok(None) };
     let schedule = Schedule::new(policy, startup.cpu.priority.unwrap_or(1));

@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::commands::Context;
 
-/// Interval of checks of the devices, without news from the kernel.
+/// Interval of checks of the devices, for changes that the kernel does not report.
 const DEVICES: Duration = Duration::from_secs(1);
 /// The longest time between two turns of the router.
 const LONGEST_TURN: Duration = Duration::from_millis(100);

@@ -146,8 +146,8 @@ pub fn is_link_local(address: IpAddr) -> bool {
     Address::new(address, u8::MAX).is_link_local()
 }
 
-/// Returns the addresses that stay when a list changes: the longest start of the new list that the old one already has
-/// in this order.
+/// Returns the addresses that stay when a list changes: the old addresses without the removed ones, up to the first
+/// that has another position in the new list.
 fn staying(old: &[Address], new: &[Address]) -> Vec<Address> {
     let mut stay: Vec<Address> = old.iter().copied().filter(|a| new.contains(a)).collect();
     let in_place = stay.iter().zip(new).take_while(|(a, b)| a == b).count();

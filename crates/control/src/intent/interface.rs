@@ -281,12 +281,12 @@ impl Object<System> for Interface {
         }
     }
 
-    /// The facts of its addresses contain its VRF.
+    /// Returns the key of its addresses, because their facts contain its VRF.
     fn touches((_, name): &Self::Key) -> Option<Key> {
         Some(Addresses::key(name))
     }
 
-    /// A transaction sets a missing index.
+    /// True if the interface has an index. A transaction sets a missing one.
     fn is_complete(&self) -> bool {
         self.index.is_some()
     }

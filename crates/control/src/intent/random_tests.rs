@@ -478,7 +478,7 @@ proptest! {
         }
     }
 
-    /// The same with running workers.
+    /// Applying the difference between two configurations gives the right state, even while workers run.
     #[test]
     fn difference_applies_while_workers_run(a in steps(40), b in steps(40)) {
         let (mut s, mut store) = (running(), Store::default());

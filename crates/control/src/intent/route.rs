@@ -165,7 +165,8 @@ impl Route {
         Route::new(paths).unwrap_or_else(|| Route::from(branch.via))
     }
 
-    /// Returns a route, or a new one, after adding these paths in order; `None` without any.
+    /// Adds these paths in order to the route `there`, or to a new route, and returns the result. `None` if there is
+    /// neither a route nor a path.
     pub fn joined(there: Option<&Route>, branches: &[Branch]) -> Option<Route> {
         branches.iter().fold(there.cloned(), |route, branch| match route {
             Some(route) => Some(route.with(branch.clone())),

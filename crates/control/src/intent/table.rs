@@ -25,7 +25,7 @@ impl Kind for Table {
     type Key = u32;
     const NAME: &'static str = "table";
     const PHASE: u16 = 10;
-    /// Interfaces may leave it without being created again.
+    /// Removed last, so that interfaces can move to another VRF without being recreated.
     const LAST: bool = true;
 
     fn title(table: &u32) -> String {
@@ -81,7 +81,7 @@ pub(super) fn must_have(table: u32, view: &View<'_>) -> Result<(), Refused> {
         return Ok(());
     }
     refuse(format!(
-        "there is no table {table}: add it with \"ip table add {table}\", in a YAML file with \"tables: [ {table} ]\""
+        "there is no table {table}: add it with \"ip table add {table}\", or in a YAML file with \"tables: [ {table} ]\""
     ))
 }
 

@@ -171,7 +171,7 @@ fn failed_transaction_is_rolled_back() {
     assert_eq!(state(&mut s), before);
 }
 
-/// A device refuses a setting after others have been applied.
+/// If a device refuses a setting after others have been applied, these are rolled back.
 #[test]
 fn interface_settings_are_applied_all_or_none() {
     let (mut s, mut store) = (system(), Store::default());

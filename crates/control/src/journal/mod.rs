@@ -25,7 +25,7 @@ pub fn note<'t>(origin: Origin, edits: Vec<Edit>, get: impl Fn(&Key) -> Option<&
     Note::new(origin, edits, hosts)
 }
 
-/// Returns the unchanged interfaces that contain changed objects in a file, and the interfaces that contain these.
+/// Returns the unchanged interfaces that contain changed objects in the file format, and their parent interfaces.
 fn hosts<'t>(edits: &[Edit], get: impl Fn(&Key) -> Option<&'t Value>) -> Vec<(Key, Value)> {
     let mut names = Vec::new();
     // Routes are skipped: there may be very many, and no interface contains them.

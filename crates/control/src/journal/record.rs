@@ -107,7 +107,7 @@ pub mod tests {
     use crate::intent::{Edit, Journal, Note, Table};
     use crate::testing::catalog;
 
-    /// Returns an entry for each of these VRFs, which it adds.
+    /// Returns the entries for adding each of these VRFs.
     pub fn entries(tables: std::ops::Range<u32>) -> Vec<Entry> {
         let mut journal = Journal::default();
         let noted = tables.map(|n| {

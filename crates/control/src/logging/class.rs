@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use net::feature::LogClass;
 use serde::Serialize;
 
-/// The classes of every router, by name. Messages of no other class belong to `router`.
+/// The classes of every router, by name. `router` gets all messages that match no other class.
 const OWN: [LogClass; 11] = [
     LogClass { name: "cli", modules: &["control::cli"] },
     LogClass {

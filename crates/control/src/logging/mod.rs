@@ -401,7 +401,7 @@ impl Log {
         out.into_iter().for_each(|line| self.out.write(line));
     }
 
-    /// Adds a message to events, memory and output as its class is set.
+    /// Adds a message to memory and output, by the levels of its class, and to the event log if it has a `kind`.
     fn remember(
         &self,
         lines: &mut Ring<Line>,

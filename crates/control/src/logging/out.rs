@@ -128,8 +128,8 @@ fn write_all(said: &Receiver<Said>, unwritten: &AtomicU64, write: impl Fn(&Line)
         let lost = unwritten.load(Relaxed);
         if lost > told && (pause || done.is_some() || told_at.is_none_or(|at| at.elapsed() >= LOSSES)) {
             let because = why.as_ref().map_or_else(
-                || "the output did not take earlier ones in time".into(),
-                |e: &io::Error| format!("the output did not take them ({e})"),
+                || "the log output is too slow".into(),
+                |e: &io::Error| format!("the log output failed ({e})"),
             );
             let text =
                 format!("messages not written: {}; {because} (show logging has the last ones)", lost - told);
@@ -299,7 +299,7 @@ mod tests {
         assert!(texts[1].starts_with("messages not written: 3; "), "{texts:?}");
     }
 
-    /// Even if the queue has no room for the end.
+    /// The drain waits for the last message, even if the queue is full.
     #[test]
     fn drain_waits_for_the_last_message() {
         let (writer, said) = sync_channel(100);

@@ -54,9 +54,9 @@ metrics! {
     InterfaceInfo: Info "volley_interface_info" ["interface", "kind", "vrf", "mac", "description"]
         "Properties of the interface, to join with its other metrics. Without a description, the label is empty.";
     InterfaceUp: Gauge "volley_interface_up" ["interface"]
-        "1 if the interface can send packets: it is set up, and its link is up.";
+        "1 if the interface can send packets: its admin state and its link are up.";
     InterfaceAdminUp: Gauge "volley_interface_admin_up" ["interface"]
-        "1 if the operator has set the interface up.";
+        "1 if the interface's admin state is up.";
     InterfaceAbsent: Gauge "volley_interface_absent" ["interface"]
         "1 while the interface waits for its missing device.";
     InterfaceMtu: Gauge "volley_interface_mtu_bytes" ["interface"]
@@ -80,11 +80,11 @@ metrics! {
     InterfaceDrops: Counter "volley_interface_drops_total" ["interface"]
         "Dropped packets that were received on the interface.";
     OwnDrops: Counter "volley_own_drops_total" []
-        "Dropped packets of the router itself, received on no interface. With volley_interface_drops_total, they are all of volley_drop_packets_total.";
+        "Dropped packets of the router itself, received on no interface. With volley_interface_drops_total, they add up to volley_drop_packets_total.";
     DropPackets: Counter "volley_drop_packets_total" ["node", "reason"]
         "Dropped packets, by reason and by the node (or main-thread) that dropped them.";
     NodeEvents: Counter "volley_node_events_total" ["node", "reason"]
-        "Events at nodes other than drops: valid packets without use, error reports that were not sent, and input from devices that was not a packet.";
+        "Events other than drops, by node: valid packets without use, error reports that were not sent, and input from devices that was not a packet.";
     PuntPackets: Counter "volley_punt_packets_total" ["reason"]
         "Packets that nodes passed to the main thread.";
     PuntPoliced: Counter "volley_punt_policed_packets_total" ["reason"]
@@ -93,7 +93,7 @@ metrics! {
     NodeCalls: Counter "volley_node_calls_total" ["node", "worker"]
         "Calls of the node.";
     NodePackets: Counter "volley_node_packets_total" ["node", "worker"]
-        "Packets that the node was given, or brought in as an input.";
+        "Packets passed to the node, or received by an input node.";
     NodeTimedPackets: Counter "volley_node_timed_packets_total" ["node", "worker"]
         "Packets of the timed calls: all calls with 32 packets or more, and one in 16 of the others.";
     NodeCycles: Counter "volley_node_cycles_total" ["node", "worker"]
@@ -102,7 +102,7 @@ metrics! {
     WorkerTurns: Counter "volley_worker_turns_total" ["worker"]
         "Turns of the worker. In each turn it polls all its inputs.";
     WorkerBusy: Counter "volley_worker_busy_seconds_total" ["worker"]
-        "Time of the turns in which packets arrived.";
+        "Time that the worker spent in turns (polls of all its inputs) in which packets arrived.";
     WorkerIdle: Counter "volley_worker_idle_seconds_total" ["worker"]
         "Time that the worker slept, or found no packets.";
 
@@ -112,7 +112,7 @@ metrics! {
         "Sleeps of the worker until an event woke it.";
 
     VectorSize: Histogram "volley_worker_vector_size_packets" ["worker"]
-        "Packets that arrived together, without polls that found none.";
+        "Packets per poll, without polls that found none.";
 
     Buffers: Gauge "volley_buffers" ["state"]
         "Packet buffers: `free` in the pool, `cached` by threads, `lent` to devices, or `used` by packets.";

@@ -2,8 +2,8 @@
 //!
 //! A connection serves one request, for at most [`LONGEST`]. At most [`PLACES`] connections exist at once. When all
 //! are taken, a client of the network with the most connections is disconnected to make room. It is the one without
-//! progress for the longest time, or the one that has been reading for the longest time. So clients of other networks
-//! keep their places, whatever the number and rate of new ones.
+//! progress for the longest time. If none stalls, it is the one that has been reading for the longest time. So clients
+//! of other networks keep their places, whatever the number and rate of new ones.
 //!
 //! The metrics of a large router have many megabytes. Clients that ask while samples are collected share those of the
 //! next round. Samples of at most [`GENERATIONS`] moments are in memory. While that many are being read, or memory is
@@ -60,7 +60,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(10);
 /// Maximum size of a request in bytes.
 const REQUEST: usize = 16 << 10;
-/// Time without new clients after the system had no room for one.
+/// Pause in accepting clients after the system had no resources for one.
 const RECOVERY: Duration = Duration::from_millis(100);
 /// Time without a sign of life after which a thread counts as stuck. Sleeping workers wake ten times per second.
 const UNHEARD: Duration = Duration::from_secs(2);
@@ -151,7 +151,7 @@ impl State {
     }
 }
 
-/// Returns the network of a client, which counts as one: in IPv6, a client may choose any address of its /64.
+/// Returns the network of a client: its IPv4 address, or its IPv6 /64, of which it may use any address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

@@ -33,7 +33,7 @@ fn schema() -> &'static Schema<Config> {
                 optional(pairs(&[(Attach::Native, "native"), (Attach::Generic, "generic")])),
                 |c| c.attach,
                 |c, attach| c.attach = attach,
-                "Where the program runs: in the driver (`native`), or behind it in the kernel (`generic`), which works with every \
+                "Where the XDP program runs: in the driver (`native`), or after it in the kernel (`generic`), which works with every \
                  driver. By default, native where the driver supports it.",
             )
             .field(

@@ -77,14 +77,14 @@ fn schema() -> &'static Schema<Files> {
                 optional(path()),
                 |f| f.rx.clone(),
                 |f, path| f.rx = path,
-                "The file to replay, pcap or pcapng, of at most 64 MiB. Replay begins whenever the device is set up.",
+                "The file to replay, pcap or pcapng, of at most 64 MiB. Replay begins whenever the interface is brought up.",
             )
             .field(
                 "rate",
                 optional(number(1..=u32::MAX).unit("packets a second")),
                 |f| f.rate,
                 |f, rate| f.rate = rate,
-                "The rate of `rx`; the times of the file by default.",
+                "The replay rate; by default, packets are replayed at the times in the file.",
             )
             .field("full-speed", truth(), |f| f.full, |f, on| f.full = on, "Replays `rx` as fast as possible.")
             .field(
@@ -288,7 +288,7 @@ impl feature::Feature<Context> for Feature {
             "create pcap interface <name:word> [rx <rx:path>] [{rate <pps:1..4294967295> | full-speed}] \
              [loop {forever | <rounds:1..4294967295>}] [tx <tx:path>] [max <most:u64>] [index <index:u32>]",
             "Make a device (pcap0, pcap1, …) that receives the packets of the file \"rx\" (pcap or pcapng), and records sent \
-             packets in the file \"tx\". Replay begins when the device is set up; by default with the times of the file.",
+             packets in the file \"tx\". Replay begins when the interface is brought up, by default at the times in the file.",
             create,
         );
         r.command("delete pcap interface <interface:interface>", "Remove a capture-file device.", |c, a| {

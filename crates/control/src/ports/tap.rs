@@ -76,7 +76,7 @@ fn schema() -> &'static Schema<Tap> {
                         let address = address(text)?;
                         let of = address.of().map(|a| (a.address, a.len));
                         of.ok_or_else(|| {
-                            format!("{address} is not an IPv4 address: the host's end takes only those")
+                            format!("{address} is not an IPv4 address: the host's end supports only IPv4")
                         })
                     },
                     |(ip, len): &(std::net::Ipv4Addr, u8)| format!("{ip}/{len}"),
@@ -146,7 +146,8 @@ impl Backing<System> for Config {
         s + if self.gso { "" } else { " no-gso" }
     }
 
-    /// A new name at the host's end may be in use until another interface is changed, so the tap is then recreated.
+    /// True if the host's end keeps its name and namespace. Otherwise the tap is recreated, because a new name may be
+    /// in use until another interface is changed.
     fn takes_over(&self, old: &Config) -> bool {
         self.host_name == old.host_name && self.host_namespace == old.host_namespace
     }

@@ -212,7 +212,7 @@ const UNIX: &[Parameter] = &[
         s.unix.full_coredump = true;
         Ok(())
     })
-    .help("Include all memory in a core dump, and raise its size to the process's hard limit, unless `coredump-size` is set."),
+    .help("Include all memory in a core dump. Without `coredump-size`, its size limit is raised to the process's hard limit."),
     Parameter::sets("coredump-size", "unlimited | <size>", |s, c| {
         s.unix.coredump_size = Some(match c.peek() {
             Some(word) if word.text == "unlimited" => c.text("unlimited").map(|_| u64::MAX)?,
@@ -347,7 +347,7 @@ const LOGGING: &[Parameter] = &[
     })
     .default("info")
     .help(
-        "Least severe messages to keep for `show logging`. Levels are emerg, alert, crit, error, warn, notice, info, debug, trace \
+        "Lowest severity of messages kept for `show logging`. Levels are emerg, alert, crit, error, warn, notice, info, debug, trace \
          and disabled, as in VPP; here the first four are the same, and so are notice and info.",
     ),
     Parameter::sets("default-syslog-log-level", "<level>", |s, c| {
@@ -355,7 +355,7 @@ const LOGGING: &[Parameter] = &[
         Ok(())
     })
     .default("info")
-    .help("Least severe messages to write to standard error, the journal, or the file in `unix { log }`."),
+    .help("Lowest severity of messages written to standard error, the journal, or the file in `unix { log }`."),
     Parameter::sets("size", "<n>", |s, c| {
         s.logging.size = c.number(1..=MOST_MESSAGES)?;
         Ok(())

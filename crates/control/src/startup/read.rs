@@ -12,7 +12,7 @@ use infra::cpu::Policy;
 use model::place::{Fault, Place, closest, hint};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reads `sections` into `startup`. Returns the faults of names, values, and values that exclude each other, too.
+/// Reads `sections` into `startup`. Also returns the faults: of names, values, and values that exclude each other.
 pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
     let mut reader = Reader { startup, faults: Vec::new(), given: BTreeMap::new(), warned: BTreeSet::new() };
     sections.iter().for_each(|section| reader.section(section));
@@ -28,7 +28,7 @@ pub fn read(sections: &[Section], startup: Startup) -> (Startup, Vec<Fault>) {
 struct Reader<'a> {
     startup: Startup,
     faults: Vec<Fault>,
-    /// The last place of each parameter in a used section.
+    /// Where each parameter was given last, in sections that this version uses.
     given: BTreeMap<&'static str, &'a Place>,
     /// Sections and parameters without effect that a warning has named.
     warned: BTreeSet<&'static str>,

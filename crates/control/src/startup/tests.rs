@@ -10,7 +10,7 @@ use infra::cpu::Policy;
 use proptest::prelude::*;
 use std::net::SocketAddr;
 
-/// The file in VPP's packages, with shorter comments.
+/// The startup.conf of VPP's packages, with shorter comments.
 const PACKAGED: &str = r#"
 unix {
   nodaemon

@@ -49,8 +49,8 @@ impl Abilities {
         }
     }
 
-    /// Checks that memif peers may hold `lent` of the router's buffers: at most three of four, so that the other ports
-    /// keep some.
+    /// Checks that memif peers may hold `lent` of the router's buffers: at most three quarters, so that some are left
+    /// for the other ports.
     ///
     /// # Errors
     /// If that is too many.

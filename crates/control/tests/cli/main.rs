@@ -91,7 +91,7 @@ fn missing_server_is_reported() {
     assert!(errors.contains("is volley running?"), "{errors}");
 }
 
-/// Other users can take all places of the common socket, or all threads that serve it.
+/// Root needs its own socket, because other users can exhaust the common socket's backlog or its threads.
 #[test]
 fn root_uses_its_own_socket_unless_another_user_owns_it() {
     let server = Server::start();

@@ -30,7 +30,7 @@ impl Values for Toy {
     }
 }
 
-/// Prints numbers, one in a slice; without `last`, for ever.
+/// Prints one number per slice, up to `last`; endlessly without `last`.
 pub struct Numbers {
     next: u32,
     last: Option<u32>,

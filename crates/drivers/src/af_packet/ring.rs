@@ -25,10 +25,10 @@ const LINK_HEADERS: usize = 22;
 /// Bytes of a block in a [`BlockRing`]: room for a 64 KiB packet and the kernel's headers.
 const BLOCK: usize = 2 * PAGE;
 /// Minimum number of blocks in a ring. The kernel closes a block after [`BLOCK_MS`] even if it holds a single packet,
-/// and drops packets when all blocks are closed. So few packets can fill the ring. This is how many milliseconds a
-/// worker may pause (not scheduled, say) before the ring loses packets that a ring of frames would hold.
+/// and drops packets when all blocks are closed. So even 32 packets can fill a ring of 32 blocks. A worker may pause
+/// for this many milliseconds before the ring drops packets for which a ring of frames would have room.
 const LEAST_BLOCKS: usize = 32;
-/// Milliseconds that a block stays open for more packets: the minimum.
+/// Milliseconds for which a block stays open for more packets, the shortest timeout that the kernel supports.
 const BLOCK_MS: u32 = 1;
 
 /// Location of a received packet.

@@ -58,7 +58,8 @@ pub enum Copying {
 pub struct Config {
     /// Name of the interface, in the calling thread's network namespace.
     pub name: String,
-    /// Number of queues; `None` means all queues of the interface. Any other number loses packets and is an error.
+    /// Number of queues; `None` means all queues of the interface. Any other number is an error: packets to the
+    /// remaining queues would be lost.
     pub queues: Option<u32>,
     /// Capacity of a receive ring in packets, a power of two.
     pub rx_ring: u32,

@@ -1,16 +1,16 @@
 //! Threads with their own file descriptor tables, for files from untrusted peers.
 //!
 //! Closing an untrusted file may block forever. A FUSE server gets a request (`FLUSH`) for each `close` and may not
-//! answer. An `epoll` set that watches the file holds a lock, which its owner can keep in `epoll_wait` on a page that
-//! never arrives. No signal ends such a wait. A killed process stays until the wait ends, with all files that it has
-//! not closed yet.
+//! answer. Or a peer watches the file with an `epoll` set, and `close` waits for the set's lock. The peer can hold
+//! that lock forever, by an `epoll_wait` that waits for a page that never arrives. No signal ends such a wait. A
+//! killed process stays until the wait ends, with all files that it has not closed yet.
 //!
 //! So threads with almost empty tables receive untrusted files, and close none of them: the kernel closes them after
 //! the thread has ended. A thread that hangs there holds nothing that others wait for: no lock, no memory, and no
 //! file of the router.
 //!
-//! Such a table starts as a copy of the creating thread's table. To keep the copies few, and free of other peers'
-//! files, one thread with almost no files creates all these threads: the nursery.
+//! Each table starts as a copy of the creating thread's table. So a thread with almost no files, the nursery, creates
+//! all these threads: the new tables then start small and without other peers' files.
 //!
 //! A thread of this kind must not use descriptors of the rest of the process: the same number is another file in its
 //! table.
@@ -36,9 +36,9 @@ const ABOVE: RawFd = 4096;
 /// First number after the standard streams, which point to `/dev/null` in the nursery's table.
 const FIRST: RawFd = 3;
 
-/// Moves a descriptor to a number above those of untrusted files, if the limit of open files permits. The kernel
-/// closes a killed process's files from the highest number down. The table must also hold event descriptors of peers,
-/// whose close may block. So files that the next router instance waits for are closed first.
+/// Moves a descriptor to a number above those of untrusted files, if the limit of open files permits. Used for files
+/// that the next router instance waits for. The kernel closes a killed process's files from the highest number down,
+/// and closing the event descriptors of peers, which have lower numbers, may block.
 pub fn above(file: OwnedFd) -> OwnedFd {
     // SAFETY: no memory is involved.
     let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, ABOVE) };
@@ -52,7 +52,7 @@ pub fn above(file: OwnedFd) -> OwnedFd {
 /// A file that is never closed explicitly: the kernel closes it after the thread that owns the table has ended.
 pub(crate) type Kept = ManuallyDrop<OwnedFd>;
 
-/// A group of threads, which it counts.
+/// A group of threads; counts them by state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Crew(Arc<Mutex<Vec<Arc<Life>>>>);
 
@@ -199,7 +199,7 @@ pub fn spawn_with(
     is_there.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
 }
 
-/// Time limit for a file system while other threads wait.
+/// Time limit for a file system's answer while other threads wait for it.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 /// Maximum number of unanswered opens.
 const MOST_HANGING: usize = 64;
@@ -472,7 +472,7 @@ mod tests {
         assert!(end.is_ok_and(|piece| piece.len == 0));
     }
 
-    /// Other threads may live long, so they must not get these files.
+    /// A thread created later may live long, so it must not get these files.
     #[test]
     fn files_of_a_thread_that_cannot_be_created_are_closed() {
         let [here, there] = passing::pair().unwrap();

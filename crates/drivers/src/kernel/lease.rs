@@ -18,12 +18,13 @@ struct Owner {
     id: libc::pid_t,
 }
 
-/// Takes the write lease of a file. Opening the file elsewhere waits for the lease: for at most 45 s, or the time in
-/// `/proc/sys/fs/lease-break-time`. Returns false if the kernel has no leases for such files or allows this process none.
+/// Takes the write lease of a file. Another `open` of the file then blocks until the lease ends, by default for at most
+/// 45 s (`/proc/sys/fs/lease-break-time`). Returns false if the kernel does not support leases on such files, or denies
+/// this process the lease.
 ///
 /// # Errors
-/// `EAGAIN` while another open file of the same contents exists, or if somebody has tried to open the file since the
-/// lease was taken; the next attempt takes a new lease. Files from `memfd_create(2)` do not count.
+/// `EAGAIN` while the file has another open file description (one from `memfd_create(2)` does not count). Also if a
+/// process has tried to open the file since an earlier lease was taken; the next call then takes a new lease.
 pub(crate) fn take(file: BorrowedFd<'_>) -> io::Result<bool> {
     // The kernel signals the owner when a process opens the file. The signal would end this process.
     block_signal()?;

@@ -1,8 +1,8 @@
 //! An event descriptor shared with a peer.
 //!
-//! Closing its last copy may block forever (see `kernel::apart`). So the connection's thread keeps a copy until all
-//! others are closed, and that thread may hang. The other copies are closed by a thread too. If a peer holds very
-//! many locks on event descriptors (all of a machine share one inode), a close takes milliseconds.
+//! Closing its last copy may block forever (see `kernel::apart`). So the connection's thread, which may hang, keeps a
+//! copy until all others are closed. A thread (`kernel::discard`) closes the other copies too, because each close may
+//! take milliseconds: all event descriptors of a machine share one inode, and a peer may hold very many locks on it.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

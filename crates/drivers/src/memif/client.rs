@@ -10,8 +10,8 @@
 //! ```
 //!
 //! While offering, it sends one message at a time and waits for the server's acknowledgement. VPP 26.06 needs that: it
-//! reads one message, and no other until the next one arrives. Some servers do not acknowledge; they get all remaining
-//! messages after a short time.
+//! reads only one message each time a message arrives, so messages sent together may stay unread. A server that does
+//! not acknowledge gets all remaining messages after 250 ms.
 
 use super::message::{AddRing, Init, Message, SECRET_LEN, VERSION};
 use super::server::or_no_reason;

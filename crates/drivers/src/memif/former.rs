@@ -1,9 +1,10 @@
 //! Memory of former connections that peers may still use.
 //!
-//! The kernel charges a page of a shared file to the process that touches it first, as long as it is used. So a peer that
-//! keeps the memory of ended connections and connects again and again would fill this router's memory. Each connection's
-//! thread proves that its memory is released ([`release`](super::release)). An inotify watch on each file shows whether the
-//! memory then vanishes with the thread's own copy, as it must. The watch itself keeps nothing allocated.
+//! The kernel charges a page of a shared file to the process that first touched it, until no process uses the page.
+//! So a peer that keeps the memory of ended connections and reconnects repeatedly would fill this router's memory.
+//! Each connection's thread proves that the memory is released ([`release`](super::release)). An inotify watch on
+//! each file shows whether the memory is freed when the thread closes its own copy. The watch itself keeps nothing
+//! allocated.
 //!
 //! Until memory that this router has created is sealed, the peer can remove its pages: they are free then, although nobody
 //! has reserved what the router takes in their place; or they are in use elsewhere, which no later look at the file shows.
@@ -41,7 +42,7 @@ struct Connection {
     release: Arc<Release>,
     /// Memory that the kernel may charge to this router.
     promises: Vec<Arc<Promise>>,
-    /// True if the peer can pass the proof with pages in use.
+    /// True if the peer can keep pages in use although the proof succeeds.
     doubtful: bool,
     /// True if a process has written to created memory by a system call, or removed pages from it.
     changed: bool,
@@ -51,8 +52,9 @@ struct Connection {
     unknown_until: Option<u64>,
 }
 
-/// Promises for released memory of an interface, kept until a time in nanoseconds. A peer can pass the proof with pages in
-/// use ([`release`](super::release)), which the free memory does not show if limits are invisible.
+/// Promises for an interface's memory that are kept after its release, until a time in nanoseconds. A peer may still
+/// use some of its pages ([`release`](super::release)). If memory limits are invisible, the free memory does not show
+/// that.
 #[derive(Debug)]
 struct Aftermath {
     interface: Interface,
@@ -97,11 +99,11 @@ impl Former {
         Former { inotify: Watches::new().ok(), changes: Watches::new().ok(), ..Former::default() }
     }
 
-    /// Watches the files of a new connection of an interface. Returns the connection's number here.
+    /// Watches the files of a new connection of an interface. Returns the connection's number in this set.
     ///
     /// # Errors
-    /// If the memory of more than `most` former connections may be in use, or a file cannot be watched. Nothing is
-    /// watched anew then.
+    /// If more than `most` former connections may still use memory, a file is that of a former connection, or a file
+    /// cannot be watched. No new watch is left then.
     pub(super) fn begin(
         &mut self,
         interface: Interface,
@@ -157,10 +159,10 @@ impl Former {
         self.connections.get(&number).is_some_and(|c| c.changed)
     }
 
-    /// Checks that the memory of at most `most` former connections of an interface may be in use.
+    /// Checks the number of an interface's former connections whose memory may be in use.
     ///
     /// # Errors
-    /// If that of more may be in use.
+    /// If the number is more than `most`.
     pub(super) fn check(&self, interface: Interface, most: usize) -> Result<(), String> {
         let of = || self.connections.values().filter(|c| c.interface == interface);
         let (all, unknown) = (of().count(), of().filter(|c| c.unknown_until.is_some()).count());
@@ -176,8 +178,8 @@ impl Former {
         }
     }
 
-    /// Keeps a promise until the connection's memory is released. `doubtful`: the peer has created the memory, and can
-    /// pass the proof with pages in use.
+    /// Keeps a promise until the connection's memory is released. `doubtful` is true if the peer has created the
+    /// memory: the peer can then keep pages in use although the proof succeeds.
     pub(super) fn keep(&mut self, number: u64, promise: Arc<Promise>, doubtful: bool) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.promises.push(promise);
@@ -193,8 +195,8 @@ impl Former {
         }
     }
 
-    /// Forgets the connections of an interface whose memory may be in use unknown to this router: the operator takes the
-    /// risk.
+    /// Forgets an interface's connections with memory in an unknown state, and its promises kept after a release: the
+    /// operator takes the risk.
     pub(super) fn forgive(&mut self, interface: Interface) {
         let forgiven = |c: &Connection| c.interface == interface && c.unknown_until.is_some();
         let numbers: Vec<u64> =

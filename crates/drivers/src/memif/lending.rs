@@ -167,8 +167,8 @@ impl Lending {
         cache.note_kept(-(read as isize));
     }
 
-    /// Sends the peer a copy of a packet that cannot be lent: it has several buffers, which may be shared, or a
-    /// buffer outside the window. Returns the number of buffers used.
+    /// Sends the peer a copy of a packet that cannot be lent: it has several buffers, which may be shared, or its
+    /// buffer lies outside the memory mapped by the peer. Returns the number of buffers used.
     #[cold]
     #[inline(never)]
     fn put_copy(

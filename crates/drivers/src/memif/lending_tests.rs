@@ -258,7 +258,7 @@ fn a_peer_that_writes_concurrently_cannot_duplicate_a_buffer() {
     nothing_is_lost(Link { rx, tx, peer }, Vec::new(), cache, &pool);
 }
 
-/// This bounds the time that one packet takes in a poll.
+/// The limit bounds the time that one packet takes in a poll.
 #[test]
 #[cfg(not(miri))]
 fn the_number_of_parts_of_a_packet_is_limited() {

@@ -1,9 +1,9 @@
 //! Limits the time that a worker waits for a peer's memory.
 //!
-//! A peer can punch holes into its memory (`fallocate(2)`). The kernel fills them when they are read or written.
-//! While it punches a hole, threads that touch it sleep: 0.1 s for a GiB. So the time of turns that waited for pages
-//! counts against the peer. A turn that was slow because the worker was not scheduled does not count: it waited for
-//! no page.
+//! A peer can punch holes into its memory (`fallocate(2)`). The kernel fills a hole when it is read or written. While
+//! the kernel punches a hole, threads that touch the hole sleep: 0.1 s per GiB. So the time of slow turns with a page
+//! fault and a sleep counts against the peer. Turns that are slow only because the worker was not scheduled do not
+//! count.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -89,8 +89,8 @@ impl Patience {
 }
 
 impl Debt {
-    /// Adds `spent`, and forgives one unit per `forgotten` units since the last call. Returns `false` if the total is
-    /// then more than `most`.
+    /// Forgives one unit per `forgotten` units since the last call, and adds `spent`, capped at `most / 4`. Returns
+    /// `false` if the total is then more than `most`.
     pub(super) fn add(&mut self, now: u64, spent: u64, most: u64, forgotten: u64) -> bool {
         let forgiven = now.saturating_sub(self.at) / forgotten;
         self.together = self.together.saturating_sub(forgiven) + spent.min(most / 4);

@@ -2,7 +2,8 @@
 //!
 //! A thread that maps, seals or touches memory sleeps while another process removes pages from it
 //! (`FALLOC_FL_PUNCH_HOLE`). A peer can make that last forever, with a thread of lowest priority on busy cores. So
-//! this thread seals the memory against it (`F_SEAL_FUTURE_WRITE`) before any other thread of the router touches it.
+//! this thread seals the memory against hole punching (`F_SEAL_FUTURE_WRITE`) before the router's other threads touch
+//! the memory.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -192,7 +192,7 @@ fn kinds(actions: &[client::Action]) -> Vec<&'static str> {
     actions.iter().map(kind).collect()
 }
 
-/// VPP 26.06 reads one message, answers, and reads no more until the next one arrives.
+/// VPP 26.06 needs this: it reads only one message each time a message arrives.
 #[test]
 fn a_client_waits_for_each_acknowledgement() {
     let (mut c, mut sent) = offering();

@@ -81,8 +81,8 @@ fn holes(file: BorrowedFd<'_>, len: u64) -> io::Result<u64> {
     }
 }
 
-/// Returns the next offset from `at` of this kind (`lseek(2)`). A page without contents is a hole, even if it is
-/// allocated.
+/// Returns the offset of the next data or hole at or after `at`; `kind` is `SEEK_DATA` or `SEEK_HOLE` (`lseek(2)`). A
+/// page without contents is a hole, even if it is allocated.
 fn seek(file: BorrowedFd<'_>, at: u64, kind: i32) -> io::Result<u64> {
     // SAFETY: no memory is involved.
     let found = unsafe { libc::lseek(file.as_raw_fd(), at as libc::off_t, kind) };
@@ -92,8 +92,8 @@ fn seek(file: BorrowedFd<'_>, at: u64, kind: i32) -> io::Result<u64> {
 /// Seals memory against writing.
 ///
 /// # Errors
-/// `EBUSY` if a process can write to a mapping of it, or a page is in use elsewhere: in a socket, a pipe, or for I/O. May
-/// wait for 0.2 s then. `EEXIST` if it is sealed already: the kernel looks at no page then.
+/// `EBUSY`, after a wait of up to 0.2 s, if a process has a writable mapping of the memory, or a page is in use: in a
+/// socket, a pipe, or for I/O. `EEXIST` if the memory is sealed already: the kernel would not check its pages again.
 pub(super) fn seal_unused(file: BorrowedFd<'_>) -> io::Result<()> {
     match seals(file) {
         Some(seals) if seals & libc::F_SEAL_WRITE != 0 => Err(io::Error::from_raw_os_error(libc::EEXIST)),
@@ -109,8 +109,8 @@ pub(super) fn again(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path)?.into())
 }
 
-/// Writes all pages of memory that this process has created, so that the kernel charges no peer for them, peers find them
-/// present, and workers wait for none.
+/// Writes all pages of memory that this process has created. The kernel then charges them to this process, not to a
+/// peer; peers find no holes, and workers do not wait for pages.
 ///
 /// # Errors
 /// If there is too little memory.
@@ -207,8 +207,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Creates zeroed memory for sharing. Its size is sealed. The file is not the one from `memfd_create(2)`: the kernel
-    /// counts it among the open files.
+    /// Creates zeroed memory for sharing. Its size is sealed. Returns a second open file of the memory, if it can be
+    /// opened: the kernel ignores the one from `memfd_create(2)` when it checks for other open files before a lease.
     pub(super) fn create(name: &CStr, len: usize) -> io::Result<(Region, OwnedFd)> {
         // SAFETY: the name is a string that ends with a zero.
         let fd = sys::check(unsafe {
@@ -241,14 +241,14 @@ impl Region {
         let (size, _) = sizes(file).map_err(unknown)?;
         let seals = seals(file).unwrap_or(0);
         if len == 0 || len > size {
-            return Err(format!("the peer announced {len} bytes, but it has {size}"));
+            return Err(format!("the peer announced {len} bytes, but the memory has {size} bytes"));
         }
         if !trusted {
             let refused = |why: &str| {
                 Err(format!("{why}; only a peer of a \"trusted\" interface may bring such memory"))
             };
             if len > MOST {
-                return Err(format!("it has {len} bytes; an untrusted peer may bring {MOST}"));
+                return Err(format!("it has {len} bytes; an untrusted peer may provide {MOST} bytes"));
             }
             if seals & libc::F_SEAL_SHRINK == 0 {
                 return refused("it is not sealed against shrinking (F_SEAL_SHRINK)");

@@ -26,9 +26,12 @@ fn memory_that_can_be_truncated_is_refused() {
     };
     let sealed = memfd(libc::MFD_ALLOW_SEALING, 8192, libc::F_SEAL_SHRINK);
     assert_eq!(refused(&sealed, 8192), "");
-    assert_eq!(refused(&sealed, 8193), "the peer announced 8193 bytes, but it has 8192");
-    assert_eq!(refused(&sealed, 0), "the peer announced 0 bytes, but it has 8192");
-    assert_eq!(refused(&sealed, u64::MAX), format!("the peer announced {} bytes, but it has 8192", u64::MAX));
+    assert_eq!(refused(&sealed, 8193), "the peer announced 8193 bytes, but the memory has 8192 bytes");
+    assert_eq!(refused(&sealed, 0), "the peer announced 0 bytes, but the memory has 8192 bytes");
+    assert_eq!(
+        refused(&sealed, u64::MAX),
+        format!("the peer announced {} bytes, but the memory has 8192 bytes", u64::MAX)
+    );
     let unsealed = memfd(libc::MFD_ALLOW_SEALING, 8192, 0);
     let why = Region::of_peer(unsealed.as_fd(), 8192, false).err().unwrap();
     assert!(why.starts_with("it is not sealed against shrinking"));
@@ -49,7 +52,7 @@ fn memory_that_can_be_truncated_is_refused() {
     let why = Region::of_peer(again.as_fd(), 8192, false).err().unwrap();
     assert!(why.ends_with("a client must create new memory"), "{why}");
     let large = memfd(libc::MFD_ALLOW_SEALING, 2 << 30, libc::F_SEAL_SHRINK);
-    assert!(refused(&large, 2 << 30).contains("an untrusted peer may bring"));
+    assert!(refused(&large, 2 << 30).contains("an untrusted peer may provide"));
     let null = OwnedFd::from(File::open("/dev/null").unwrap());
     assert!(MemoryFile::new(null).is_err(), "a file that is not memory is not accessed further");
 }

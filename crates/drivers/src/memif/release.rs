@@ -15,12 +15,13 @@
 //! - That memory vanishes when the thread closes it. Otherwise a process has a path to it (`O_PATH`), and could open it after
 //!   the lease has ended. The thread's own inotify watch shows it.
 //!
-//! Memory that a client has created is not leased: the kernel counts the client's file as none, and a client that is a
-//! Volley router waits for the same memory. Such a client can undo the lock or open the file a second time. If the memory
-//! still exists after this thread has closed it, [`former.rs`](super::former) sees that by its watch. But the seal looks at
-//! each page once, at its start, and waits for pages in use for up to 0.2 s. A client can keep one page in use, take the
-//! others meanwhile, and close its file. Then the memory counts as released, and the pages stay charged to this router. The
-//! free memory limits that: a [`Promise`](infra::mem::Promise) is refused beyond it.
+//! Memory that a client has created is not leased. The lease check does not count the client's file from
+//! `memfd_create(2)`, and a client that is a Volley router waits for the release of the same memory. A client can
+//! undo the lock or open its file a second time. If the memory still exists after this thread has closed it, the watch
+//! of [`former.rs`](super::former) shows that. But `F_SEAL_WRITE` checks each page only once, at its start, and then
+//! waits up to 0.2 s for pages in use. A client can keep one page in use, take other pages during the wait, and close
+//! its file. Then the memory counts as released, and those pages stay charged to this router. The free memory limits
+//! their number: beyond it, a [`Promise`](infra::mem::Promise) is refused.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -32,7 +33,7 @@ use super::region;
 use crate::kernel::inotify::{Event, Watches};
 use crate::kernel::{lease, sys};
 
-/// Pauses between two checks.
+/// Shortest and longest pause between two checks.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -139,8 +140,8 @@ impl Debt {
         if vanished { Ok(()) } else { Err(io::Error::other("a peer has a path to the memory")) }
     }
 
-    /// True if no process has the peer's file or another file of created memory, and no page of the memory is in use. May
-    /// wait for 0.2 s. Adds the file to `leased` if it has a lease.
+    /// True if no process has the peer's file, memory created by this router has no other open file, and no page of
+    /// the memory is in use. May wait for 0.2 s. Adds the file to `leased` if a lease was taken.
     fn is_released<'f>(&self, own: BorrowedFd<'f>, leased: &mut Vec<BorrowedFd<'f>>) -> io::Result<bool> {
         let checked = || {
             lock(own, libc::LOCK_SH)?;
@@ -288,7 +289,7 @@ mod tests {
         becomes(&release, State::Released);
     }
 
-    /// Under the lease, pages cannot get in use after the kernel has looked at them.
+    /// Under the lease, no process can start to use a page that the kernel has already checked.
     #[test]
     fn created_memory_is_held_as_long_as_a_peer_has_it_open_a_second_time() {
         let ours = file();
@@ -299,7 +300,8 @@ mod tests {
         becomes(&release, State::Released);
     }
 
-    /// A broken lease ends after 45 s, in the middle of a wait for pages in use.
+    /// If another process opens the file, the kernel ends the lease after 45 s, although the thread may still be waiting for
+    /// pages in use. So such an attempt must be found.
     #[test]
     fn a_peer_that_tries_to_open_created_memory_under_the_lease_is_found() {
         let (ours, other) = (file(), file());
@@ -319,7 +321,8 @@ mod tests {
         becomes(&release, State::Unknown);
     }
 
-    /// It could open the memory by the path after the lease has ended, and pass on pages before the main thread looks.
+    /// After the lease has ended, such a peer could open the memory by the path, and pass on pages before the main
+    /// thread checks.
     #[test]
     fn a_peer_with_a_path_to_created_memory_is_found() {
         let path_to = |file: &OwnedFd| {

@@ -192,14 +192,14 @@ pub(super) struct Ring {
     buffers: Buffers,
     /// The next slot to work on.
     next: u16,
-    /// Number of slots whose buffers the peer has; for a client that receives, and for one that lends.
+    /// Number of slots whose buffers the peer has. Used only by a client that receives or that lends its buffers.
     given: u16,
     bell: Arc<Bell>,
 }
 
 impl Ring {
-    /// Creates ring `number` of a client's own, in the layout that the first region contains. Writes its header and
-    /// descriptors. The peer gets its empty buffers when the ring is [published](Ring::publish).
+    /// Creates a client's own ring `number` in the first region, which has this layout. Writes the ring's header and
+    /// descriptors. The peer gets the empty buffers when the ring is [published](Ring::publish).
     pub(super) fn own(
         regions: Arc<[Region]>,
         layout: &Layout,

@@ -12,8 +12,9 @@ use super::{MAX_LOG2_RING, NAME, SECOND};
 
 /// Time limit for a client's messages up to CONNECT, in nanoseconds.
 const PATIENCE: u64 = 5 * SECOND;
-/// Maximum number of regions of a client, and of a trusted client, whose buffers may be in many regions.
+/// Maximum number of regions of a client.
 const MAX_REGIONS: usize = 16;
+/// Maximum number of regions of a trusted client, whose buffers may be in many.
 const MAX_REGIONS_TRUSTED: usize = 256;
 /// Maximum number of rings of a client in each direction.
 const MAX_RINGS: usize = 64;
@@ -23,7 +24,7 @@ const MAX_RINGS: usize = 64;
 pub(super) struct Listed {
     /// True if the interface is set up.
     pub(super) up: bool,
-    /// True if the last client broke its rings a moment ago.
+    /// True while the interface is blocked, because its last client broke its rings.
     pub(super) barred: bool,
     /// True if another client has it.
     pub(super) taken: bool,

@@ -200,7 +200,7 @@ fn a_trusted_client_lends_its_own_buffers() {
     assert_eq!((pool.stats().used, pool.stats().lost, there.stats().used), (0, 0, 0));
 }
 
-/// As when a ring size changes on a connection that was idle for long: the rest period starts with the next turn.
+/// The rest period starts with the next turn, even after a long idle time. An example is a change of the ring size.
 #[test]
 fn buffers_rest_after_a_reopen_between_turns() {
     let Lender { mut sides, server: _server, mut client, pool, _place } = lender("reopen", 64);

@@ -13,7 +13,7 @@ use crate::rings::{Captured, Point, Rings};
 
 /// Copies taken from the workers in one turn of the main thread.
 const A_TURN: usize = 256;
-/// Interval for taking copies from the workers for a file, in nanoseconds: their rings have room for 1,024.
+/// Interval for taking copies from the workers for a file, in nanoseconds: each ring has room for 1,024 copies.
 const TURN_NS: u64 = 500_000;
 
 /// The captures of a router: the feature's state.

@@ -134,15 +134,15 @@ impl Sink {
 /// Checks that there is room for a file if this percentage of the file system is to stay free.
 ///
 /// # Errors
-/// Fails if there is no room. If the file system does not report its free space, making the file gives the
+/// Fails if there is no room. Succeeds if the free space cannot be queried; creating the file then reports the
 /// reason.
 pub(crate) fn has_room(path: &Path, leave_free: Option<u32>) -> io::Result<()> {
     let disk = statvfs(path.parent().unwrap_or(path)).ok();
     disk.and_then(|disk| too_full(&disk, leave_free)).map_or(Ok(()), |why| Err(io::Error::other(why)))
 }
 
-/// Returns why no more data is written to a file system with this percentage to leave free; `None`: the
-/// default, [`LEAVE_FREE`].
+/// Returns why the file system is too full to write more, or `None` if it is not. `leave_free` is the percentage to
+/// leave free; without it, [`LEAVE_FREE`] applies.
 fn too_full(disk: &Statvfs, leave_free: Option<u32>) -> Option<String> {
     let bytes = |blocks| u128::from(blocks) * u128::from(disk.fragment_size());
     let (free, all) = (bytes(disk.blocks_available()), bytes(disk.blocks()));

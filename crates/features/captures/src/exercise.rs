@@ -1,4 +1,4 @@
-//! The exercise of captures for the fuzzer of the whole graph: no setting switches copies on.
+//! Lets the fuzzer of the whole graph exercise captures, because no setting of an interface starts them.
 
 use buf::bpf::Program;
 use net::feature::Exercise;

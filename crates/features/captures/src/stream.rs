@@ -1,7 +1,7 @@
 //! `volley capture`: packets to a client, which writes them to its standard output.
 //!
-//! A slow client's connection is full, so no slice of the job is due. The copies stay in the rings of the
-//! workers until those are full; then copies are lost, and counted. No thread waits.
+//! While a slow client's connection is full, the job does not run. The copies stay in the rings of the
+//! workers until the rings are full. Then copies are lost, and counted. No thread waits.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "capture [rx] [tx] [drop] [interface <interface:word>] [max <packets:u32>] [max-bytes-per-pkt <bytes:u32>] \
          [filter <filter:word>]",
-        "Send packets to a client, by default as they are received and sent: \"volley capture\" writes them for tcpdump.",
+        "Send packets to a client, by default received and sent ones. \"volley capture\" writes them for tcpdump.",
         |c, a| c.with_filter(a, start),
     );
 }

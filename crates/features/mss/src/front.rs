@@ -122,8 +122,8 @@ impl Configured for Clamps {
     fn way(feature: &str, interface: &str) -> Option<String> {
         let family = Mss::family_of(feature)?;
         Some(format!(
-            "{feature} is set with its size: \"set interface tcp-mss-clamp {interface} {family} enable {family}-mss 1400\", \
-             in a YAML file \"tcp-mss-clamp\""
+            "{feature} needs an MSS: use \"set interface tcp-mss-clamp {interface} {family} enable {family}-mss 1400\", \
+             or \"tcp-mss-clamp\" in a YAML file"
         ))
     }
 

@@ -98,14 +98,13 @@ pub struct Mss {
 }
 
 impl Mss {
-    /// Returns the largest MSS that passes unchanged. Without clamping, that is every MSS. A worker may still be in
-    /// the feature when clamping is switched off.
+    /// Returns the largest MSS that passes unchanged; 65,535 if clamping is off. A worker may still be in the
+    /// feature when clamping is switched off.
     fn limit(self) -> u16 {
         if self.clamping == Clamping::Off { u16::MAX } else { self.most }
     }
 
-    /// Returns the family, in the word of commands, if the feature is one of these: they are switched by
-    /// command.
+    /// Returns the family's word in commands if `feature` is an MSS clamping feature; otherwise `None`.
     pub fn family_of(feature: &str) -> Option<&'static str> {
         fn word<A: Clamped>(feature: &str) -> Option<&'static str> {
             (feature == A::IN || feature == A::OUT).then_some(A::WORD)
@@ -115,7 +114,7 @@ impl Mss {
 }
 
 impl Clamping {
-    /// All directions but none.
+    /// All values except `Off`.
     pub const ALL: [Clamping; 3] = [Clamping::Rx, Clamping::Tx, Clamping::Both];
 
     /// Returns the direction's word in commands.

@@ -28,7 +28,7 @@ impl ByHand for Ipv4Addr {
 }
 
 impl ByHand for Ipv6Addr {
-    /// With destination options in front of odd segments.
+    /// Adds a destination options header if the segment's length is an odd multiple of 4 bytes.
     fn packet(segment: &[u8], fragment: u16) -> Vec<u8> {
         let mut headers = vec![(60, vec![0, 1, 4, 0, 0, 0, 0]); segment.len() / 4 % 2];
         if fragment != 0 {

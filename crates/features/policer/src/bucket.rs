@@ -15,10 +15,10 @@
 //! of policing the packets one by one in this order.
 //!
 //! **Publishing two words.** A state of one bucket is the shared word itself. A state of two lies in a
-//! *cell*, and the shared word names the cell and a version. A worker writes only cells of its own, and of
-//! these only the one that the word does not name, since it published the other one last. A worker that reads
-//! a cell while it is written has read the word before. The word has changed since, so its exchange fails. No
-//! two exchanges replace the same word: the version never returns (2^48 vectors).
+//! *cell*. The shared word names the cell, which of the cell's two states is valid, and a version. A worker
+//! writes only its own cell. It writes the state that it did not publish last, so never the valid one. If a
+//! worker reads a state while its owner overwrites it, the word has changed since the reader read it, so the
+//! reader's exchange fails. No two exchanges replace the same word: a version recurs only after 2^48 vectors.
 //!
 //! **Reading without an exchange.** A reader reads the word, the cell, and the word again. A writer has seen
 //! a later word before it stores into the cell, with `Release`. If the reader sees any of these stores, its
@@ -160,7 +160,7 @@ fn filled(used: u64, arrived: u64, burst: u64) -> u64 {
     if full.wrapping_sub(used).cast_signed() > 0 { full } else { used }
 }
 
-/// True if a bucket has this number of tokens.
+/// True if a bucket has at least `tokens` tokens.
 #[inline(always)]
 fn has(used: u64, arrived: u64, tokens: u64) -> bool {
     arrived.wrapping_sub(used).cast_signed() >= tokens.cast_signed()
@@ -386,7 +386,8 @@ impl Policer {
         if worker < spare { self.change_by(worker, f) } else { self.change_by_spare(spare, f) }
     }
 
-    /// Does the same for workers unknown when the policer was made, one at a time.
+    /// Like [`change`](Self::change), for workers unknown when the policer was made. They use the spare cell one at a
+    /// time.
     #[cold]
     fn change_by_spare(&self, spare: usize, f: impl FnMut(&mut State) -> bool) -> bool {
         while self.spare.swap(true, Acquire) {

@@ -377,8 +377,8 @@ fn the_common_case_reads_one_cache_line() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Between its read of the state and its exchange a worker is overtaken by others, for each of several attempts.
-    /// The others come first then. No worker ever writes a state that the word names.
+    /// Other workers publish between a worker's read of the state and its exchange, at each of several attempts. Their
+    /// packets then take tokens before the worker's own. No worker ever writes a state that the word names.
     #[test]
     fn a_worker_overtaken_by_others_retries(
         params in params(), rounds in prop::collection::vec((0usize..4, prop::collection::vec((0usize..4, 1u32..3000), 0..8)), 1..20),

@@ -46,8 +46,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
     r.command(
         &format!("configure policer {{name <policer:word> | index <index:u32>}} {PARAMS}"),
-        "Change a policer. Parameters that are not given get their defaults. The buckets stay as full as they are in \
-         proportion, and counters continue. A missing policer is made, as in older versions of VPP.",
+        "Change a policer. Parameters that are not given get their defaults. Each bucket keeps its fill level as \
+         a share of the burst, and counters continue. A missing policer is made, as in older versions of VPP.",
         |c, a| {
             let name = named(c, a)?;
             set(c, a, &name)
@@ -93,7 +93,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     );
 }
 
-/// Returns the same error about the policer in a command.
+/// Returns `e` as an error about a command's policer argument.
 fn about(a: &Args, e: CliError) -> CliError {
     a.about(if a.has("index") { "index" } else { "policer" }, e)
 }
@@ -113,7 +113,7 @@ fn in_use<C: App>(c: &C, name: &str) -> Option<CliError> {
         more => format!(" and {more} more"),
     };
     let cure = format!("policer {way} unapply name {} {}", quote(name), quote(interface));
-    Some(CliError::new(format!("policer {name} is in use, by {interface} {way}{more}: first \"{cure}\"")))
+    Some(CliError::new(format!("policer {name} is in use, by {interface} {way}{more}: run \"{cure}\" first")))
 }
 
 /// Returns the name of the policer in a command.
@@ -155,7 +155,10 @@ fn warned<C: App>(params: &Params, frame: u64) -> Output<C> {
 fn params(a: &Args) -> Result<Params, CliError> {
     let kind = match a.behind("type") {
         Some("2r3c-mef5cf1") => {
-            return Err(a.fault("2r3c-mef5cf1", "type 2r3c-mef5cf1 is not supported: 2r3c-4115 is like it"));
+            return Err(a.fault(
+                "2r3c-mef5cf1",
+                "type 2r3c-mef5cf1 is not supported: use 2r3c-4115, which is similar",
+            ));
         }
         word => word.and_then(Kind::parse).unwrap_or_default(),
     };

@@ -130,7 +130,7 @@ impl Configured for PolicedBy {
         let way = if feature == "policer-output" { "output" } else { "input" };
         feature.starts_with("policer-").then(|| {
             format!(
-                "{feature} is set by the name of a policer: \"policer {way} [unapply] name NAME {interface}\", in a YAML file \"policer\""
+                "{feature} needs a policer: use \"policer {way} [unapply] name NAME {interface}\", or \"policer\" in a YAML file"
             )
         })
     }

@@ -79,7 +79,7 @@ impl<W: Host> Object<W> for Params {
         self.too_small_for(USUAL_FRAME).for_each(to);
     }
 
-    /// Values that are VPP's default and not ours are written as well.
+    /// Writes the type, the unit and all actions, even if they are the defaults.
     fn dump(&self, name: &String, _: bool) -> Vec<String> {
         let unit = match self.unit {
             Unit::Kbps => "",
@@ -148,8 +148,8 @@ impl Described for Params {
                     truth(),
                     |p| p.aware,
                     |p, aware| p.aware = aware,
-                    "A packet gets no better color than its DSCP says, which is the drop precedence of assured forwarding (AFx1 green, \
-                     AFx2 yellow, AFx3 red; others green). With `1r2c`, yellow and red ones violate.",
+                    "The DSCP limits a packet's color (assured forwarding): AFx3 is red, AFx2 at best yellow, others at best green. \
+                     With `1r2c`, packets that arrive yellow or red violate.",
                 )
                 .field("cir", tokens(), |p| p.cir, |p, rate| p.cir = rate, "The committed rate.")
                 .always()

@@ -50,7 +50,7 @@ pub(crate) fn keeps_neighbors(p: &Packet<'_>, network: Option<(usize, bool)>, ou
     }
 }
 
-/// True if an IPv6 packet is a message of Neighbor Discovery: to the link, unless `anywhere`.
+/// True if an IPv6 packet is a Neighbor Discovery message. Unless `anywhere`, its destination must have link scope.
 fn is_discovery(bytes: &[u8], anywhere: bool) -> bool {
     let Some((ip, rest)) = Ipv6Header::split(bytes) else { return false };
     let messages = kind::ROUTER_SOLICITATION..=kind::REDIRECT;

@@ -257,7 +257,7 @@ fn block(row: &Row, out: &mut String) {
             parts.push(format!("{rate_name} {asked} {rate} ({used} {tokens}/s)"));
         }
         if burst != 0 {
-            parts.push(format!("{burst_name} {burst} {tokens}, of which there are {left}"));
+            parts.push(format!("{burst_name} {burst} {tokens}, {left} in the bucket"));
         }
         if !parts.is_empty() {
             let _ = writeln!(out, "  {}", parts.join(", "));

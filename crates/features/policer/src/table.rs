@@ -133,7 +133,7 @@ impl Policers {
     /// Changes a policer. At `now` (nanoseconds of the monotonic clock) its buckets stay as full as they are,
     /// in proportion to the bursts; with another type or unit they are full. Counters continue.
     ///
-    /// A vector that a worker is policing meanwhile may pass by the old buckets.
+    /// A vector that a worker is policing at that moment may still use the old buckets.
     ///
     /// # Errors
     /// Fails if there is no such policer, or if the parameters are bad.

@@ -8,7 +8,7 @@ use infra::prefetch;
 use crate::bucket::{Color, Item, Policer, TRANSMIT};
 use crate::rate::Unit;
 
-/// Places for the policers of a vector; those with equal lower bits replace each other.
+/// Places for the policers of a vector; policers whose indexes have equal lower 7 bits replace each other.
 const PLACES: usize = 128;
 /// Stands for no packet.
 const NONE: u16 = u16::MAX;

@@ -148,10 +148,10 @@ fn interfaces_can_share_policers() {
     assert!(features.contains("\n  policer-output\n"), "{features}");
     let told = cli.refused("policer del name gold", "gold");
     let why =
-        "policer gold is in use, by pg0 input and 1 more: first \"policer input unapply name gold pg0\"";
+        "policer gold is in use, by pg0 input and 1 more: run \"policer input unapply name gold pg0\" first";
     assert!(told.contains(why), "{told}");
     let told = cli.refused("policer del index 1", "1");
-    let why = "policer a silver one is in use, by pg0 output: first \"policer output unapply name \"a silver one\" pg0\"";
+    let why = "policer a silver one is in use, by pg0 output: run \"policer output unapply name \"a silver one\" pg0\" first";
     assert!(told.contains(why), "{told}");
     let told = cli.refused("policer output unapply name gold pg0", "pg0");
     assert!(told.contains("policer gold does not police the output of pg0"), "{told}");

@@ -12,7 +12,7 @@ use crate::kind::SECOND;
 use crate::state::{Reassembly, check};
 use crate::waiting::Limits;
 
-/// The limits of a table of fragments, by the name of its node; the others have their defaults.
+/// The limits that the operator has set for a table of fragments, by its node's name; `None` means the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// Seconds until a datagram expires.
@@ -25,7 +25,7 @@ pub struct Bounds {
     pub buffers: Option<u32>,
 }
 
-/// The limits that any router can have.
+/// Limits that are valid on any router: in place of limits that are not set, for checks.
 const ALLOWED: Limits = Limits { datagrams: 1, fragments: 1, buffers: 1, timeout: SECOND };
 
 impl Bounds {

@@ -19,12 +19,12 @@ const PAYLOAD_LEN_AT: u16 = 4;
 /// Offset of the fragment offset in a fragment header.
 const OFFSET_AT: usize = 2;
 
-/// The result of a complete datagram.
+/// The label of the count of complete datagrams.
 const WHOLE: &str = "became whole";
-/// The times of RFC 791 and RFC 1122 section 3.3.2 are 15 s and 60 s; this is between the two. The largest
-/// datagram has 119 fragments over links of 576 bytes.
+/// The timeout is between the 15 s of RFC 791 and the 60 s of RFC 1122 section 3.3.2. The largest datagram has
+/// 119 fragments over links with an MTU of 576 bytes.
 const USUAL4: Limits = Limits { datagrams: 1024, fragments: 128, buffers: 2048, timeout: 30 * SECOND };
-/// The time of RFC 8200 section 4.5.
+/// The timeout is that of RFC 8200 section 4.5.
 const USUAL6: Limits = Limits { timeout: 60 * SECOND, ..USUAL4 };
 
 /// A family with reassembly.
@@ -39,7 +39,7 @@ pub trait Fragmented: Packets {
     /// `congested` if one of its fragments had a congestion mark.
     ///
     /// # Errors
-    /// Returns the drop reason if that is not allowed.
+    /// Returns the drop reason if the datagram would be too long or a header is malformed.
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason>;
     /// Returns the report to the source of an invalid fragment.
     fn fault(fragment: &Fragment, reason: Reason) -> Option<Cause>;
@@ -109,7 +109,7 @@ impl Fragmented for Ipv6Addr {
         Some((key, Fragment { span, more, header, counted, ecn }))
     }
 
-    /// The fragment header is removed, and the "next header" field before it gets its value.
+    /// Also removes the fragment header, after copying its "next header" value to the preceding header.
     fn make_whole(p: &mut Packet<'_>, len: u32, congested: bool) -> Result<(), Reason> {
         let (piece, named_at) = piece(p.bytes()).ok_or(Reason::Malformed)?;
         let payload = piece.at.saturating_sub(Ipv6Header::LEN) + len as usize;
@@ -126,7 +126,7 @@ impl Fragmented for Ipv6Addr {
         Ok(())
     }
 
-    /// RFC 8200 section 4.5 names the fields. It does not name one for a fragment without data.
+    /// Reports the field that RFC 8200 section 4.5 names; `None` for a fragment without data, for which it names none.
     fn fault(fragment: &Fragment, reason: Reason) -> Option<Cause> {
         let at = (fragment.header as usize).saturating_sub(extension::Fragment::LEN) + OFFSET_AT;
         match reason {
@@ -137,8 +137,8 @@ impl Fragmented for Ipv6Addr {
     }
 }
 
-/// Returns the fragment header, if `packet` is a piece of a datagram, and the offset of the "next header"
-/// byte for it.
+/// Returns a packet's fragment header and the offset of the "next header" byte that announces it. `None` if the
+/// packet is not a fragment.
 fn piece(packet: &[u8]) -> Option<(extension::Fragment, usize)> {
     let mut headers = Extensions::of(packet);
     loop {

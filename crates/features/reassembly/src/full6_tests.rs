@@ -87,7 +87,7 @@ proptest! {
         become_whole::<Ipv6Addr>(&mut harness().0, &fragments, &packet, (seed, lead, padding));
     }
 
-    /// For any bytes after the header, the nodes do only what they may.
+    /// For any bytes after the fragment header, each packet is dropped, reported, delivered or looked up.
     #[test]
     fn any_bytes_are_handled(packets in prop::collection::vec((any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..100)), 1..20)) {
         let (mut h, bench) = harness();

@@ -14,7 +14,7 @@ pub struct KindInfo {
     pub about: &'static str,
     /// The label of the count of complete datagrams: `became whole`.
     pub completed: &'static str,
-    /// The default limits, with enough buffers.
+    /// The default limits of a router with enough buffers.
     pub usual: Limits,
     /// The node that receives the main thread's message about expired datagrams.
     pub expire: &'static str,

@@ -21,8 +21,8 @@ fn ports(n: u16) -> Ports {
 type Outcome = Vec<(Result<Ports, Reason>, usize)>;
 
 proptest! {
-    /// Later fragments wait for the first one and follow it in order, or pass at once behind it. `Some` is a
-    /// first one.
+    /// Later fragments that arrive before the first one wait, and then follow it in order; those that arrive after it
+    /// pass at once. In `all`, `Some` is a first fragment.
     #[test]
     fn no_fragment_passes_before_the_first(all in prop::collection::vec((0u16..4, prop::option::of(0u16..2)), 0..60)) {
         let mut t = PortsOf::new(LIMITS);

@@ -27,7 +27,7 @@ use crate::waiting::Limits;
 /// datagrams to this router.
 const USUAL: Limits = Limits { datagrams: 8192, fragments: 128, buffers: 2048, timeout: 3 * SECOND };
 
-/// The table of connections.
+/// The table of shallow virtual reassembly.
 pub static INFO: KindInfo = KindInfo {
     name: PORTS,
     about: "shallow virtual reassembly (fragments wait for the first one)",
@@ -38,7 +38,7 @@ pub static INFO: KindInfo = KindInfo {
 
 edges! { pub enum Next { Continue = "next-feature" } }
 
-/// Connections of fragments, shared by the nodes.
+/// The ports of datagrams that arrive in fragments, and their waiting fragments; shared by the nodes.
 pub type Known = Arc<Shards<PortsOf<Key<Ipv4Addr>, Held>>>;
 
 pub struct Ip4SvReassembly {

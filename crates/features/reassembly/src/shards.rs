@@ -23,7 +23,7 @@ pub struct Totals {
     pub completed: u64,
 }
 
-/// A datagram with missing fragments, or whose fragments pass.
+/// A datagram in a table: it waits for fragments, or its ports are known and its fragments pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatagramView {
     /// VRF.
@@ -88,7 +88,7 @@ pub struct Shards<S: Shard> {
 }
 
 impl<S: Shard> Shards<S> {
-    /// Makes shards with these limits together, each with its share of them.
+    /// Creates the shards with `make`, each with its share of `limits`.
     pub fn new(limits: Limits, make: impl Fn(Limits) -> S) -> Shards<S> {
         let shards = (0..SHARDS).map(|_| Mutex::new(make(share(limits))));
         Shards { seed: Seeded::default(), shards: shards.collect() }

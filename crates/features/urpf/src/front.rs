@@ -52,7 +52,7 @@ impl Configured for Urpf {
     fn way(feature: &str, interface: &str) -> Option<String> {
         let way = || {
             format!(
-                "{feature} is set by its mode: \"set urpf ip4 rx {{strict | loose}} {interface}\", in a YAML file \"urpf\""
+                "{feature} needs a mode: use \"set urpf ip4 rx {{strict | loose}} {interface}\", or \"urpf\" in a YAML file"
             )
         };
         Mode::has(feature).then(way)

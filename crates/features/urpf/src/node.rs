@@ -70,7 +70,7 @@ impl Mode {
         }
     }
 
-    /// True if a feature of an arc is one of these: they are switched by mode.
+    /// True if `feature` is one of the source check features, which a mode enables.
     pub fn has(feature: &str) -> bool {
         let is =
             |mode: Mode| [mode.feature::<Ipv4Addr>(), mode.feature::<Ipv6Addr>()].contains(&Some(feature));

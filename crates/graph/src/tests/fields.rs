@@ -117,7 +117,7 @@ fn fields_that_exceed_the_room_stop_the_start() {
     });
     assert_eq!(
         text,
-        "the graph cannot be built: there is no room for the field of the feature \"acl\", 20 bytes, in the 64 that \
-         packets have for all features: \"nat44\" has 48"
+        "the graph cannot be built: the field of the feature \"acl\" (20 bytes) does not fit into the 64 bytes \
+         that all features share: \"nat44\" has 48"
     );
 }

@@ -49,8 +49,8 @@ impl<const BITS: u8> First<BITS> {
     }
 }
 
-/// Resident bytes of a table with this many written small pages in each huge page; [`DENSE`] of them are
-/// replaced by a huge page.
+/// Resident bytes of a table with this many written small pages in each huge page. With [`Pages::Small`], a huge page
+/// replaces [`DENSE`] or more of them.
 pub(super) fn resident(pages: Pages, touched: impl Iterator<Item = usize>) -> usize {
     let is_huge = |n: usize| if pages == Pages::Huge { n > 0 } else { n >= DENSE };
     touched.map(|n| if is_huge(n) { HUGE } else { n * SMALL }).sum()

@@ -6,8 +6,8 @@
 //! for any number of prefixes, the average load is the same.
 //!
 //! Replacing prefixes does not make the tables grow either. A removed entry usually leaves a tombstone. A
-//! hash table with nothing free but tombstones would double if more than half of it were in use, and over
-//! time nearly all tables did so. Instead, such a table is rebuilt in its present size.
+//! hash table whose free slots are all tombstones doubles if more than half of it is in use; over time, nearly
+//! all tables would double. Instead, such a table is rebuilt in its present size.
 
 use super::{Address, LpmFull};
 use crate::hash::Seeded;

@@ -140,8 +140,8 @@ fn the_widest_prefixes() {
 
 /// While routes of all lengths are added, changed and removed, in groups that are created, dropped and
 /// reused, a reader always finds the leaf from before or after a change: never none, and never another
-/// address's. The test runs until the reader has found leaves of all kinds: all groups may wait for a reader
-/// without a processor, and nothing is added then.
+/// address's. The test runs until the reader has found leaves of all kinds: prefixes longer than
+/// /24 are not added while all groups wait for a reader without a processor.
 #[test]
 fn a_reader_always_finds_a_leaf_of_its_own_address() {
     let d = Domain::new();

@@ -24,7 +24,7 @@ pub(super) struct WideReader<const BITS: u8> {
 
 impl<const BITS: u8> WideReader<BITS> {
     /// Returns the leaf for an address with these first `BITS` bits. `narrow` looks up a longer prefix in the
-    /// other table; its last answer was that there is none.
+    /// other table. Call this after it has found none.
     #[inline(always)]
     pub fn settle(&self, first: u32, narrow: impl Fn() -> u32) -> u32 {
         let first = first as usize & ((1 << BITS) - 1);

@@ -19,7 +19,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns the free bytes by `room`; 0 if fewer than `least` were free less than 10 ms ago.
+    /// Returns the free bytes that `room` reports; 0 if a check less than 10 ms ago found fewer than its `least`.
     pub fn free(&mut self, least: u64, room: impl FnOnce() -> Room) -> u64 {
         if self.tight.as_ref().is_some_and(|(since, _)| since.elapsed() < REMEMBERED) {
             return 0;
@@ -30,7 +30,7 @@ impl Watch {
         free
     }
 
-    /// Returns the result of the last check if it was too little.
+    /// Returns the result of the last check if it found too little memory.
     pub fn tight(&self) -> Option<&Room> {
         self.tight.as_ref().map(|(_, room)| room)
     }

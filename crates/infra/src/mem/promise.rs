@@ -22,7 +22,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Promises `bytes`. Pages that are taken later count twice while the promise lasts.
+    /// Promises `bytes`. While it lasts, promised pages that are taken count twice: as promised and as used.
     ///
     /// # Errors
     /// `OutOfMemory` for more than half of the free memory: the process itself always keeps some.
@@ -34,9 +34,9 @@ impl Promise {
     /// creates.
     ///
     /// # Errors
-    /// `OutOfMemory` for more than half of the free memory without another 64 MiB: peers that take all they get leave
-    /// enough for clients of the CLI and for routes. If the free memory is unknown: for more than 256 MiB in total, and
-    /// if a child process that takes all promised memory is killed for it. Such a trial takes 0.1 s.
+    /// `OutOfMemory` for more than half of the free memory beyond 64 MiB: peers that take all they get leave enough for
+    /// clients of the CLI and for routes. If a control group may have a limit that cannot be read, also if all promises
+    /// exceed 256 MiB, or if a child process cannot fill all promised memory. Such a trial takes 0.1 s.
     pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
         if bytes == 0 || Room::sees_all() {
             return Promise::within(bytes, u64::MAX, LEFT, false);
@@ -77,7 +77,7 @@ impl Drop for Promise {
     }
 }
 
-/// How long the result of a failed trial holds for all trials of as much memory.
+/// Time after a failed trial during which requests for as much memory or more are refused without a trial.
 const HOLDS: Duration = Duration::from_secs(1);
 
 /// A failed trial: when it failed, its bytes, and the reason.
@@ -86,7 +86,7 @@ type FailedTrial = (Instant, u64, String);
 /// The last one.
 static FAILED: Mutex<Option<FailedTrial>> = Mutex::new(None);
 
-/// Tries to take `bytes`, unless a trial of as much has just failed.
+/// Tries to take `bytes`, unless a trial of as much or less has just failed.
 fn try_once(
     failed: &mut Option<FailedTrial>,
     now: Instant,
@@ -107,12 +107,12 @@ fn try_once(
 /// Maximum bytes of all promises if a control group may have a limit that cannot be read.
 const BLIND: u64 = 256 << 20;
 
-/// Checks that `bytes` may be promised, when all promises together may have at most `most`, and half of the free memory
-/// without `kept`.
+/// Checks that `bytes` may be promised: all promises together are at most `most`, and `bytes` is at most half of the
+/// free memory beyond `kept`.
 fn fits(bytes: u64, room: &Room, most: u64, kept: u64) -> io::Result<()> {
     if room.promised.saturating_add(bytes) > most {
         let why = format!(
-            "the shared memory needs {} MiB more, but all shared memory of an hour may use only {} MiB: a control group around this container may limit memory, and its limit cannot be read",
+            "the shared memory needs {} MiB more, but all shared memory may use at most {} MiB, including that of connections that ended in the last hour: a control group around this container may limit memory, and its limit cannot be read",
             bytes >> 20,
             most >> 20
         );
@@ -155,7 +155,7 @@ mod tests {
         assert!(told.contains("at most 256 MiB") && told.ends_with("its limit cannot be read"), "{told}");
     }
 
-    /// Otherwise peers that are refused could have trials run without pause.
+    /// Refused peers cannot cause one trial after the other.
     #[test]
     fn a_failed_trial_holds_for_a_second() {
         let fails = |_| Err(io::Error::other("killed"));

@@ -38,7 +38,7 @@ pub struct Reserve {
     len: usize,
     /// The range to release on drop, before alignment.
     whole: (NonNull<u8>, usize),
-    /// Committed pieces, and those whose addresses may belong to another mapping since a commit failed.
+    /// Committed pieces, and those whose addresses may belong to another mapping after a failed commit.
     committed: Mutex<Vec<Range<usize>>>,
 }
 
@@ -163,7 +163,7 @@ mod backend {
         unsafe { libc::munmap(base.as_ptr().cast(), len) };
     }
 
-    /// For the `first` piece, the trial includes the rest of the process.
+    /// Fills a piece with memory. For the `first` piece, the trial includes memory for the rest of the process.
     ///
     /// # Safety
     /// `to..to + len` is a piece of a reserve, aligned to 2 MiB, without memory in use.
@@ -190,7 +190,7 @@ mod backend {
     }
 
     /// Maps a new memory file over the piece, with hugetlb pages or ordinary ones, and makes all of it
-    /// present. Leaves the piece empty on failure, unless it is lost.
+    /// present. Leaves the piece empty on failure, unless `lost` is set in the error.
     fn fill(
         to: NonNull<u8>,
         len: usize,
@@ -266,8 +266,8 @@ mod backend {
         Ok(page)
     }
 
-    /// Makes transparent huge pages of a newly mapped piece. The kernel collapses only ranges with pages, and
-    /// copies less if there are fewer: hence one small page in each.
+    /// Makes transparent huge pages of a newly mapped piece. The kernel collapses only ranges that have
+    /// pages, and copies those pages. So each range first gets a single small page.
     fn collapse(at: NonNull<u8>, len: usize) -> io::Result<()> {
         advise(at, len, libc::MADV_HUGEPAGE)?;
         for offset in (0..len).step_by(HUGE) {
@@ -445,7 +445,7 @@ mod tests {
         assert!(present.iter().all(|page| page & 1 == 1));
     }
 
-    /// A peer that buffers are lent to has the file. It must not be able to resize it, which would kill this process.
+    /// A peer that gets buffers has their file. It must not be able to resize the file: that would kill this process.
     #[test]
     #[cfg(not(miri))]
     fn the_size_of_the_file_is_sealed() {

@@ -91,7 +91,7 @@ impl Room {
     /// Checks that `bytes` may be taken.
     ///
     /// # Errors
-    /// `OutOfMemory`: the free memory, and its limit.
+    /// `OutOfMemory`, with the free memory and its limit in the message.
     pub fn must_have(&self, bytes: u64) -> io::Result<()> {
         if self.spare().is_none_or(|spare| bytes <= spare) {
             return Ok(());

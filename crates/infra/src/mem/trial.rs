@@ -2,7 +2,7 @@
 //!
 //! A control group's limit may be invisible from inside, for example that of a group above a container's. A
 //! process that fills more memory than such a limit allows is killed without a message. So a child process
-//! first fills the same amount in the same groups, and asks to be the kernel's victim. That takes 7 ms for
+//! first fills the same amount in the same groups, and makes itself the OOM killer's first choice. That takes 7 ms for
 //! the router's default of 43 MiB of buffers. There is no trial if every limit is visible.
 
 use std::ffi::CStr;
@@ -10,7 +10,7 @@ use std::{io, ptr};
 
 use libc::{c_int, c_uint};
 
-/// Minimum for a trial: this process itself takes as much.
+/// Minimum size of a trial in bytes: this process itself takes as much.
 const LEAST: usize = 16 << 20;
 
 /// Bytes that a router takes soon after its start besides its buffers: tables, workers, and 60,000 routes.
@@ -87,7 +87,7 @@ fn fate(status: c_int, bytes: usize, beside: usize) -> io::Result<()> {
         "the kernel killed a trial process that took it: a control group has a limit that cannot be read from here (such as \
          memory.max of a group around a container)"
     } else if libc::WEXITSTATUS(status) == REFUSED {
-        "the kernel refused it to a process that tried"
+        "the kernel refused it to a trial process"
     } else {
         return Ok(());
     };
@@ -112,7 +112,7 @@ mod tests {
         assert!(error.to_string().contains("refused"), "{error}");
     }
 
-    /// Like the kernel for want of memory: another process kills this child.
+    /// The test kills the child, as the kernel does if memory runs out.
     #[test]
     fn a_killed_child_means_no_memory() {
         // SAFETY: the child makes one system call.

@@ -49,8 +49,8 @@ pub(super) fn misfit(states: &[State], line: &str, token: &Token, values: &dyn V
     }
 }
 
-/// Returns the kind of name that the word probably means: if one kind fits, and apart from it only keywords
-/// unlike the word.
+/// Returns the kind of name that the word probably means: if names of one kind are expected, and otherwise only
+/// keywords unlike the word.
 fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
     let keyword = |leaf: &&'l Leaf| if let Leaf::Keyword(keyword) = *leaf { Some(keyword) } else { None };
     if nearest(word, leaves.iter().filter_map(keyword).flat_map(Keyword::spellings)).is_some() {
@@ -63,7 +63,7 @@ fn name_meant<'l>(leaves: &[&'l Leaf], word: &str) -> Option<&'l str> {
     }
 }
 
-/// Returns the type that a number probably means: if one number fits.
+/// Returns the type of the expected number, if only one number is expected here.
 fn range_meant<'l>(leaves: &[&'l Leaf]) -> Option<&'l Kind> {
     let mut ranges = leaves.iter().filter_map(|leaf| match leaf {
         Leaf::Arg { kind: range @ Kind::Number(_), .. } => Some(range),

@@ -27,8 +27,8 @@ pub trait Job<C> {
     /// Runs for at most about a millisecond. Text appended to `out` is sent to the client.
     fn step(&mut self, cx: &mut C, out: &mut String) -> Step;
 
-    /// Returns the bytes that the job keeps until its client has read the text so far, if they may be many. The clients of
-    /// users other than root have a budget for all their jobs.
+    /// Returns the bytes that the job keeps until its client has read the text so far; 0 if they are always few. The
+    /// clients of users other than root have a budget for all their jobs.
     fn kept(&self) -> usize {
         0
     }

@@ -14,8 +14,8 @@ use crate::family::Family;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// The elements still to match: the items, the groups of which each may come once, or the next round; and the
-/// elements after them.
+/// The elements still to match: `here`, and then `next`. `here` is a sequence, a set of optional groups (each at most
+/// once), or another round.
 struct Rest<'g> {
     here: Here<'g>,
     next: Next<'g>,

@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    /// The main thread would stop for a slow expression and a long text.
+    /// A slow expression on a long text does not block the main thread.
     #[test]
     fn a_text_without_a_job_is_filtered_in_slices_too() {
         let (_, pipe) = split("show int | match up").unwrap();
@@ -378,7 +378,7 @@ mod tests {
         assert!(split(&long).unwrap_err().render().contains("longer than 200 bytes"));
     }
 
-    /// The clients of all users have filters, and keep them while they do not read.
+    /// Clients of any user may use filters, and hold their memory as long as they do not read.
     #[test]
     fn a_filter_needs_little_memory() {
         let text = |n: usize| {

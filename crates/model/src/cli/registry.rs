@@ -29,7 +29,7 @@ pub trait Values {
         None
     }
 
-    /// Returns a notice for the client of the last command beside its answer, in whole lines, once.
+    /// Returns a notice to send with the answer of the last command, in whole lines, and clears it.
     fn notice(&mut self) -> Option<String> {
         None
     }
@@ -97,8 +97,8 @@ pub struct Registry<C> {
     left_out: Vec<LeftOut>,
 }
 
-/// Words of a line that select the intended command if none matches the line. The beginning of any command is
-/// shorter.
+/// Maximum number of words at the start of a line that are compared with commands to explain an error. The beginning
+/// of any command is shorter.
 const DEEP: usize = 32;
 
 /// The argument for the rest of a missing command.
@@ -279,7 +279,7 @@ impl<C: Values + 'static> Registry<C> {
         Ok(answer)
     }
 
-    /// Checks that a line is a command, by its form and the existing names; an empty one is.
+    /// Checks that a line is empty, or is a command by its form and the existing names.
     ///
     /// # Errors
     /// Returns the error in the line.

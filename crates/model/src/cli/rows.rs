@@ -25,7 +25,7 @@ pub trait Rows<C> {
     /// Writes a page as text. Headings belong before the first page, which is empty if the list is.
     fn text(&mut self, page: &[Self::Row], out: &mut String);
 
-    /// Returns the bytes that the cursor keeps between two pages, if they may be many.
+    /// Returns the bytes that the cursor keeps between two pages; 0 if they are always few.
     fn kept(&self) -> usize {
         0
     }

@@ -6,7 +6,7 @@ use super::{Fact, Get, Value, World};
 use crate::key::{Key, KindInfo, MANY, Need};
 use crate::tuple::Tuple;
 
-/// The number of each tuple, by name; never zero.
+/// How often each tuple occurs, by name of an index or role; never zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Counts(BTreeMap<&'static str, BTreeMap<Tuple, u32>>);
 
@@ -32,7 +32,7 @@ impl Counts {
         self.0.get(name).and_then(|all| all.get(tuple)).copied().unwrap_or(0)
     }
 
-    /// Returns the number of each tuple of a name; `None` if there are none.
+    /// Returns how often each tuple of a name occurs; `None` if the name has no tuples.
     pub fn named(&self, name: &str) -> Option<&BTreeMap<Tuple, u32>> {
         self.0.get(name)
     }
@@ -53,7 +53,7 @@ impl Counts {
     }
 }
 
-/// Objects by the places for lookups.
+/// The index of objects: how many of them have each place and each need.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
     /// The objects' own places.

@@ -135,8 +135,8 @@ pub(super) fn many() -> Range {
     (Bound::Included(Key::first_of_many()), Bound::Unbounded)
 }
 
-/// Returns the ranges, of kinds with potentially many objects, in which objects may need one of these. That is
-/// everything if some objects need one other than as their container.
+/// Returns the ranges, of kinds with potentially many objects, in which objects may need one of these. If an object
+/// needs one of these other than as its container, that is the range of all such kinds.
 pub(super) fn places(
     wanted: &BTreeSet<Need>,
     kinds: impl Iterator<Item = &'static KindInfo>,

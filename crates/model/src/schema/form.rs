@@ -157,8 +157,8 @@ pub struct Parsed<V: 'static> {
     examples: Vec<&'static str>,
 }
 
-/// Returns the form of a text that `read` parses and `write` gives as YAML: its valid values in words, and
-/// texts for tests.
+/// Returns the form of a text that `read` parses and `write` writes as YAML. `values` describes the valid values;
+/// `examples` are texts for tests.
 pub fn parsed<V>(
     values: &'static str,
     examples: &[&'static str],
@@ -323,8 +323,8 @@ pub struct Keyed<M, K: 'static, T: 'static> {
     map: PhantomData<fn() -> M>,
 }
 
-/// Returns the form of records by free names, each in one line, or over several: with the name's placeholder
-/// in the reference, and its form.
+/// Returns the form of records by free names. `title` is the name's placeholder in the reference, `key` its form.
+/// Each record is in one line, or over several if `block` is set.
 pub fn keyed<M, K, T>(
     title: &'static str,
     key: Parsed<K>,

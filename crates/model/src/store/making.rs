@@ -109,8 +109,8 @@ impl<W: World> Making<W> {
         (self.done, self.steps.len())
     }
 
-    /// Returns the result, when there is nothing more to do. Dropping it then takes time by the number of
-    /// steps.
+    /// Returns the result, when there is nothing more to do. Dropping `self` then takes time in proportion
+    /// to the number of steps.
     ///
     /// # Errors
     /// Returns why all was rolled back, and the failures of the rollback.

@@ -121,8 +121,8 @@ impl<W: World> Store<W> {
         Ok(())
     }
 
-    /// Installs the result of a plan whose steps were made. Returns the old tree; dropping it takes time by
-    /// its size.
+    /// Installs the result of a plan whose steps were made. Returns the old tree; dropping it takes time in
+    /// proportion to its size.
     pub fn arrive(&mut self, at: Snapshot<W>) -> Snapshot<W> {
         self.version += 1;
         std::mem::replace(&mut self.now, at)

@@ -51,8 +51,8 @@ impl<W: World> Snapshot<W> {
 
     /// Checks the changes against the tree as it would be, `view`, and returns the steps that make them. First, in
     /// reverse order of dependency, the steps for objects that are removed or recreated. Then those for the new and
-    /// changed objects. Objects of kinds that are removed at the very end are last: other objects may leave them
-    /// without being recreated.
+    /// changed objects. Removals of kinds that are removed at the very end are last: other objects can stop needing
+    /// such an object without being recreated.
     pub(super) fn steps<'c>(
         &'c self,
         changes: impl Iterator<Item = (&'c Key, Option<&'c Value<W>>)>,
@@ -143,7 +143,7 @@ struct Shaken {
 }
 
 impl Shaken {
-    /// True if other objects stay unchanged, once no removed object is needed.
+    /// True if other objects stay unchanged, provided that no object needs a removed one.
     fn is_empty(&self) -> bool {
         self.gone.is_empty() && self.renewed.is_empty() && self.moved.is_empty()
     }

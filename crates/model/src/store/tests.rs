@@ -14,7 +14,7 @@ use crate::tuple::Tuple;
 static SHELF: Role = Role { name: "shelf", title: |id| format!("shelf {}", id.get::<u8>().unwrap_or(0)) };
 static BOX: Role = Role { name: "box", title: |id| format!("box {}", id.get::<u8>().unwrap_or(0)) };
 
-/// The contents, by their words. An object needs its support, and the support cannot be removed below it.
+/// The contents. An object needs its support, which cannot be removed as long as the object is on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Room {
     shelves: BTreeSet<u8>,
@@ -147,7 +147,7 @@ impl Kind for Label {
     }
 }
 
-/// Labels by their box's shelf, and their words.
+/// Index of the labels, by their box's shelf and their text.
 const LABELS: &str = "label";
 
 impl Object<Room> for Label {

@@ -47,8 +47,8 @@ pub struct Node {
 /// The content of a node.
 #[derive(Debug)]
 pub enum Content {
-    /// A word or text; numbers and truth values are parsed from it. Without quotes it may be empty, for an
-    /// empty map or list.
+    /// A word or text; numbers and truth values are parsed from it. An empty text without quotes may also
+    /// stand for an empty map or list.
     Text(String),
     /// Members in order.
     List(Vec<Node>),
@@ -139,7 +139,7 @@ const ADVICE: &[(&[&str], &str)] = &[
         &["block scalar", "inside a block", "multiline", "plain scalar"],
         "text over several lines: put the value into quotes on one line",
     ),
-    (&["eof", "next token"], "unexpected end of the file: this is not complete"),
+    (&["eof", "next token"], "unexpected end of the file: its last entry is not complete"),
 ];
 
 /// Returns the parser's message in terms of the file's author.

@@ -102,7 +102,7 @@ pub fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns an Ethernet address in quotes, because digits between colons were once numbers.
+/// Returns an Ethernet address in quotes, because YAML 1.1 reads digits between colons as a number.
 pub fn mac(mac: Mac) -> String {
     format!("\"{mac}\"")
 }

@@ -2,7 +2,7 @@
 
 /// Number of shards that flows are hashed to.
 pub const SHARDS: usize = 1024;
-/// The part of an overloaded worker's shards that moves at once: one in this many.
+/// One in this many of an overloaded worker's shards moves at once.
 const PART: usize = 8;
 
 /// The worker of each shard: immutable, replaced as a whole.
@@ -122,7 +122,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any other load: an overloaded worker gets relief, no other worker gets overloaded by it, and it ends.
+        /// Whatever the workers' other load: moves of shards relieve an overloaded worker, overload no other, and
+        /// end.
         #[test]
         fn shards_move_until_overload_is_relieved(
             besides in prop::collection::vec(0.0..0.8f64, 2..6),

@@ -28,7 +28,7 @@ reasons! {
         Group = "echo-to-group", Info, "an echo request to a multicast address, which is not answered";
         Limit = "echo-limit", Warn, "too many echo requests: the reply limit is exceeded";
         NoAddress = "no-address", Warn, "an echo request to an anycast address, and the router has no address to reply from";
-        Length = "bad-length", Error, "the packet ends before the message begins, or its headers cannot be moved";
+        Length = "bad-length", Error, "the packet ends before the message begins, or its extension headers cannot be removed";
     }
 }
 

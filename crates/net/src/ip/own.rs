@@ -15,7 +15,7 @@ pub struct OwnAddresses<A: Ip> {
     exact: HashSet<(u16, A::Bits)>,
     /// The lowest address by VRF.
     first: HashMap<u16, A>,
-    /// Anycast addresses of the routers of connected networks, by VRF. Other routers may send from them; this
+    /// Subnet-router anycast addresses of connected networks, by VRF. Other routers may send from them; this
     /// router does not.
     anycast: HashSet<(u16, A::Bits)>,
     /// Broadcast addresses of connected networks, which are invalid sources too.
@@ -82,7 +82,7 @@ impl<A: Packets> OwnAddresses<A> {
         self.exact.contains(&(fib, address)) || self.broadcasts.contains(&(fib, address))
     }
 
-    /// True if `address` is the routers' anycast address of a network connected to this router in VRF `fib`.
+    /// True if `address` is the subnet-router anycast address of a connected network in VRF `fib`.
     pub fn is_anycast(&self, fib: u16, address: A::Bits) -> bool {
         self.anycast.contains(&(fib, address))
     }

@@ -19,7 +19,7 @@ pub struct Nodes {
     pub multicast: &'static str,
     /// The node that looks up destinations.
     pub lookup: &'static str,
-    /// The node that takes packets with a [track](super::Track)'s object.
+    /// The node that forwards packets by a [track](super::Track)'s object.
     pub follow: &'static str,
     /// The node that writes link headers.
     pub rewrite: &'static str,
@@ -63,9 +63,9 @@ pub trait Packets: Ip {
     fn src(h: &Self::Header) -> Self::Bits;
     /// The destination address.
     fn dst(h: &Self::Header) -> Self::Bits;
-    /// True if the address is multicast, which is in no lookup table.
+    /// True for a multicast address. No lookup table contains any.
     fn is_group(address: Self::Bits) -> bool;
-    /// Length of the packet in its header, in bytes.
+    /// Length of the packet as stated in its header, in bytes.
     fn said(h: &Self::Header) -> usize;
     /// Hash of the packet's flow.
     fn flow_hash(l3: &[u8]) -> Option<u32>;
@@ -210,7 +210,7 @@ impl Packets for Ipv6Addr {
     }
 
     /// The 54 bits after fe80::/10 are 0 on every link (RFC 4291 section 2.5.6). The last 32 of them hold the
-    /// interface number plus one: never 0, so the address on the wire belongs to no link.
+    /// interface number plus one: never 0, so an unscoped address, as on the wire, matches no link.
     #[inline(always)]
     fn scoped(address: u128, interface: u32) -> u128 {
         if ipv6::is_link_local(address) { address | (u128::from(interface) + 1) << 64 } else { address }

@@ -106,7 +106,7 @@ pub struct PathState {
     pub(super) next: u32,
     /// True while its routes wait to be reinstalled.
     pub(super) waits: bool,
-    /// The number of the last change of interfaces after which these paths were resolved again.
+    /// Number of the last interface change for which these paths were resolved again.
     pub(super) asked: u64,
 }
 
@@ -178,7 +178,7 @@ impl Network {
         Network { fib, first: prefix.address(), last: prefix.last() }
     }
 
-    /// Returns the keys of the network's next hops in an order of lists.
+    /// Returns the range of the network's next hops in a set of [`Hop`] keys.
     fn hops(self) -> RangeInclusive<Hop> {
         (self.fib, self.first, 0)..=(self.fib, self.last, u32::MAX)
     }
@@ -198,13 +198,13 @@ pub(super) struct Paths {
     ways: usize,
 }
 
-/// Memory of a list besides its state, and of each of its paths, in bytes: in the list, in the orders by
+/// Bytes of a list without its state, and of each of its paths: in the list itself, in the sets by
 /// dependency, and in the workers' buckets. Measured as the growth of the process with 50,000 lists of eight
 /// paths and 60,000 lists of one.
 const LIST: usize = 256;
 const WAY: usize = 460;
 
-/// A key in an order of lists: VRF, next hop, list.
+/// A key in a set of lists by next hop: VRF, next hop, list.
 pub(super) type Hop = (u16, IpAddr, u32);
 
 impl Paths {
@@ -220,8 +220,8 @@ impl Paths {
         }
     }
 
-    /// Returns the states with this list. There are several if their routes had other paths before, so that
-    /// their flows are shared differently.
+    /// Returns the states with this list. One list may have several, with different layouts: when a route gets this list,
+    /// its flows stay on the paths that the list shares with the route's former list.
     pub fn find(&self, fib: u16, list: &PathList) -> &[u32] {
         self.by_list.get(&(fib, list.clone())).map_or(&[], Vec::as_slice)
     }
@@ -288,7 +288,7 @@ impl Paths {
         next_in(&self.by_hop, network, after)
     }
 
-    /// Returns the first of these VRFs with a list of this path alone.
+    /// Returns the first of these VRFs that has a list with only this path.
     pub fn vrf_with(&self, path: Path, mut vrfs: impl Iterator<Item = u16>) -> Option<u16> {
         vrfs.find(|fib| !self.find(*fib, &path.into()).is_empty())
     }
@@ -335,7 +335,7 @@ impl Paths {
 #[derive(Debug, Default)]
 pub(super) struct Place {
     /// Position in the change, interfaces before networks: twice the index, plus one for the recursive lists
-    /// that end there.
+    /// that lead there.
     of: usize,
     /// The last list returned. For an interface, only the list number counts.
     after: Option<Hop>,

@@ -29,8 +29,8 @@ use super::table::{AT_ONCE, Resolver, Routes, word};
 
 /// Maximum length of a chain of recursive next hops.
 pub(super) const MAX_HOPS: usize = 8;
-/// Maximum number of next hops visited in total, where routes fork: the same next hops may occur again and
-/// again.
+/// Maximum number of next hops visited in one walk, repeats included: where routes fork, the same next hop may
+/// be visited many times.
 const MAX_STEPS: usize = 16 * MAX_WAYS;
 /// Cost of resolving a list again, in route visits.
 pub(super) const COST: usize = 4;
@@ -38,8 +38,8 @@ pub(super) const COST: usize = 4;
 /// The next hops found on the way through the routes, for a list with recursive paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Next hops in order of discovery, the list's own first. The last one may be on a connected network,
-    /// where it needs no route.
+    /// Next hops in order of discovery, the list's own first. A next hop on a connected network needs no
+    /// route.
     pub hops: Vec<IpAddr>,
     /// The non-recursive paths at the ends of the trail, each once.
     pub ends: Vec<Way>,
@@ -59,7 +59,7 @@ impl Trail {
 pub enum Lost {
     /// There is no route to this next hop.
     NoRoute(IpAddr),
-    /// This route to a next hop leads to the router itself, or to another VRF.
+    /// The route to a next hop (address and prefix length) leads to the router itself, or to another VRF.
     NoNeighbor(IpAddr, u8),
     /// The routes lead back to this next hop.
     Circle(IpAddr),
@@ -111,7 +111,7 @@ struct Walk<'r, A: Ip, R> {
 }
 
 impl<A: Ip, R: Resolver> Walk<'_, A, R> {
-    /// Follows a path with this share of the whole.
+    /// Follows a path with the share `weight` of [`WHOLE`].
     fn follow(&mut self, path: Path, weight: u64) {
         let Path::Via { next_hop, interface: None } = path else { return self.end(path, weight) };
         if self.behind.contains(&next_hop) {
@@ -211,7 +211,7 @@ impl<A: Ip> Routes<A> {
         (!ways.is_empty()).then(|| layout.changed(&ways))
     }
 
-    /// Resolves a list and records the result. Flows that have no layout yet are shared like `like`. Returns
+    /// Resolves a list and records the result. A list without a layout shares its flows like `like`. Returns
     /// the previous object and its parts.
     fn mean(
         &mut self,
@@ -274,8 +274,8 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Resolves a list again. If it becomes unresolved, its packets are dropped immediately with `at_once`.
-    /// Otherwise they keep their old path until all of its routes have been withdrawn and no worker can still
+    /// Resolves a list again. If it becomes unresolved, `at_once` drops its packets immediately. Without
+    /// `at_once`, they keep their old path until all of its routes have been withdrawn and no worker can still
     /// use the old leaves.
     pub(super) fn ask(&mut self, id: u32, at_once: bool, by: &mut impl Resolver) {
         let counted = self.rib.paths.states[id].counts();
@@ -310,8 +310,8 @@ impl<A: Ip> Routes<A> {
         !self.given_way.is_empty()
     }
 
-    /// Releases the objects that lists held after their routes were withdrawn, once no worker can be between a leaf
-    /// and its object. Returns true if there may be more.
+    /// Releases the objects that lists held after their routes were withdrawn, once no worker can still follow an
+    /// old leaf to them. Returns true if there may be more.
     pub(super) fn let_go_passed(&mut self, by: &mut impl Resolver) -> bool {
         for _ in 0..AT_ONCE {
             let Some((_, id)) = self.given_way.pop_front_if(|(mark, _)| self.domain.passed(*mark)) else {

@@ -82,7 +82,7 @@ impl<T> Slab<T> {
     }
 }
 
-/// An index without a value is a bug in the owner.
+/// Panics if there is no value at the index: that is a bug in the owner.
 impl<T> Index<u32> for Slab<T> {
     type Output = T;
     fn index(&self, at: u32) -> &T {

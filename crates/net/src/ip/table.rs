@@ -11,11 +11,11 @@
 //! is *recursive*: it resolves through the route to its next hop, and follows that route's changes
 //! (`recursion.rs`).
 //!
-//! When an interface changes, only the lists that depend on it are resolved again (`asking.rs`). That is one
-//! store for each list: whatever the number of routes, all packets are redirected or dropped with it. Routes
-//! are installed and withdrawn only when a list becomes resolved or unresolved: they are *visited*. Both are
-//! done some at a time ([`Routes::settle`]), so that neither packets nor commands wait. Until a route is
-//! visited, its packets may be dropped as `unresolved`.
+//! When an interface changes, only the lists that depend on it are resolved again (`asking.rs`). A single store
+//! for each list redirects or drops the packets of all its routes. Only when a list becomes resolved or
+//! unresolved, its routes are *visited*: installed or withdrawn. Lists are resolved and routes are visited some
+//! at a time ([`Routes::settle`]), so that neither packets nor commands wait. Until a route is visited, its
+//! packets may be dropped as `unresolved`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -80,7 +80,7 @@ impl From<LpmFull> for RouteError {
     }
 }
 
-/// A resolver for paths that depend on nothing: it resolves nothing.
+/// A resolver for paths that depend on neither interfaces nor routes: it resolves nothing.
 struct NoNeighbors;
 impl Resolver for NoNeighbors {
     fn is_connected(&self, _: u16, _: IpAddr) -> bool {
@@ -113,11 +113,11 @@ pub struct Routes<A: Ip> {
     pub(super) following: VecDeque<Following<A>>,
     /// Unresolved lists whose installed object still uses the old paths.
     pub(super) holding: BTreeSet<u32>,
-    /// Lists of `holding` whose routes are withdrawn, each until no worker can be between a leaf and its object.
+    /// Lists of `holding` whose routes are withdrawn, each until no worker can still follow an old leaf to it.
     pub(super) given_way: VecDeque<(Mark, u32)>,
     pub(super) objects: WordWriter,
     pub(super) balances: SlotWriter<Buckets>,
-    /// Objects and buckets without routes, until no worker can be between a leaf and its object.
+    /// Objects and buckets without routes, until no worker can still follow an old leaf to them.
     unused: VecDeque<(Mark, u32, Option<u32>)>,
     published: Writer<Fibs<A>>,
 }
@@ -238,7 +238,7 @@ impl<A: Ip> Routes<A> {
             return Err(format!("the route {prefix} is in it"));
         }
         if let Some(to) = self.tracked_in(fib) {
-            return Err(format!("a feature follows its route to {}", to.address()));
+            return Err(format!("a feature uses its route to {}", to.address()));
         }
         match self.rib.paths.vrf_with(Path::Table(fib), self.tables()) {
             Some(other) => Err(format!("a route of table {} leads to it", name(other))),
@@ -404,7 +404,7 @@ impl<A: Ip> Routes<A> {
         }
     }
 
-    /// Removes a list without routes and tracks.
+    /// Removes a list if no route and no track uses it.
     pub(super) fn leave_list(&mut self, id: u32, by: &mut impl Resolver) {
         let state = &self.rib.paths.states[id];
         if state.first != NONE || state.tracks > 0 {
@@ -514,7 +514,7 @@ impl<A: Ip> Routes<A> {
         Some(&self.rib.paths.states[*self.rib.paths.find(fib, &list.into()).first()?])
     }
 
-    /// Number of forwarding objects, including objects that wait for workers to pass.
+    /// Number of forwarding objects, including unused ones that workers may still read.
     #[cfg(test)]
     pub(crate) fn objects_in_use(&self) -> usize {
         self.objects.len()

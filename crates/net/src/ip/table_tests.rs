@@ -201,7 +201,8 @@ impl<A: Small> Lab<A> {
         }
     }
 
-    /// Resolves a path by the model, after this many steps: its next hop may need the routes.
+    /// Resolves a path by the model, recursively if its next hop needs the routes. `steps` is the number of
+    /// routes followed so far.
     fn meaning(&self, path: Path, steps: usize) -> BTreeSet<u64> {
         let counts = |list: &PathList| {
             list.paths().any(|p| self.recursive(p).is_some() || self.links.meaning(p).is_some())
@@ -367,8 +368,9 @@ fn compare<A: Small>(ops: &[Op<A>]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A network appears and disappears before any list is resolved again. Meanwhile a route is added that leads
-/// through another one, which would not count while that network exists.
+/// The network of an interface that is down appears and disappears before any list is resolved again. While it exists,
+/// recursive paths must not follow the route to 240.0.0.0/4, whose next hop is in that network. A route that is added
+/// meanwhile via 240.0.0.1 must be resolved again when the network is gone.
 #[test]
 fn routes_added_during_a_short_change_are_resolved_again() {
     let via =
@@ -442,7 +444,7 @@ fn an_interface_change_resolves_only_its_own_paths() {
     assert_eq!(follow(&mut lab), 2000);
 }
 
-/// However many next hops an interface has, a change resolves some of them at a time. Waiting lists keep
+/// When an interface with many next hops changes, their paths are resolved some at a time. Waiting lists keep
 /// their old resolution, and a list that was resolved again needs no visit for earlier changes.
 #[test]
 fn paths_of_an_interface_are_resolved_in_slices() {
@@ -488,7 +490,7 @@ fn paths_of_an_interface_are_resolved_in_slices() {
     assert_eq!((lab.links.asked, led(&mut lab)), (HOPS as usize, 0));
 }
 
-/// Otherwise an operator would add memory where a table's own limit is reached.
+/// A table's own limit is reported as such: otherwise an operator would add memory in vain.
 #[test]
 fn a_full_table_is_not_reported_as_out_of_memory() {
     for full in [LpmFull::Groups(7), LpmFull::Blocks, LpmFull::Leaf(0)] {

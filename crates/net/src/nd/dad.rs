@@ -75,7 +75,7 @@ impl Default for Dad {
 }
 
 impl Dad {
-    /// True if an address is not in use yet.
+    /// True while duplicate address detection of an address is running.
     pub fn is_tentative(&self, key: Key<Ipv6Addr>) -> bool {
         self.tentative.contains_key(&key)
     }

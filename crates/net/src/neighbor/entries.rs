@@ -179,8 +179,8 @@ impl<A: Family> Entries<A> {
         self.due.first().copied()
     }
 
-    /// Returns the entry to replace first: an entry without an answer if there is one, and the oldest of
-    /// these.
+    /// Returns the entry to replace first: the oldest failed one, or else the oldest incomplete, stale or other
+    /// learned one, in this order.
     pub fn first_to_go(&self) -> Option<Key<A>> {
         self.order.first().map(|o| o.2)
     }

@@ -11,8 +11,8 @@
 //!     └────────────────────────────────────┴───────────────┘ solicited advertisement
 //! ```
 //!
-//! A neighbor that reports another Ethernet address in other messages or without a request becomes stale at
-//! that address.
+//! A neighbor that reports another Ethernet address in any message but a solicited advertisement becomes stale
+//! at that address.
 //!
 //! An entry keeps its adjacency in all of these states. The owner of the table detects the use of a stale
 //! entry: it checks the adjacency's counter when the entry becomes stale, and periodically after that.
@@ -45,8 +45,8 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// Handles a neighbor's Ethernet address in another message, and perhaps its router flag. The entry
-    /// follows; a new one is added unless `create` returns a reason against it. This does not confirm
+    /// Handles a neighbor's Ethernet address, and its router flag if known, from a message other than a neighbor
+    /// advertisement. Updates the entry, or adds one unless `create` is an error. This does not confirm
     /// reachability.
     pub(super) fn mentioned(
         &mut self,

@@ -417,8 +417,7 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// Learns a neighbor's address. The entry follows; a new one is added unless `create` returns a reason
-    /// against it.
+    /// Learns a neighbor's Ethernet address. Updates the entry, or adds one unless `create` is an error.
     fn learn(
         &mut self,
         now: u64,
@@ -435,8 +434,8 @@ impl<A: Family> Neighbors<A> {
         Ok(())
     }
 
-    /// Checks that an entry may follow its neighbor's message. Without an entry, asks `create` and makes
-    /// room.
+    /// Checks that a neighbor's message may update its entry. Without an entry, returns the error in `create`,
+    /// or makes room.
     pub(super) fn may_follow(
         &mut self,
         before: Option<Entry>,
@@ -453,14 +452,14 @@ impl<A: Family> Neighbors<A> {
         }
     }
 
-    /// Returns the entry of a neighbor heard now.
+    /// Returns a reachable entry, confirmed at `now`.
     pub(super) fn reachable(&mut self, now: u64, mac: Mac, router: bool) -> Entry {
         let age = self.config.max_age;
         let age = if A::NUD { self.jitter.between(age / 2, age.saturating_add(age / 2)) } else { age };
         Entry { state: State::Reachable(mac), router, since: now, due: Some(now.saturating_add(age)) }
     }
 
-    /// Replaces an entry by one with an address.
+    /// Stores `entry`, which has an Ethernet address, in place of `before`.
     pub(super) fn complete(
         &mut self,
         key: Key<A>,

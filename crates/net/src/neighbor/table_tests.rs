@@ -341,7 +341,7 @@ impl Follower {
         assert!(t.table.entries().consistent());
     }
 
-    /// Lets time pass until `end`, and checks that it does pass.
+    /// Lets time pass until `end`, and checks that each call handles all expired timers.
     fn pass(&mut self, t: &mut Clocked, end: u64) {
         while let Some(due) = t.table.poll_timeout().filter(|d| *d <= end) {
             t.now = t.now.max(due);

@@ -177,8 +177,8 @@ impl Router {
     }
 }
 
-/// Returns the routes derived from the addresses of a usable interface. If two addresses yield the same prefix (the end
-/// of one's network may be the other), the first route counts.
+/// Returns the routes derived from the addresses of a usable interface. If two addresses yield the same prefix (one may
+/// be the first or last address of the other's network), the first route counts.
 fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     let mut wanted: Vec<Connected<A>> = Vec::new();
     let mut want = |prefix, path| {

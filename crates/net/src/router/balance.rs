@@ -14,9 +14,9 @@ const LOOK: u64 = 100_000_000;
 const TOO_BUSY: f64 = 0.85;
 /// A worker with a lower load has capacity.
 const HAS_TIME: f64 = 0.6;
-/// Checks in a row before balancing: with one worker overloaded, until flows are spread; with a total load under one
-/// half, until they are gathered again. If a worker has no queue at all, one check is enough to spread: the load has
-/// just begun.
+/// Number of checks in a row before work moves: checks with an overloaded worker before it is spread, and checks with
+/// a total load under one half before it is gathered. If a worker has no queue at all, one check is enough to spread:
+/// the load has just begun.
 const LOOKS: [u32; 2] = [2, 30];
 
 /// The load of the workers.
@@ -24,7 +24,7 @@ const LOOKS: [u32; 2] = [2, 30];
 pub(super) struct Balance {
     /// Time of the last check, in nanoseconds.
     looked: u64,
-    /// Busy and idle nanoseconds of each worker at that time.
+    /// Busy and idle nanoseconds of each worker at the last check.
     times: Vec<(u64, u64)>,
     /// The load of each worker between the last two checks, 0 to 1.
     loads: Vec<f64>,
@@ -40,7 +40,7 @@ impl Router {
         self.balance.loads.get(worker).copied()
     }
 
-    /// True if the operator assigned shards to workers; the router then moves no others, either.
+    /// True if the operator assigned any shards to workers; the router itself then moves no shards at all.
     pub fn shards_chosen(&self) -> bool {
         self.balance.shards_chosen
     }
@@ -160,8 +160,8 @@ fn scattered(now: &[Attention], workers: usize, busiest: usize) -> Option<Vec<At
     (idle && several).then(|| now.iter().zip(shared).map(place).collect())
 }
 
-/// Returns the queues with half of the busiest worker's movable ones given to the calmest. `None` if it has no queue to
-/// give away.
+/// Returns the queues with half of the busiest worker's movable ones given to the calmest. `None` if the busiest worker
+/// has no queue to give away.
 pub(super) fn halved(now: &[Attention], busiest: usize, calmest: usize) -> Option<Vec<Attention>> {
     let own: Vec<usize> = (0..now.len()).filter(|at| now[*at].worker == busiest).collect();
     let some: Vec<usize> = own.iter().copied().filter(|at| movable(&now[*at])).collect();

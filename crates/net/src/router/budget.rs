@@ -2,7 +2,7 @@
 //!
 //! Memory use is counted again only after as many additions as should still fit, so most additions cost one comparison.
 //! Tables grow in pieces, and the last piece may exceed the budget. The free memory of the machine and its control
-//! groups is checked as often: the kernel promises more than there is, and kills the router when the memory is used.
+//! groups is checked at the same time: the kernel overcommits memory, and kills the router when none is left.
 //!
 //! Tables keep the memory of removed routes for new ones. So a full budget still admits as many routes as were removed
 //! since memory last grew by [`MUCH`]. If memory then grows by that much again, the new routes are not like the removed
@@ -14,7 +14,7 @@ use infra::mem::{Room, Watch};
 use super::side::Side;
 use super::{Routed, Router, RouterError};
 
-/// Without a setting, the limit is one part in this many of the memory free when the router is made.
+/// The default limit is the memory that is free when the router is created, divided by this number.
 const SHARE: u64 = 2;
 /// Maximum memory of one route, in bytes. The first host route of a /24 has 256 entries of its own in the lookup
 /// table, and the maps of prefixes double in size when full.
@@ -39,7 +39,7 @@ pub(super) struct Budget {
     limit: u64,
     /// Bytes in use at the last count.
     used: u64,
-    /// Routes that fit in the memory held: the most there were since memory last grew by [`MUCH`].
+    /// Number of routes that fit in the memory held: the maximum since memory last grew by [`MUCH`].
     held: u64,
     /// Bytes in use when memory last grew by [`MUCH`].
     grown: u64,
@@ -243,7 +243,7 @@ mod tests {
         assert!(routes < full && routes * 4096 <= (8 << 20) + MUCH + (REUSED + 1) * ROUTE, "{routes}");
     }
 
-    /// Independent of the limit: otherwise the kernel kills the router.
+    /// The limit does not matter here: without this check, the kernel would kill the router.
     #[test]
     fn routes_are_refused_while_memory_is_short() {
         const SPARE: u64 = 32 << 20;
@@ -270,7 +270,7 @@ mod tests {
         assert!(looked < 100, "{looked}");
     }
 
-    /// Otherwise the operator looks for memory although the limit is too low.
+    /// Separate counters tell the operator whether to raise the limit or to add memory.
     #[test]
     fn refusals_for_the_limit_and_for_memory_count_apart() {
         let mut budget = Budget { limit: u64::MAX, ..Budget::default() };

@@ -15,8 +15,8 @@ pub type Made = fn(&mut Router, index: u32);
 /// needs, if any. Both are in nanoseconds of the monotonic clock. It may take at most a millisecond.
 pub type Turn = fn(&mut Router, now: u64) -> Option<u64>;
 
-/// A feature's callback at `now`, in nanoseconds of the monotonic clock, when there is something new to read from a file that it watches.
-/// It reads everything: the next call is for later events.
+/// A feature's callback for new data in a file that it watches, at `now` (nanoseconds of the monotonic clock). It must
+/// read all of the data: the next call is for later events.
 pub type Stirred = fn(&mut Router, now: u64);
 
 /// The callbacks of all features.
@@ -42,7 +42,7 @@ impl Hooks {
         self.events.turns.push(turn);
     }
 
-    /// Calls `stirred` when there is something new to be read from a file, such as a socket or a doorbell. Nobody else reads it.
+    /// Registers `stirred` for new data in a file, such as a socket or a doorbell. Nothing else may read the file.
     pub fn watch(&mut self, file: OwnedFd, stirred: Stirred) {
         self.events.watched.push((file, stirred));
     }

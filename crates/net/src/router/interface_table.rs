@@ -63,9 +63,9 @@ pub struct InterfaceInfo {
     pub receive: super::Receive,
     /// Initial Ethernet address and MTU.
     pub initial: (Mac, u16),
-    /// The totals at its index before it was made.
+    /// Counter totals of former interfaces with its index.
     pub(super) before: InterfaceTotals,
-    /// The totals of features at its index before it was made.
+    /// Counter totals of features, for former interfaces with its index.
     pub(super) settings_before: Totals,
 }
 

@@ -13,7 +13,7 @@ use crate::ip::{Affected, IpPrefix, Network};
 
 /// The MTU of a loopback interface, bytes.
 const LOOPBACK_MTU: u16 = 9000;
-/// Adjacencies that follow an interface change at once: about a tenth of a millisecond of work.
+/// Maximum number of adjacencies updated at once after interface changes: about a tenth of a millisecond of work.
 const ADJACENCIES: usize = 256;
 /// Maximum time that closing a device waits for workers to release its queues.
 pub(super) const GRACE: Duration = Duration::from_millis(200);

@@ -276,7 +276,7 @@ impl Router {
         }
     }
 
-    /// Stores the duplicate address detection state of an address. Returns the interface, which must follow.
+    /// Stores the duplicate address detection state of an address. Returns the interface to update.
     fn stands(&mut self, (interface, address): Key<Ipv6Addr>, standing: Standing) -> Option<u32> {
         self.near.interfaces.get_mut(interface)?.standing.insert(address, standing);
         self.ip6.own_changed = true;

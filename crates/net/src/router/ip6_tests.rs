@@ -468,7 +468,7 @@ fn rfc4861_7_3_3_a_used_neighbor_is_probed_and_removed_if_silent() {
     lab.sent(1);
 }
 
-/// A single packet, sent right after the neighbour became stale, long before the next check.
+/// A single packet counts if it is sent right after the neighbour became stale, long before the next check.
 #[test]
 fn rfc4861_7_3_3_one_packet_counts_as_use() {
     let mut lab = lab();

@@ -96,7 +96,7 @@ impl Lab {
         Lab::with(install, address)
     }
 
-    /// The same, with nodes of features.
+    /// Like [`new`](Self::new), with nodes of features.
     pub fn with(install: impl Install, address: impl Fn(u32) -> Address) -> Lab {
         let sizes = Sizes { buffers: 2048, workers: WORKERS };
         let Parts { router, workers } = Router::build(install, &sizes).unwrap();

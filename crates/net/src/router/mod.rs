@@ -72,7 +72,7 @@ pub use workers::{MAX_WORKERS, Receive, ReceiveQueue};
 pub struct RouterError(pub String);
 
 impl RouterError {
-    /// A worker cannot be pinned to its core.
+    /// Returns the error for a worker that cannot be pinned to its core.
     fn not_pinned(worker: usize, core: Option<usize>, why: &io::Error) -> RouterError {
         let where_to = core.map_or("any core".into(), |core| format!("core {core}"));
         RouterError(format!("worker {worker} cannot be pinned to {where_to}: {why}"))

@@ -17,7 +17,7 @@ use crate::waiting;
 /// Time from the last resolution request of a worker until workers release forgotten packets, in nanoseconds. A packet
 /// is forgotten if its request was lost.
 const SWEEP_AFTER: u64 = waiting::LIFE + 1_000_000_000;
-/// Time until the next try, if the request to release them did not reach a worker, in nanoseconds.
+/// Time until the next try if the request to release forgotten packets did not reach a worker, in nanoseconds.
 const SWEEP_RETRY: u64 = 100_000_000;
 
 impl Neighborhood {

@@ -63,7 +63,7 @@ fn packet(dst: Ipv4Addr, id: u16) -> Vec<u8> {
     builder.payload(b"data").build()
 }
 
-/// Asserts that the frame is A's packet with this identification, forwarded to `mac`.
+/// Asserts that the frame is A's packet with this identification, forwarded from `src` to `dst`.
 fn assert_forwarded(frame: &[u8], id: u16, src: Mac, dst: Mac) {
     let (header, rest) = EthernetHeader::split(frame).unwrap();
     assert_eq!((header.dst(), header.src(), header.ethertype()), (dst, src, ethertype::IPV4));

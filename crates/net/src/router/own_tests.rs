@@ -139,7 +139,8 @@ fn forwarded(lab: &mut Lab, from: Ipv4Addr, to: Ipv4Addr) -> Result<(), Vec<&'st
     if lab.sent(1).is_empty() { Err(reasons) } else { Ok(()) }
 }
 
-/// RFC 3927 section 7: whatever the default route says. A network that the operator connects or routes is the exception.
+/// The default route does not apply to IPv4 link-local addresses (RFC 3927 section 7). Connected networks and other
+/// configured routes do.
 #[test]
 fn ipv4_link_local_is_forwarded_only_by_configured_routes() {
     let mut lab = lab::<Ipv4Addr>();

@@ -31,7 +31,7 @@ fn most(destination: IpAddr) -> usize {
 }
 
 /// Returns the maximum number of data bytes in an IPv4 echo request over a link with this MTU. A packet is cut into
-/// one frame of fragments at most.
+/// at most [`FRAME_SIZE`] fragments.
 fn most_in_fragments(mtu: u16) -> usize {
     let each = usize::from(mtu).saturating_sub(Ipv4Header::LEN) & !7;
     (each * FRAME_SIZE).saturating_sub(IcmpHeader::LEN)

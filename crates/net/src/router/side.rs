@@ -57,7 +57,7 @@ impl<A: Family> Side<A> {
 pub trait Routed: Family {
     /// Returns the router's state of this family.
     fn side(router: &Router) -> &Side<Self>;
-    /// Returns that state, mutable, and the state that resolves its paths.
+    /// Returns the router's state of this family, mutable, and the state that resolves its paths.
     fn side_mut(router: &mut Router) -> (&mut Side<Self>, &mut Neighborhood);
     /// Returns its neighbours.
     fn neighbors(near: &Neighborhood) -> &Neighbors<Self>;

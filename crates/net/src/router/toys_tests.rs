@@ -196,7 +196,7 @@ fn a_tunnel_follows_the_route_to_its_far_end() {
     );
 }
 
-/// Otherwise a packet could run through the graph for ever: from the entry to the track, and back.
+/// A track ignores routes to a feature's entry: otherwise a packet could loop between the entry and the track for ever.
 #[test]
 fn a_track_does_not_lead_through_an_entry_of_a_feature() {
     let _tracking = TRACKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,7 +224,7 @@ fn a_table_stays_while_a_feature_follows_a_route_of_it() {
     assert_eq!(tracks[0].object, tracks[1].object, "both track the same route");
     for track in tracks {
         let RouterError(why) = lab.router.remove_table(5).unwrap_err();
-        assert!(why.contains("a feature follows its route to 203.0.113.9"), "{why}");
+        assert!(why.contains("a feature uses its route to 203.0.113.9"), "{why}");
         lab.router.untrack(track);
     }
     lab.run();

@@ -46,8 +46,9 @@ impl Vrfs {
         self.by_id.range(first..).map(|(table, fib)| (*table, *fib))
     }
 
-    /// Adds a VRF, and returns its index; `None` if all indexes are in use. An index that another VRF had rests
-    /// first, as long as there are others. A VRF that comes back gets its own index.
+    /// Adds a VRF, and returns its index; `None` if all indexes are in use. A removed VRF that is added again gets
+    /// its former index, if that is free. The index of another removed VRF is used only after [`REST`], or when no
+    /// new index is left.
     fn add(&mut self, table: u32, now: Instant) -> Option<u16> {
         if let Some(fib) = self.fib(table) {
             return Some(fib);

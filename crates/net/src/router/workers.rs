@@ -4,8 +4,8 @@
 //!
 //! 1. Workers stop polling the queues whose packets will take another way. Their devices buffer packets as far as they
 //!    have room.
-//! 2. The main thread waits until all workers have finished their turns and no packet is between workers. Then it waits
-//!    for the turns in which they took the last of those packets.
+//! 2. The main thread waits until all workers have finished their turns, and until no packet is between workers. Then
+//!    it waits until the workers have finished the turns that received the last of these packets.
 //! 3. The queues and shards get their new workers, and are polled again.
 //!
 //! So packets of a flow stay in order, and are lost only if a device runs out of room. The caller can read how long the

@@ -117,8 +117,7 @@ fn router(workers: usize) -> (Router, Arc<Counting>) {
     (r, counting)
 }
 
-/// Sends `n` more packets in, and runs `meanwhile` until all have come out. Returns the longest time that one of its
-/// changes paused a queue.
+/// Sends `n` more packets in, and calls `meanwhile` repeatedly until all have come out.
 fn pass(r: &mut Router, counting: &Counting, n: u64, mut meanwhile: impl FnMut(&mut Router)) {
     let wanted = counting.wanted.fetch_add(n, Ordering::Relaxed) + n;
     let limit = Instant::now() + Duration::from_secs(30);
@@ -183,7 +182,7 @@ fn a_queue_without_overload_stays_with_its_worker() {
     stop(r);
 }
 
-/// Another worker that hands over no packets does not change how a queue's worker rests.
+/// A queue's worker naps in adaptive mode only, also with a second worker that hands over no packets.
 #[test]
 fn workers_do_not_nap_for_interrupt_queues() {
     let naps = |r: &Router| (0..2).map(|w| r.graph().stats().worker_totals(w).naps).collect::<Vec<_>>();
@@ -472,7 +471,7 @@ impl Drop for Closing {
     }
 }
 
-/// The kernel may take long to close a queue. A worker that closed it would neglect its other queues meanwhile.
+/// The main thread closes queues: the kernel may take long, and a worker would neglect its other queues meanwhile.
 #[test]
 fn workers_do_not_close_queues_of_a_removed_device() {
     let (mut r, _) = router(2);

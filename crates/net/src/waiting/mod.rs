@@ -352,7 +352,7 @@ impl<A> Shared<A> {
     }
 }
 
-/// The share for the queues of both families, created with the first queue.
+/// The share of the buffer pool for the queues of both families, created with the first queue.
 pub type Budget = Arc<OnceLock<Arc<Share>>>;
 
 /// The queues by worker, while the nodes are created.

@@ -4,11 +4,11 @@
 //!
 //! The memory use settles in the first quarter of the time. The number of nodes that wait for readers depends on when
 //! the system preempts the worker, and the last few of them may need another huge page of 2 MiB. The growth is the
-//! memory use in the last quarter less that in the second one, each time when all changing routes are removed.
+//! memory use in the last quarter less that in the second quarter, both measured without any changing route.
 //!
 //! The unchanged prefixes are /24s (/48s for IPv6), and packets go to their lower halves. The changing routes are
-//! their upper halves, networks around several of them, and others between. They change the same nodes of the lookup
-//! table as the traffic reads, but must not change where the traffic goes.
+//! their upper halves, networks around several of them, and others between. They change the nodes of the lookup
+//! table that the traffic reads, but must not change where the traffic goes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};

@@ -45,7 +45,7 @@ impl Cpu {
         Cpu(clock_gettime(ClockId::ThreadCPUTime))
     }
 
-    /// Returns the CPU time since then, in seconds.
+    /// Returns the CPU time since this point, in seconds.
     fn seconds(&self) -> f64 {
         let now = clock_gettime(ClockId::ThreadCPUTime);
         (now.tv_sec - self.0.tv_sec) as f64 + (now.tv_nsec - self.0.tv_nsec) as f64 / 1e9

@@ -55,11 +55,11 @@ struct Bench {
     paths: u32,
     sizes: &'static [usize],
     extra: Extra,
-    /// Target in clocks per packet; if none is set, 12 more than the plain path.
+    /// Target in clocks per packet; NaN: 12 more than the plain path.
     target: f64,
 }
 
-/// The benchmark from which the others differ.
+/// The base benchmark: the others change some of its fields.
 const ONE: Bench = Bench {
     name: PLAIN,
     what: "one route",

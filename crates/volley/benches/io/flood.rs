@@ -49,7 +49,7 @@ struct Seen {
 }
 
 /// Sends on one interface, and checks the packets received on the other, until stopped. Returns the tester's clocks
-/// per packet, sent and received, in rounds with full frames in both directions.
+/// per packet (sent and received) for each round in which [`FRAME_SIZE`] packets were sent and as many received.
 fn test([mut into, mut from]: [Tester; 2], seen: &Seen) -> Vec<f64> {
     let packet = PacketBuilder::ipv4(Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(20, 0, 0, 1))
         .ethernet(Mac([2, 0, 0, 0, 9, 8]), Mac([2, 0xfe, 0, 0, 0, 0]))

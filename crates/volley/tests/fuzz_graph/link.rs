@@ -28,7 +28,7 @@ pub struct Line {
     pub sent_count: u64,
     /// Packets that a transmit queue accepts at once.
     pub room: usize,
-    /// True if the other packets are refused for good.
+    /// True if packets beyond `room` are refused (`Unsent::Refused`), instead of the queue being full.
     pub refuses: bool,
     /// True without carrier; nothing is sent then.
     pub unplugged: bool,

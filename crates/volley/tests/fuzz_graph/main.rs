@@ -41,7 +41,7 @@ fn fail(scripts: &[Vec<u8>]) -> bool {
     catch_unwind(run).is_err()
 }
 
-/// Removes from `all` what is not needed for it to fail.
+/// Returns `all` without elements that are not needed for `fails` to return true.
 fn shorten<T: Clone>(mut all: Vec<T>, fails: impl Fn(&[T]) -> bool) -> Vec<T> {
     let mut chunk = all.len() / 2;
     while chunk > 0 {
@@ -104,11 +104,11 @@ fn explain(seed: u64, mut scripts: Vec<Vec<u8>>) -> ! {
 /// The seed of a failed script, and the scripts of its world, up to this one.
 type Failure = (u64, Vec<Vec<u8>>);
 
-/// Runs the scripts from the seed `first` on, until `enough` returns true for the number of scripts before. Returns
-/// the number of scripts run.
+/// Runs the scripts from the seed `first` on, until `enough` returns true for the number of earlier seeds. Returns the
+/// number of scripts run, and their results.
 ///
-/// Each core has a thread with worlds of its own, and they take turns with the seeds. So on one machine, a world
-/// always has the same scripts.
+/// Each core, up to [`MOST_THREADS`], has a thread with its own worlds. With `n` threads, each runs every `n`th seed.
+/// So on one machine, a world always has the same scripts.
 fn run_scripts(first: u64, enough: impl Fn(u64) -> bool + Sync) -> (u64, Seen) {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST_THREADS));
     let failed = AtomicBool::new(false);

@@ -22,7 +22,7 @@ pub struct Offload {
 pub struct Arriving {
     pub bytes: Vec<u8>,
     pub offload: Offload,
-    /// True if the offload words may not match the bytes. No driver of this router allows that.
+    /// True if the offload words are arbitrary, and need not match the bytes. No driver of this router allows that.
     pub lies: bool,
 }
 

@@ -119,8 +119,8 @@ struct Run<'w> {
 }
 
 impl Run<'_> {
-    /// Runs one step. The router works at once after about half of the steps only, so that frames also collect
-    /// packets of several steps.
+    /// Runs one step. After about half of the steps, the router processes all packets immediately. After the
+    /// others they wait, so that frames also collect packets of several steps.
     fn step(&mut self, s: &mut Script<'_>) {
         let op = s.u8();
         match op & 0x3f {
@@ -158,7 +158,8 @@ impl Run<'_> {
         }
     }
 
-    /// Starts tracing, and work of features that no setting enables; sometimes with a filter.
+    /// Traces `n` more packets (0: clears the trace), and starts features that no setting enables; sometimes with a
+    /// filter.
     fn trace(&mut self, n: u32) {
         let filter = (n % 4 == 1).then(udp_with_a_first_byte);
         self.w.exercise(filter.as_ref());

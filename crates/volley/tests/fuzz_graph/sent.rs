@@ -9,8 +9,8 @@ use crate::link::Sent;
 use crate::question::{ANSWERING, Asked, Question};
 use crate::world::{CAPS, World, device_name};
 
-/// Hop limits of the router's own packets. Forwarded packets with the router's address, which is unused in another
-/// VRF, arrive with the same limits, and leave with one less.
+/// Hop limits of the router's own packets. A packet forwarded in a VRF that does not use the router's address may have
+/// it as source. Such a packet arrives with one of these hop limits, and leaves with one less.
 const OWN_HOPS: [u8; 2] = [64, 255];
 impl World {
     /// Checks that a sent packet is well-formed, and allowed on its interface.

@@ -280,8 +280,8 @@ impl World {
         }
     }
 
-    /// Sets an interface up with network `n` and one host on it. The router may refuse it, if a script gave the same
-    /// to another interface.
+    /// Sets an interface up with network `n` and one host on it. The router refuses the addresses if a script gave
+    /// that network to another interface.
     fn set_up(&mut self, index: u32, n: usize) {
         let _ = self.router.set_admin(index, true);
         let _ = self.router.add_address(index, Address::new(own(n), 24));
@@ -291,7 +291,7 @@ impl World {
         let _ = self.router.add_neighbor(index, host6(n), Mac([2, 0, 0, 0, 1, n as u8]), true);
     }
 
-    /// Starts work of features that no setting enables, for packets that match a filter, if there is one.
+    /// Starts features that no setting enables, for packets that match the filter, or for all without one.
     pub fn exercise(&mut self, filter: Option<&Program>) {
         for exercise in self.catalog.exercises() {
             (exercise.begin)(&mut self.router, filter.cloned());

@@ -63,7 +63,7 @@ fn commands_of_vpp_guides_have_the_expected_outcome() {
     assert_eq!(count, 294);
 }
 
-/// Returns a line with a word in place of each argument of a beginning.
+/// Returns the beginning of a command, with a sample word in place of each argument.
 fn sample(beginning: &str) -> String {
     let word = |word: &str| {
         match word.split_once(':').map(|(_, kind)| kind.trim_end_matches('>')) {

@@ -47,8 +47,8 @@ pub(super) fn loads(b: &mut Bench<'_>) -> Result {
     Ok((Found::Loads(all), false))
 }
 
-/// Runs `repetitions` trials of `duration` at a load; `after` more loads follow, for the time left. `None` if the load is too small for a
-/// frame in a trial.
+/// Runs `repetitions` trials of `duration` at a load. `after` is the number of loads still to come, for the progress
+/// text. `None` if the load is too small for a frame in a trial.
 fn at(
     b: &mut Bench<'_>,
     name: String,

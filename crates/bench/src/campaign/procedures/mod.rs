@@ -1,4 +1,4 @@
-//! The procedures that a campaign runs with a router, a traffic and a frame size.
+//! The procedures that a campaign runs for each router, traffic profile and frame size.
 
 mod delays;
 mod outage;

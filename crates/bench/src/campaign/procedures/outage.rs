@@ -14,7 +14,7 @@ type Result = std::result::Result<(Found, bool), Failure>;
 /// Minimum time at the halved load after an overload.
 const RELIEVED: Duration = Duration::from_secs(2);
 
-/// Seconds before the end of a trial in which a restarted router must forward frames, or it counts as not back.
+/// Final seconds of a trial. A restarted router must forward frames in them to count as back.
 const BACK: f64 = 0.5;
 
 pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
@@ -49,8 +49,8 @@ pub(super) fn recovery(b: &mut Bench<'_>) -> Result {
     Ok((Found::Recovery(all), false))
 }
 
-/// Runs a trial, and after `after` a restart on another thread. Returns when both have ended, even if the trial failed: the restart must
-/// not disturb the next trial.
+/// Runs a trial, and `restart` on another thread once `after` has passed. Returns when both have ended, even if the
+/// trial failed: the restart must not disturb the next trial.
 fn beside<T>(
     restart: impl FnOnce() -> std::result::Result<(), Failure> + Send + 'static,
     after: Duration,

@@ -107,7 +107,8 @@ impl Bench<'_> {
     }
 }
 
-/// Returns a rate at which the router establishes connections without loss.
+/// Returns a rate at which the router should establish connections without loss: a share of its maximum rate, or of the
+/// tester's if that is unknown.
 fn safe(b: &Bench<'_>) -> f64 {
     let known = b.session_fps.filter(|fps| *fps > 0.0).map(|fps| fps * SAFE);
     known.unwrap_or(b.max_fps() * CAREFUL).max(LEAST)
@@ -117,7 +118,7 @@ fn safe(b: &Bench<'_>) -> f64 {
 fn forgets(b: &Bench<'_>) -> std::result::Result<(), Failure> {
     b.valid.inner().dut.and_then(|dut| dut.forget_sessions()).unwrap_or_else(|| {
         Err(Failure(
-            "the tester cannot delete this router's connections: use linux with nat = true, or command with forget".into(),
+            "the tester cannot delete this router's connections: use a router of kind linux with nat = true, or command with the key forget".into(),
         ))
     })
 }

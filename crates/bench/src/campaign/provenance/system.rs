@@ -1,4 +1,4 @@
-//! Facts about machine and kernel, and about the time that other machines take.
+//! Facts about machine and kernel, including processor time stolen by the host.
 
 use super::machine::{Machine, chosen};
 use crate::host::Times;

@@ -85,9 +85,9 @@ impl Way {
         fps
     }
 
-    /// Returns a load that is likely to be a bound. First the lower bound of the preceding target. Then the middle of that target's bounds,
-    /// whose width is twice the current target's. Then its upper bound, if the middle was not an upper bound. For the first target: the
-    /// rate forwarded at the largest load, and then the rate forwarded at that load.
+    /// Returns the first of the following loads that lies between the bounds. For the first target: the rate forwarded
+    /// at the largest load, and the rate forwarded at a load of that rate. For a later target: the preceding target's
+    /// lower bound, the middle of its bounds unless they are close enough for this target, and its upper bound.
     fn guess(&self, target: usize, loads: &Loads, bounds: &Bounds, max_fps: f64) -> Option<f64> {
         let guesses = if target > self.first {
             let before = loads.bounds(target - 1);

@@ -84,8 +84,8 @@ impl Sums {
     }
 }
 
-/// Returns the conditional throughput of a load, in frames per second; `None` without a full-length trial. It is the load less a loss: the
-/// one that full-length trials exceed for at most the goal's share of the time.
+/// Returns the conditional throughput of a load, in frames per second; `None` without a full-length trial. It is the
+/// load times (1 − r). Full-length trials exceed the loss ratio r for at most the goal's share of the time.
 pub fn conditional_fps(target: &Target, load_fps: f64, trials: &[Seen]) -> Option<f64> {
     let mut full: Vec<&Seen> = trials.iter().filter(|seen| seen.duration >= target.duration).collect();
     full.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));

@@ -137,7 +137,7 @@ pub struct Target {
     pub width: f64,
     /// The duration from which on a trial is a full-length one.
     pub duration: Duration,
-    /// The total duration of such trials that decides.
+    /// The total duration of full-length trials that decides about a load.
     pub duration_sum: Duration,
 }
 

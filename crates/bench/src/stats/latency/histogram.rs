@@ -7,8 +7,8 @@ use super::{Error, LONGEST_NS, Lost, Ranked, check_delay};
 /// Significant decimal digits of the histogram.
 const DIGITS: u8 = 3;
 
-/// The delays of any number of frames, in about 0.25 MiB. Its figures are up to a thousandth longer than the exact ones, never shorter.
-/// Count, minimum, maximum and mean are exact.
+/// The delays of any number of frames, in about 0.25 MiB. A delay at a rank is up to a thousandth longer than the exact
+/// one, never shorter. Count, minimum, maximum and mean are exact.
 #[derive(Clone, Debug)]
 pub struct DelayHistogram {
     counts: Histogram<u64>,

@@ -78,11 +78,11 @@ fn accounting(c: &mut Context) -> Output {
         ("made", a.made as i64, "made by nodes: reports, fragments, requests to the main thread"),
         ("sent", a.sent as i64, "taken by devices"),
         ("dropped", a.dropped as i64, "dropped by nodes: show errors"),
-        ("consumed", a.consumed as i64, "ignored, cut into others, or put together with others"),
+        ("consumed", a.consumed as i64, "ended in nodes: ignored, fragmented, segmented, or reassembled"),
         ("handled", a.handled as i64, "handled by the main thread: show punt"),
         (" dropped", a.handled_dropped as i64, "of these, dropped by the main thread: show errors"),
         ("waiting", a.waiting, "waiting for next hops, for fragments, or for another thread"),
-        ("unaccounted", all.unaccounted, "not counted yet: 0 while no packet moves"),
+        ("unaccounted", all.unaccounted, "not counted yet: 0 if no packet is in transit"),
     ] {
         t.row(vec![name.into(), count.to_string(), what.into()]);
     }

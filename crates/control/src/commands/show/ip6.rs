@@ -17,7 +17,7 @@ use crate::intent::{Find, INFINITE};
 pub fn register(r: &mut Registry<Context>) {
     r.add(
         "show ip6 interface [<interface:interface>]",
-        "Show the interfaces with IPv6 enabled: their addresses and the states of these, router advertisements, and joined \
+        "Show the interfaces with IPv6 enabled: their addresses with states, router advertisements, and joined \
          groups.",
         show,
     );

@@ -53,7 +53,7 @@ pub fn register(r: &mut Registry<Context>) {
     r.add("show machine", "Show the machine: kernel, memory, huge pages.", |_, _| Ok(machine()));
     r.add(
         "show startup-conf/startup-config",
-        "Show the start configuration as it was read, and the command line.",
+        "Show startup.conf as it was read (or the arguments given in its place), and the command line.",
         |c, _| Ok(startup(c)),
     );
     r.report("show tech-support", "Show all data for remote support, section by section.", TECH_SUPPORT);

@@ -221,7 +221,8 @@ fn buffers(c: &Context) -> Output {
     }
     text += &t.to_string();
     if v.lost > 0 {
-        let _ = writeln!(text, "{} packets were lost without a reason: a defect, please report it", v.lost);
+        let _ =
+            writeln!(text, "{} packets were lost without a drop reason: a defect, please report it", v.lost);
     }
     Output::show(&v, text)
 }

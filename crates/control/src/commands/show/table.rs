@@ -39,7 +39,8 @@ pub(super) fn table_of(c: &Context, a: &Args) -> Result<VrfId, CliError> {
 }
 
 impl VrfId {
-    /// Returns the heading of a list of routes. Operators know no index, so its place has the number.
+    /// Returns the heading of a list of routes. Its `fib_index` is the VRF's number, because operators do not know the
+    /// index.
     pub(super) fn heading<A: OfFamily>(self, c: &Context) -> String {
         format!(
             "{}, fib_index:{}\n",

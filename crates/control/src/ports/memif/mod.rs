@@ -95,8 +95,8 @@ fn schema() -> &'static Schema<Config> {
                 optional(Hidden),
                 |c| c.secret.clone(),
                 |c, secret| c.secret = secret,
-                "The secret that both peers must have; VPP as a client sends 23 bytes of it. This file, `show config` and the changes \
-                 of an apply show it to users who may change the configuration; others see `<hidden>`.",
+                "The secret that both peers must have; VPP as a client sends only 23 bytes of it. Users who may change the configuration \
+                 see it in this file, in `show config` and in the changes of an apply; others see `<hidden>`.",
             )
     });
     &SCHEMA
@@ -154,7 +154,8 @@ impl Backing<System> for Config {
         s
     }
 
-    /// An interface with another role may have to wait until another interface stops listening, so it is recreated.
+    /// True if the role is the same. For another role the interface is recreated: it may have to wait until another
+    /// interface stops listening.
     fn takes_over(&self, old: &Config) -> bool {
         self.role == old.role
     }
@@ -191,7 +192,7 @@ impl feature::Feature<Context> for Feature {
     }
 
     fn about(&self) -> &'static str {
-        "Shares memory with other programs."
+        "Interfaces to other programs over shared memory (memif)."
     }
 
     fn install(&self, _: &mut Builder, _: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {

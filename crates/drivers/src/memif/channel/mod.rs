@@ -70,7 +70,7 @@ pub(super) struct Means {
     pub(super) signals: Arc<Signals>,
 }
 
-/// Bytes of memory from peers that the kernel still has to free, in the router's time.
+/// Bytes of memory from peers that the kernel frees when the router closes the files, at the cost of router CPU time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Freed(Arc<AtomicU64>);
 

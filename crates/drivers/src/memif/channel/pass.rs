@@ -21,7 +21,7 @@ impl Pass {
     /// Passes a copy of a file, or only wakes the thread.
     ///
     /// # Errors
-    /// `WouldBlock` if the thread has not read earlier ones; it is awake then.
+    /// `WouldBlock` if the thread has not read earlier files or wakeups; it is already awake then.
     pub(super) fn send(&self, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         send(self.0.as_fd(), file)
     }
@@ -49,7 +49,7 @@ impl Drop for Pass {
 /// Passes a copy of a file, or only wakes the other side.
 ///
 /// # Errors
-/// `WouldBlock` if the other side has not read earlier ones.
+/// `WouldBlock` if the other side has not read earlier files or wakeups.
 pub(super) fn send(end: BorrowedFd<'_>, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     passing::send(end, &[0], file.as_slice()).map(drop)
 }

@@ -66,7 +66,7 @@ pub(super) struct Porter {
     pub(super) signals: Arc<Context>,
     /// Files that are shared memory: received ones, whatever their message, and sent ones.
     pub(super) memory: RefCell<Vec<RawFd>>,
-    /// Gets the size of that memory when the thread ends.
+    /// Counter to which the thread adds the size of `memory` when it ends.
     pub(super) freed: Freed,
     /// The proof that this memory is released.
     pub(super) debt: Debt,
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// The kernel frees this memory too.
+    /// The router pays for freeing such memory too, so it counts.
     #[test]
     fn memory_received_with_an_invalid_message_is_freed_too() {
         let (porter, own, _ours) = porter();

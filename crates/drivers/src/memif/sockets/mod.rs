@@ -48,8 +48,8 @@ const SETTLING: u64 = SECOND / 500;
 const REST: u64 = SECOND;
 /// Nanoseconds after which a connection thread that has not ended is logged.
 const LINGER: u64 = 5 * SECOND;
-/// Nanoseconds for which an interface is blocked after its peer broke the rings: less than a well-behaved client
-/// waits anyway. The time doubles with each repetition, up to 2^[`MOST_STRIKES`] times this value.
+/// Nanoseconds for which an interface is blocked after its peer broke the rings: at most the time that a well-behaved
+/// client waits before it reconnects. Doubles with each repetition, up to 2^[`MOST_STRIKES`] times this value.
 const BARRED: u64 = SECOND;
 /// Maximum number of repetitions that double the time [`BARRED`].
 const MOST_STRIKES: u32 = 6;

@@ -16,15 +16,15 @@ use crate::memif::{SECOND, Secret};
 
 /// Maximum number of clients of a socket that have not asked for an interface yet.
 const MOST_STRANGERS: usize = 16;
-/// Time for a client to ask for an interface, in nanoseconds, while other clients wait for its place.
+/// Nanoseconds that a client has to ask for an interface before it can be evicted for another client.
 const TIME_TO_SPEAK: u64 = SECOND / 10;
 /// Number of hanging threads of former peers at which a socket accepts no client.
 const MOST_LINGERING: usize = 64;
 /// Nanoseconds without new clients after the process ran out of descriptors.
 const PAUSE: u64 = SECOND;
 
-/// Returns the nanoseconds without new clients after clients have left `bytes` of memory. Closing the last file makes
-/// the kernel free that memory in this router's time: 0.1 s per GiB.
+/// Returns the nanoseconds for which no new client is accepted after clients have left `bytes` of memory. When the
+/// router closes the last file, the kernel frees that memory, which costs this router 0.1 s per GiB.
 fn to_free(bytes: u64) -> u64 {
     (bytes.min(4 << 30) * (SECOND >> 10)) >> 20
 }

@@ -20,8 +20,9 @@ fn shared_memory(len: u64) -> Vec<File> {
     copies.filter(|file| file.metadata().is_ok_and(|about| about.len() == len)).collect()
 }
 
-/// Connects in rounds to a server that takes memory away by `take`, until the client's interface waits for its release.
-/// Then releases it, and returns the sides. `ring_size` must differ between tests.
+/// Connects a client repeatedly to a server that keeps the client's memory (the results of `take`), until the client
+/// waits for the release of that memory, for the reason `why`. Then releases it. Returns both sides and the client's
+/// device. `ring_size` must differ between tests.
 fn keep_memory<K>(
     place: &Place,
     ring_size: u16,

@@ -28,9 +28,9 @@ impl TrieWriter {
 
     /// Like [`change`](Self::change), for an entry of a node with prefixes longer than `at`.
     ///
-    /// Prefixes may hide their covering prefix from all addresses below the entry. A node built meanwhile
-    /// does not have the covering prefix as its default. When one of the hiding prefixes is removed, the
-    /// default is corrected.
+    /// Prefixes may hide their covering prefix from all addresses below the entry. A node built while the
+    /// covering prefix is hidden does not have it as its default. The removal of a hiding prefix corrects the
+    /// default.
     fn change_child(&mut self, slot: Slot, at: u8, depth: u8, change: &Change) -> Result<Slot, LpmFull> {
         let mut entry = slot.entry;
         if slot.is_child() && !change.adds && (at + 1..=depth).contains(&change.to.len) {
@@ -154,7 +154,7 @@ impl TrieWriter {
         self.nodes.build(at, l.default, &items)
     }
 
-    /// Returns the list with the points painted, if they are in one line of it before and after.
+    /// Returns the list with the points painted, if a change of one of its lines is enough; else `None`.
     fn change_line(&mut self, list: u32, l: &List, paint: &Paint) -> Result<Option<u32>, LpmFull> {
         let held = l.holding(&paint.points);
         if let Some((n, _)) = held

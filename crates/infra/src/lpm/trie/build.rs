@@ -21,7 +21,7 @@ pub(super) struct Item {
     pub last: u128,
     /// The leaf; or the child with the number of common bits of its addresses.
     pub slot: Slot,
-    /// Below a child: its default.
+    /// If `slot` is a child: the default of that node.
     pub under: Slot,
 }
 
@@ -176,7 +176,7 @@ impl Builder {
 }
 
 impl Item {
-    /// Adds a prefix to ordered items, none of which is longer or split there.
+    /// Adds a prefix to ordered items. It is inside one of the items, or overlaps none.
     pub fn insert(items: &mut Vec<Item>, prefix: u128, slot: Slot) {
         let new = Item { first: prefix, last: prefix.last(slot.len), slot, under: Slot::default() };
         let at = items.partition_point(|item| item.last < new.first);
@@ -189,7 +189,7 @@ impl Item {
         items.splice(at..at + usize::from(around.is_some()), parts);
     }
 
-    /// Returns the item below a node at `depth` that holds the shorter prefixes.
+    /// Returns the item without a default of at most `depth` bits, which becomes the default of the node around it.
     fn without_shorter(&self, depth: u8) -> Item {
         let under = if self.under.len > depth { self.under } else { Slot::default() };
         Item { under, ..*self }

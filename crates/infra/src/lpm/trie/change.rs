@@ -61,8 +61,8 @@ impl Change {
         start..start + (1 << (bits - self.len))
     }
 
-    /// Returns the addresses of the change cut to `depth` bits, counted from that of `origin`: a single one if the
-    /// prefix is longer.
+    /// Returns the points of the change: its addresses cut to `depth` bits, counted from the point of `origin`. A
+    /// single point if the prefix is longer.
     pub fn points(&self, origin: u128, depth: u8) -> Range<i128> {
         let point = |address: u128| address.down(128 - depth).wrapping_sub(origin.down(128 - depth)) as i128;
         point(self.prefix)..point(self.last()) + 1

@@ -4,7 +4,7 @@ use super::{build::Item, change::Slot};
 use crate::lpm::Address;
 use std::{borrow::Cow, ops::Range};
 
-/// A piece of a node's contents, in addresses cut to its depth and counted from the first.
+/// A piece of a node's contents. Points are addresses cut to the node's depth, counted from its first one.
 pub(super) struct Piece {
     pub points: Range<u64>,
     pub what: What,
@@ -22,8 +22,8 @@ pub(super) fn intervals(pieces: &[Piece]) -> usize {
     pieces.len() + pieces.windows(2).filter(|pair| pair[0].points.end < pair[1].points.start).count()
 }
 
-/// Splits items so that those longer than `depth` are within one point each. Neighbors with the same leaf may
-/// have been merged to an item that is wider than its prefixes.
+/// Splits items with prefixes longer than `depth` into items within one point each. An item may be wider than
+/// its prefixes, because neighbors with the same leaf are merged.
 pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
     let point = |address: u128| address.down(128 - depth);
     let is_wide = |item: &Item| item.slot.len > depth && point(item.first) != point(item.last);
@@ -43,8 +43,7 @@ pub(super) fn apart(items: &[Item], depth: u8) -> Cow<'_, [Item]> {
     Cow::Owned(all)
 }
 
-/// Cuts items, with the longer ones [`apart`], into the contents of a node of this depth for each point:
-/// complete, or more below.
+/// Returns the pieces of a node of this depth with these items, which [`apart`] has split.
 pub(super) fn cut_up(items: &[Item], depth: u8) -> Vec<Piece> {
     let start = items.first().map_or(0, |item| item.first.down(128 - depth));
     let point = |address: u128| (address.down(128 - depth) - start) as u64;

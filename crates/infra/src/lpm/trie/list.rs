@@ -47,7 +47,7 @@ impl List {
         i128::from(inner.base.wrapping_sub(self.base) >> cut(self.depth).1)
     }
 
-    /// True if a list can hold these points and its own.
+    /// True if one list can hold both these points and the points of this list.
     pub fn reaches(&self, points: &Range<i128>) -> bool {
         let end = self.intervals().last().map_or(0, |(end, _)| (*end).into());
         points.end.max(end) - points.start.min(0) <= u16::MAX.into()
@@ -155,8 +155,8 @@ impl Builder {
         runs.close(paint);
     }
 
-    /// Builds a list of intervals, which begin with the point `start` and have an end each; of two levels if
-    /// necessary. Points are addresses cut to `depth` bits and counted from that of `origin`.
+    /// Builds a list of the intervals `all`, of two levels if necessary. Each interval has its end, and the first
+    /// begins at `start`. Ends and start are addresses cut to `depth` bits, counted from `origin` cut likewise.
     pub fn levels(
         &mut self,
         origin: u128,

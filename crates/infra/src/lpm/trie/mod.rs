@@ -13,9 +13,9 @@
 //!
 //! A reader's remembered default and an entry that it reads later must be consistent: if a new default is set
 //! before a longer route below it is removed, no reader may find the old default and miss the longer route.
-//! It is enough that no entry changes under a changed default while a reader may remember the former one. So
-//! until all readers have passed such a change, the nodes above a new one are replaced as well, up to the
-//! first table. A reader from there sees the table of one moment.
+//! It is enough that no entry below a changed default changes while a reader may remember the former default.
+//! So until all readers have passed that change, all nodes above a new node are new as well, up to the first
+//! table. A reader that starts there sees consistent nodes.
 //!
 //! No change rewrites everything below a prefix: it affects the 256 entries of a table, the intervals of a
 //! list, or 2,048 entries of the first table, and the defaults of the nodes there.

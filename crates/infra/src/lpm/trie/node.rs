@@ -6,8 +6,8 @@
 //!
 //! A **list** resolves addresses to `depth` bits. It has up to seven adjacent intervals with an entry each,
 //! from `base` on, which is the lower end of the first one. Their ends are counted from `base`, in addresses
-//! cut to `depth` bits, at most 65,535; elsewhere the default applies. A child is an interval of one such
-//! address. Or, with the same depth, it is a list of the interval's contents, so that two levels of lists
+//! cut to `depth` bits, at most 65,535; elsewhere the default applies. An interval with a child is one such
+//! address. Or the child is a list of the same depth with the interval's contents, so that two levels of lists
 //! hold 49 intervals. In words of 64 bits, in little-endian order:
 //!
 //! | word | contents |
@@ -43,7 +43,7 @@ use std::io;
 pub(super) const CHILD: u32 = 1 << 31;
 /// Set in a child that is a table.
 pub(super) const TABLE: u32 = 1 << 30;
-/// The address byte of a table, counted from the last: four bits from here on.
+/// Lowest of the four bits, in a child that is a table, with the number of address bytes after the table's byte.
 const BYTE_SHIFT: u32 = UNIT_BITS;
 /// In place of a prefix length: the child is a list of more intervals of the same list.
 pub(super) const INNER: u8 = 255;
@@ -76,8 +76,8 @@ pub(super) fn unit(entry: u32) -> u32 {
     entry & ((1 << UNIT_BITS) - 1)
 }
 
-/// Returns the 64 address bits that a list of this depth uses: the number of bytes after them (at most 7),
-/// and the shift to the right that makes their last bits those before `depth`.
+/// Returns the position of the 64 address bits that a list of this depth uses: the number of bytes after them (at
+/// most 7), and the right shift that drops their bits from `depth` on.
 pub(super) fn cut(depth: u8) -> (u8, u8) {
     if depth <= 72 { (7, 72 - depth) } else { ((128 - depth) / 8, 0) }
 }
@@ -117,8 +117,8 @@ fn byte(address: &u128, behind: u32) -> u8 {
     }
 }
 
-/// Returns the number of the seven ends above `at`: those before the first one that is not above it. They are
-/// in the lowest seven 16-bit lanes of the two words.
+/// Returns how many of the seven ends are above `at`, up to the first one that is not. The ends are in the lowest
+/// seven 16-bit lanes of the two words.
 #[inline(always)]
 pub(super) fn ends_above(low: u64, high: u64, at: u16) -> u32 {
     #[cfg(target_arch = "x86_64")]

@@ -24,7 +24,7 @@ pub(super) const UNIT_BITS: u32 = 26;
 const NONE: u32 = u32::MAX;
 /// Maximum number of units that wait for readers, 2 MiB; beyond it, an allocation waits for readers as well.
 /// Readers pass within a tenth of a millisecond, unless the system has given a worker's core to another
-/// thread. Memory must not grow with all changes meanwhile.
+/// thread. Without the limit, memory would grow with every change until they pass.
 const MOST_RETIRED: u32 = 1 << 16;
 /// Maximum time that a change waits for readers.
 const PATIENCE: Duration = Duration::from_micros(500);
@@ -53,7 +53,7 @@ impl Size {
 /// A block.
 pub(super) type Block = (u32, Size);
 
-/// Returns the words of all possible units, with the largest block after the last one.
+/// Returns the words of all possible units, and enough words after the last unit for the largest block.
 pub(super) fn words() -> io::Result<SharedZeroed<AtomicU64>> {
     Ok(Zeroed::with_pages(((1 << UNIT_BITS) + Size::Table.units() as usize) * UNIT, Pages::Small)?.share())
 }
@@ -109,7 +109,7 @@ impl Pool {
         self.words[unit as usize * UNIT + word].load(Relaxed)
     }
 
-    /// Reads the words of a list; after half a line, the next half as well.
+    /// Reads eight words from the start of a list. After a list of half a line, the last four are not its own.
     pub fn words_of(&self, unit: u32) -> [u64; 8] {
         let words = &self.words[unit as usize * UNIT..][..8];
         std::array::from_fn(|word| words[word].load(Relaxed))

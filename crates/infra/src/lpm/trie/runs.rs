@@ -7,7 +7,7 @@ use super::{
 };
 use std::ops::Range;
 
-/// New contents of some points: addresses cut to the depth of a list, counted from its first.
+/// New contents of some points of a list: addresses cut to the list's depth, counted from its first point.
 pub(super) struct Paint<'c> {
     pub points: Range<i128>,
     pub change: &'c Change,
@@ -18,7 +18,7 @@ pub(super) struct Paint<'c> {
 }
 
 impl Paint<'_> {
-    /// Returns the replacement for a slot within the points, if it is a leaf.
+    /// Returns the replacement for a slot within the points. Without `put`, a child stays.
     fn over(&self, slot: Slot) -> Slot {
         match self.put {
             Some(new) => new,

@@ -129,7 +129,7 @@ impl Builder {
         Ok(child ^ from ^ to)
     }
 
-    /// Removes a node: the next publication does not lead to it.
+    /// Marks a node as unreachable from the next publication on.
     pub fn give_up(&mut self, child: u32) {
         self.stale.push((unit(child), self.size(child)));
     }

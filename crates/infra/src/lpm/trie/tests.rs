@@ -382,8 +382,7 @@ fn a_hidden_prefix_is_found_after_the_longer_one_is_removed() {
     assert_eq!([NET, NET | 1 << 87].map(|addr| r.lookup(addr)), [1, 1]);
 }
 
-/// A worker without a core for a while: changes meanwhile take a limited amount of memory, however long it
-/// lasts.
+/// While a worker has no core, changes take a limited amount of memory, however long that lasts.
 #[test]
 fn a_slow_reader_does_not_let_the_table_grow() {
     let d = Domain::new();

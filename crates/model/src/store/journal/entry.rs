@@ -102,8 +102,8 @@ pub struct Edits<W> {
     pub hosts: Vec<(Key, Value<W>)>,
 }
 
-/// The objects of a change in the form of a configuration file, with the objects that contain them, which are
-/// the same in both.
+/// The objects of a change in the form of a configuration file, with the objects that contain them. The change leaves
+/// these containing objects as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
     /// The objects before.

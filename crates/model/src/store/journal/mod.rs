@@ -49,7 +49,7 @@ impl<W> Default for Journal<W> {
 pub struct Noted<W> {
     /// The newest entry.
     pub entry: Entry<W>,
-    /// The details forgotten for it: dropping them takes time by their size.
+    /// The details forgotten for it: dropping them takes time in proportion to their size.
     pub forgotten: Vec<Detail<W>>,
 }
 
@@ -237,7 +237,7 @@ fn title(undone: &[u64]) -> String {
 pub struct Way<W>(Vec<(u64, Detail<W>)>);
 
 impl<W: World> Way<W> {
-    /// Returns the newest change in effect in this tree, or for which this is unknown; 0 if there is none.
+    /// Returns the newest change that is, or may be, in effect in this tree; 0 if there is none.
     /// `read` reads changes written by an earlier run of the router.
     pub fn in_effect(&self, tree: &Tree<W>, read: impl Fn(&Written) -> Result<Vec<Edit<W>>, Refused>) -> u64 {
         let is_there =
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// A change of a number, which exists afterwards or before.
+    /// A change that adds the object `n` if `there` is true, and otherwise removes it.
     fn number(n: u16, there: bool) -> Note<Nothing> {
         let value = Some(Value::from(Number));
         let (old, new) = if there { (None, value) } else { (value, None) };

@@ -197,7 +197,7 @@ fn tcp_packet(payload: usize, size: u16) -> Large {
     Large { kind: GsoKind::Tcp4, frame, l3: 14, l4: 34, headers: 54, size }
 }
 
-/// Sends packets in one vector, each with some of the offload flags. Returns the output.
+/// Sends a copy of `large` for each pair of transmit interface and offload flags, all in one vector. Returns the output.
 fn send(h: &mut Harness, sent: &[(u32, Flags)], large: &Large) -> Vec<Out> {
     h.send("interface-output", &vec![&large.frame; sent.len()], |i, p| {
         large.set(p);

@@ -33,7 +33,7 @@ type Headers = ([u8; MAX_HEADER], usize);
 
 /// How to fragment a packet.
 pub struct Fragments {
-    /// Bytes of the packet that belong to every fragment's headers.
+    /// Number of bytes at the packet's start, before the part that is divided among the fragments.
     front: usize,
     /// The headers of the first fragment.
     first: Headers,

@@ -140,7 +140,7 @@ fn rfc1812_5_3_7_packets_from_network_0_are_not_forwarded() {
     }
 }
 
-/// There is no route to the source here.
+/// No route leads to these sources.
 #[test]
 fn rfc3927_7_packets_from_link_local_sources_are_not_forwarded() {
     for from in [[169, 254, 0, 0], [169, 254, 1, 1], [169, 254, 255, 255]] {

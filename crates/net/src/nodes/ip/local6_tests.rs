@@ -269,8 +269,8 @@ fn truncated_headers_are_dropped() {
     }
 }
 
-/// Returns the cause reported for a fragment. A first fragment may have no hop-by-hop options after its
-/// fragment header, within the limit of processed headers.
+/// Returns the cause reported for a fragment if hop-by-hop options follow the fragment header of a first fragment,
+/// within the limit of processed headers.
 fn misplaced(fragment: &[u8; 6], behind: &[(u8, [u8; 6])]) -> Option<Cause> {
     let is_first = |body: &[u8; 6]| body[0] == 0 && body[1] & !7 == 0;
     let read = behind.iter().scan(is_first(fragment), |go_on, (kind, body)| {

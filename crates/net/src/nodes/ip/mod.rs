@@ -62,7 +62,7 @@ pub fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), Gra
     install_family::<Ipv6Addr>(b, t, hooks)
 }
 
-/// Adds the nodes and arcs of one family, which both families have.
+/// Adds the nodes and arcs of one family that the other family has, too.
 fn install_family<A: fragment::Cut>(
     b: &mut Builder,
     t: &Tables,

@@ -1,7 +1,7 @@
 //! `ip4-options`: packets with IPv4 options (RFC 1812 sections 4.2.2.1 and 5.3.13).
 //!
-//! Record route and timestamp take the address of the transmit interface. It follows from the routes at this
-//! point, before the features of the arcs; a packet for the router itself gets its destination address.
+//! Record route and timestamp options get the address of the transmit interface, which is looked up at this
+//! point, before the features of the arcs. In a packet for the router itself, they get its destination address.
 //! Packets with a source route are dropped and reported: that is the default of RFC 7126 sections 4.3 and
 //! 4.4, against RFC 1812. Router alerts go to the node registered for the packet's protocol. All other
 //! options pass unchanged.
@@ -23,7 +23,7 @@ use crate::ip::{Cause, Forwarding, Object, UtcClock};
 
 edges! { pub enum Next { Lookup = "ip4-unicast", Multicast = "ip4-multicast", Report = "ip4-icmp-error" } }
 
-/// The relevant options of a packet: the places of some in the list, and the presence of others.
+/// The relevant options of a packet: start and end in the list, or only whether the option occurs.
 #[derive(Default)]
 struct Found {
     record: Option<(usize, usize)>,
@@ -36,7 +36,7 @@ impl Found {
     /// Searches a list of options.
     ///
     /// # Errors
-    /// The offset of the faulty byte: an invalid length, or a second option of a kind that may occur once.
+    /// The offset of the faulty byte: an invalid length, or a second option of a kind that may occur only once.
     fn among(list: &[u8]) -> Result<Found, usize> {
         let mut found = Found::default();
         for option in Options::of(list) {

@@ -26,8 +26,8 @@ edges! {
 }
 reasons! {
     pub enum Reason {
-        Displaced = "hold-next-hop-full", Warn, "the oldest of too many packets that wait for one unresolved next hop";
-        Recycled = "hold-too-many-next-hops", Warn, "the packet's next hop was the oldest of too many unresolved ones";
+        Displaced = "hold-next-hop-full", Warn, "too many packets wait for one unresolved next hop: the oldest is dropped";
+        Recycled = "hold-too-many-next-hops", Warn, "too many next hops are unresolved: the packets of one of the oldest are dropped";
         Full = "hold-full", Warn, "too many packets wait for unresolved next hops";
         Buffers = "hold-buffers-full", Warn, "packets that wait for unresolved next hops fill their share of the buffers";
         Expired = "hold-expired", Warn, "the packet waited too long for its next hop to be resolved";
@@ -72,7 +72,7 @@ impl<A: Packets> Hold<A> {
         Some((p.tx_if(), next_hop))
     }
 
-    /// Returns a packet with a request for the main thread.
+    /// Returns a packet that asks the main thread to resolve a next hop; `None` if no buffer is free.
     fn ask(&self, cx: &mut Cx<'_>, (interface, next_hop): NextHop<A>) -> Option<Held> {
         let mut ask = Held::alloc(cx.bufs)?;
         let mut p = ask.packet();

@@ -64,8 +64,8 @@ impl ArpInput {
         }
     }
 
-    /// True if the sender is a neighbor in use with another Ethernet address until now: RFC 826 requires the
-    /// entry to follow, whatever the target address is.
+    /// True if the sender is a neighbor in use whose Ethernet address has changed: RFC 826 requires an update of
+    /// the entry, whatever the target address is.
     fn is_news(&self, cx: &Cx<'_>, rx_if: u32, fib: u16, sender: u32, mac: Mac) -> bool {
         let Some(table) = self.fibs.get(cx.guard).get(fib) else { return false };
         let found = Object::adjacency(self.objects.get(table.lookup(sender)));

@@ -19,7 +19,8 @@ use crate::neighbor::Family;
 use crate::router::{Hooks, PuntHandler, Router};
 use crate::tables::Tables;
 
-/// Requests for next hops per second from one worker: more than it can hold packets for.
+/// Requests for next hops per second that one worker passes to the main thread: more than it has slots for next
+/// hops.
 const ASK_RATE: u32 = 20_000;
 /// ARP requests, and ARP replies, per second that one worker passes to the main thread.
 const ARP_RATE: u32 = 5_000;

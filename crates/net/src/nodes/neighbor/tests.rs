@@ -162,7 +162,7 @@ fn the_main_thread_is_asked_to_resolve_once_a_second() {
     assert_eq!(asked, [0, 10, 20]);
 }
 
-/// The answer is followed by `clear ip neighbors`.
+/// As if `clear ip neighbors` followed each answer.
 #[test]
 fn a_lost_next_hop_is_requested_again_at_once() {
     let (_bench, mut h) = harness();
