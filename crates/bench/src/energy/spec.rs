@@ -256,7 +256,7 @@ mod tests {
             ("kind = 'rapl'\ncolor = 'red'".into(), "color"),
             ("kind = 'cpu'\nouter = 1".into(), "outer"),
             ("kind = 'snmp'\noutlet = 1".into(), "address"),
-            ("kind = 'snmp'\naddress = ''\noutlet = 1".into(), "address: must be the unit's host"),
+            ("kind = 'snmp'\naddress = ''\noutlet = 1".into(), "address: must be the PDU's host"),
             (snmp.to_string(), "outlet: missing"),
             (format!("{snmp}outlet = 0"), "outlet: must be at least 1"),
             (format!("{snmp}outlet = 1\noid = '1.3.6'"), "outlet: set outlet, or oid"),

@@ -71,7 +71,7 @@ interfaces:
   pg1: { policer: { input: bad } }
 policers:
   gold: { cir: 7, cb: 1000 }
-  silver: { type: 3r, rate: bps, cir: 8, cb: 1000, color-aware: true }
+  silver: { type: 3r, rate: bps, cir: 8, cb: 1000, colour-aware: true }
   lead: { cir: 8, cb: 1000, exceed-action: pass, violate-action: mark-and-transmit AF9 }
   tin: { cir: 8 }
   iron: { type: 1r3c, cir: 8, cb: 1, eb: 1, eir: 9 }
@@ -83,7 +83,7 @@ policers:
         "f:5:16: cir 7 is out of range: use 8 to 400000000 kbps",
         "f:6:19: unexpected \"3r\"",
         "f:6:29: unexpected \"bps\"",
-        "f:6:52: unknown field \"color-aware\"",
+        "f:6:52: unknown field \"colour-aware\"",
         "f:7:44: unknown action \"pass\": use drop, transmit, or \"mark-and-transmit AF12\"",
         "f:7:66: unknown DSCP \"AF9\"",
         "f:8:3: cb is missing or 0: use 1 to",

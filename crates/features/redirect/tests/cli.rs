@@ -45,7 +45,7 @@ fn the_feature_can_be_switched_by_its_name_as_in_older_versions() {
     assert!(is_on(&mut cli, "pg1") && !with.contains("features"), "{with}");
     cli.ok("set interface feature pg1 ip4-redirect arc ip4-output disable");
     assert_eq!((cli.yaml(), is_on(&mut cli, "pg1")), (before, false));
-    cli.apply("interfaces: { pg0: {}, pg1: { features: { ip4-output: [ ip4-redirect ] } } }\n").unwrap();
+    cli.apply(&with.replace("ip-redirects: true", "features: { ip4-output: [ ip4-redirect ] }")).unwrap();
     assert_eq!((cli.yaml(), is_on(&mut cli, "pg1")), (with, true));
     let told =
         cli.apply("interfaces: { pg1: { features: { ip4-unicast: [ ip4-redirect ] } } }\n").unwrap_err();
