@@ -224,7 +224,7 @@ fn a_memif_client_cannot_exhaust_the_routers_memory() {
     let connected = || router.json("show memif memif1/0")["interfaces"][0]["connected"] == true;
     let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/stranger.py");
     let refused = client.attempt(&format!("python3 {tool} sparse {socket} 0 300"), START).expect_ok();
-    assert!(refused.contains("300 MiB of the shared memory are not allocated yet"), "{refused}");
+    assert!(refused.contains("the shared memory needs 300 MiB more"), "{refused}");
     assert!(!connected());
     let _client = Router::start(&client, &memif("slave"));
     assert!(poll(START, || connected().then_some(())).is_some(), "{}", router.log());
