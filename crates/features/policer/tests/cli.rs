@@ -91,7 +91,11 @@ fn invalid_parameters_are_marked_at_their_place() {
         ("policer add name p cir 8 cb 9 eir 10", "10", "eir 10 is not used by type 1r2c: remove it"),
         ("policer add name p type 1r3c cir 8 cb 9 eb 9 eir 10", "10", "is not used by type 1r3c"),
         ("policer add name p type 2r3c-2698 cir 9 cb 9 eb 9 eir 8", "8", "less than cir 9"),
-        ("policer add name p type 2r3c-mef5cf1 cir 8 cb 9", "2r3c-mef5cf1", "is not supported: use 2r3c-4115"),
+        (
+            "policer add name p type 2r3c-mef5cf1 cir 8 cb 9",
+            "2r3c-mef5cf1",
+            "is not supported: use 2r3c-4115",
+        ),
         ("policer add name p exceed-action mark-and-transmit AF44", "AF44", "unknown DSCP"),
         ("policer add name p conform-action mark-and-transmit 64", "64", "unknown DSCP"),
     ] {
