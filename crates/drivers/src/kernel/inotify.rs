@@ -44,7 +44,7 @@ impl Watches {
     }
 
     /// Watches for the first change of an open file by a system call; stores through mappings are none. Nobody can fill the
-    /// queue of events, so no event is lost. An instance with such watches has no others. Returns the number of the watch.
+    /// queue of events, so an event is lost only without memory for it. An instance with such watches has no others. Returns the number of the watch.
     ///
     /// # Errors
     /// The kernel's error.

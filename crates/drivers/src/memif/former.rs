@@ -281,16 +281,27 @@ impl Former {
 
     /// Marks the connections whose created memory has changed.
     fn read_changes(&mut self) {
-        let Some(changes) = &self.changes else { return };
-        changes.read(|event| match event {
-            Event::Changed(watch) => {
-                let changed = self.unchanged.remove(&watch).and_then(|of| self.connections.get_mut(&of));
-                changed.into_iter().for_each(|connection| connection.changed = true);
+        let mut events = Vec::new();
+        self.changes.iter().for_each(|changes| changes.read(|event| events.push(event)));
+        events.into_iter().for_each(|event| self.note_change(event));
+    }
+
+    fn note_change(&mut self, event: Event) {
+        let changed: Vec<u64> = match event {
+            Event::Changed(watch) => self.unchanged.remove(&watch).into_iter().collect(),
+            // No watch has more than two events, so the queue does not overflow. But the kernel also loses an event if it has no
+            // memory for it, and a peer may have used that up: then any memory may have changed.
+            Event::Lost => std::mem::take(&mut self.unchanged).into_values().collect(),
+            Event::Gone(watch) | Event::Removed(watch) => {
+                self.unchanged.remove(&watch);
+                Vec::new()
             }
-            Event::Gone(watch) | Event::Removed(watch) => drop(self.unchanged.remove(&watch)),
-            // No watch has more than two events, and the queue is longer than that.
-            Event::Lost => {}
-        });
+        };
+        for number in changed {
+            if let Some(connection) = self.connections.get_mut(&number) {
+                connection.changed = true;
+            }
+        }
     }
 }
 
@@ -416,6 +427,19 @@ mod tests {
             let why = former.check(INTERFACE, 0).unwrap_err();
             assert!(why.contains("secretly use the memory of 1"), "{why}");
         }
+    }
+
+    #[test]
+    fn any_memory_may_have_changed_if_an_event_is_lost() {
+        let (mut former, ours) = (Former::default(), [Ours::new(), Ours::new()]);
+        let numbers = ours.each_ref().map(|ours| {
+            let number = ours.begin(&mut former, 0).unwrap_or_else(|_| ours.begin(&mut former, 1).unwrap());
+            former.watch_changes(number, ours.0.as_fd()).unwrap();
+            number
+        });
+        assert_eq!(numbers.map(|number| former.is_changed(number)), [false; 2]);
+        former.note_change(Event::Lost);
+        assert_eq!(numbers.map(|number| former.is_changed(number)), [true; 2]);
     }
 
     #[test]

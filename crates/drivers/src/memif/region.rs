@@ -122,9 +122,24 @@ pub(super) fn fill(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the range is the mapping, and the advice changes no contents.
     let filled = unsafe { libc::madvise(region.base.as_ptr().cast(), region.len, libc::MADV_POPULATE_WRITE) };
     match sys::check(filled as isize) {
-        // Before Linux 5.14, the pages are allocated, but look missing to peers.
-        Err(e) if e.raw_os_error() != Some(libc::EINVAL) => Err(e),
-        _ => Ok(()),
+        // Before Linux 5.14.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => region.touch(),
+        filled => _ = filled?,
+    }
+    Ok(())
+}
+
+/// Seals memory that this process has created and [filled](fill), after the server has mapped it, and checks that no page
+/// is missing.
+///
+/// # Errors
+/// As [`seal`]; or if pages are missing. The event of their removal may still be on its way.
+pub(super) fn seal_filled(file: BorrowedFd<'_>) -> Result<(), String> {
+    seal(file)?;
+    let missing = sizes(file).and_then(|(size, _)| holes(file, size));
+    match missing.map_err(|e| format!("its pages cannot be counted: {e}"))? {
+        0 => Ok(()),
+        bytes => Err(format!("the peer has removed pages of the memory ({bytes} bytes)")),
     }
 }
 
@@ -299,6 +314,14 @@ impl Region {
             #[cfg(miri)]
             heap: None,
         })
+    }
+
+    /// Writes a byte of every page. The contents must be zeros, and no peer may have them.
+    pub(super) fn touch(&self) {
+        for at in (0..self.len).step_by(SMALL) {
+            // SAFETY: the address is within the mapping, and nobody else uses it.
+            unsafe { self.base.add(at).write_volatile(0) };
+        }
     }
 
     /// Returns the reservation for the file's missing pages.

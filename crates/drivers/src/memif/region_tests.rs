@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use infra::mem::SMALL;
 use proptest::prelude::*;
 
 use super::region::{self, MemoryFile, Region};
@@ -135,4 +136,26 @@ fn mapped_memory_is_sealed_against_hole_punching() {
     region::seal(file.as_fd()).unwrap();
     region::seal(file.as_fd()).unwrap();
     assert!(!can_be_punched(&file));
+}
+
+#[test]
+fn created_memory_is_complete_when_it_is_sealed() {
+    for (removes, touches) in [(false, false), (false, true), (true, false)] {
+        let (region, file) = Region::create(c"test", 3 * SMALL).unwrap();
+        if touches {
+            region.touch();
+        } else {
+            region::fill(file.as_fd()).unwrap();
+        }
+        if removes {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            // SAFETY: no memory is involved.
+            let removed = unsafe {
+                libc::fallocate(file.as_raw_fd(), mode, SMALL as libc::off_t, SMALL as libc::off_t)
+            };
+            assert_eq!(removed, 0);
+        }
+        let sealed = region::seal_filled(file.as_fd());
+        assert_eq!(sealed.err().is_some_and(|why| why.contains("(4096 bytes)")), removes);
+    }
 }
