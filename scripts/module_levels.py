@@ -1,14 +1,10 @@
 """Levels of the modules in each crate: modules must not use each other in circles, directly or indirectly.
 
-Modules that use each other are a knot. KNOTS lists the existing knots. A new knot is a fault, and so is a listed knot that
-does not exist any more.
+Modules that use each other are a knot, and each knot is a fault.
 """
 
 import pathlib
 import re
-
-# For each crate, sets of modules that use each other: strings of names. Remove a set when it is untied.
-KNOTS = {}
 
 # All code behind this is test code.
 TESTS = re.compile(r"#\[cfg\((?:all\()?(?:any\()?test\b[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod \w+ \{")
@@ -98,12 +94,7 @@ def knots(graph):
 
 
 def faults(crates):
-    """Yields a line for each knot that is not in KNOTS, and for each listed knot that does not exist any more."""
+    """Yields a line for each knot."""
     for name, manifest in sorted(crates.items()):
-        there = knots(uses(pathlib.Path(manifest).parent))
-        allowed = {frozenset(knot.split()) for knot in KNOTS.get(name, ())}
-        for knot in there:
-            if knot not in allowed:
-                yield f"{name}: these modules use each other: {' '.join(sorted(knot))}: remove one of the dependencies"
-        for knot in allowed - set(there):
-            yield f"{name}: these modules do not use each other any more: remove {' '.join(sorted(knot))} from KNOTS"
+        for knot in knots(uses(pathlib.Path(manifest).parent)):
+            yield f"{name}: these modules use each other: {' '.join(sorted(knot))}: remove one of the dependencies"
