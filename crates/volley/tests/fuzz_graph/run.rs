@@ -15,9 +15,9 @@ use crate::packet::{Arriving, arriving};
 use crate::script::{Script, own6};
 use crate::world::{LINKS, MS, OTHERS, WORKERS, World, device_name};
 
-/// One in this many changes is checked: if it is refused, nothing may have changed.
+/// One in this many changes is checked: if the router refuses it, the router's state must be the same as before.
 const LOOK: usize = 8;
-/// Packets to trace: from the start of some scripts, or from where a script says so.
+/// Number of packets to trace: from the start of some scripts, or from where a script says so.
 const TRACED: u32 = 20;
 /// Maximum size of a burst in bytes, except for one burst in eight.
 const BURST: u32 = 50_000;
@@ -29,7 +29,7 @@ const SHORT_PREFIXES: usize = 2;
 pub struct Seen {
     pub nodes: BTreeMap<&'static str, u64>,
     pub features: BTreeSet<(&'static str, &'static str)>,
-    /// Packets passed to the main thread, and policed ones, by reason.
+    /// Numbers of packets passed to the main thread, and of packets dropped because they exceeded their rate, by punt reason.
     pub punted: BTreeMap<&'static str, [u64; 2]>,
     /// IPv6 packets sent to stations that the router had resolved.
     pub reached6: u64,
@@ -158,8 +158,8 @@ impl Run<'_> {
         }
     }
 
-    /// Traces `n` more packets (0: clears the trace), and starts features that no setting enables; sometimes with a
-    /// filter.
+    /// Traces `n` more packets, or clears the trace if `n` is 0. Also starts the features that no setting enables. For some values of `n`,
+    /// both apply only to packets that match a filter.
     fn trace(&mut self, n: u32) {
         let filter = (n % 4 == 1).then(udp_with_a_first_byte);
         self.w.exercise(filter.as_ref());
@@ -332,7 +332,11 @@ impl Run<'_> {
             // Any feature, so that new features are enabled, too.
             let arcs = self.w.router.features(index).into_iter();
             let features = arcs.flat_map(|(arc, features)| features.into_iter().map(move |(f, _)| (arc, f)));
-            let (arc, feature) = s.pick(&features.collect::<Vec<_>>());
+            let features: Vec<_> = features.collect();
+            if features.is_empty() {
+                return; // The router was built without features.
+            }
+            let (arc, feature) = s.pick(&features);
             self.w.router.arcs().enable(arc, feature, index, on).expect("the feature is there");
             if on {
                 self.features.insert((arc, feature));
@@ -340,7 +344,7 @@ impl Run<'_> {
         }
     }
 
-    /// Changes the workers' work.
+    /// Moves shards of flows to a worker, or changes the handoff and a receive queue of an interface.
     fn work(&mut self, s: &mut Script<'_>) {
         // Packets on their way must have arrived, or the router waits for them.
         self.w.settle();
@@ -385,7 +389,7 @@ impl Run<'_> {
         }
     }
 
-    /// Brings a link's device back: its interface has lost it, or does not exist itself.
+    /// Restores the device of link `n`: attaches it again to its interface, or adds the interface if that does not exist either.
     fn attach(&mut self, n: usize) {
         let Some(i) = self.w.router.interface_named(&device_name(n)) else { return self.w.add_device(n) };
         let (index, without) = (i.index, i.device.is_none());
@@ -395,7 +399,7 @@ impl Run<'_> {
         }
     }
 
-    /// Removes a device or its link. The main thread notices it at once, or later, or detaches the device.
+    /// Removes a device, or takes its link down or up. The main thread notices this at once (and may detach the device), or later.
     fn vanish(&mut self, s: &mut Script<'_>) {
         let n = s.below(LINKS);
         self.w.changed = true;
