@@ -1,4 +1,4 @@
-//! Memory that another process can make the kernel charge to this one.
+//! Memory that another process can make the kernel charge to this process.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use super::Room;
 use super::room::LEFT;
 
-/// Bytes of all promises.
+/// Sum of the bytes of all promises.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
-/// Serializes additions to it.
+/// Held while a promise is added to `TOTAL`.
 static ADDING: Mutex<()> = Mutex::new(());
 
 /// A reservation for pages of a file that another process maps as well. The kernel charges such a page to the process that touches it
-/// first, whoever made the file. [`Room`] does not count promised bytes as free.
+/// first, no matter which process made the file. [`Room`] does not count promised bytes as free.
 #[derive(Debug)]
 pub struct Promise {
     bytes: u64,
@@ -22,21 +22,21 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Promises `bytes`. While it lasts, promised pages that are taken count twice: as promised and as used.
+    /// Promises `bytes` bytes. Until the promise is dropped, promised pages that are in use count twice: as promised and as used.
     ///
     /// # Errors
-    /// `OutOfMemory` for more than half of the free memory: the process itself always keeps some.
+    /// Returns `OutOfMemory` for more than half of the free memory, so that this process always keeps some.
     pub fn of(bytes: u64) -> io::Result<Promise> {
         Promise::within(bytes, u64::MAX, 0, false)
     }
 
-    /// Promises `bytes` that an untrusted peer may keep: for missing pages of its file, or for memory that this process
-    /// creates.
+    /// Promises `bytes` bytes that an untrusted peer may keep in use: missing pages of the peer's file, or memory that this process creates
+    /// for the peer.
     ///
     /// # Errors
-    /// `OutOfMemory` for more than half of the free memory beyond 64 MiB: peers that take all they get leave enough for
-    /// clients of the CLI and for routes. If a control group may have a limit that cannot be read, also if all promises
-    /// exceed 256 MiB, or if a child process cannot fill all promised memory. Such a trial takes 0.1 s.
+    /// Returns `OutOfMemory` for more than half of the free memory beyond 64 MiB, so that peers that take all they get leave enough for
+    /// clients of the CLI and for routes. There may be a control group whose limit cannot be read. Then also returns `OutOfMemory` if all
+    /// promises together exceed 256 MiB, or if a trial fails in which a child process fills all promised memory. A trial takes 0.1 s.
     pub fn to_stranger(bytes: u64) -> io::Result<Promise> {
         if bytes == 0 || Room::sees_all() {
             return Promise::within(bytes, u64::MAX, LEFT, false);
@@ -60,12 +60,12 @@ impl Promise {
         self.bytes
     }
 
-    /// True if a control group may have a limit that cannot be read.
+    /// True if the promise was made although a control group may have a limit that cannot be read.
     pub fn is_blind(&self) -> bool {
         self.blind
     }
 
-    /// Returns the bytes of all promises.
+    /// Returns the sum of the bytes of all promises.
     pub(super) fn total() -> u64 {
         TOTAL.load(Ordering::Relaxed)
     }
@@ -77,38 +77,50 @@ impl Drop for Promise {
     }
 }
 
-/// Time after a failed trial during which requests for as much memory or more are refused without a trial.
+/// Time without another trial after the first failed one. It doubles with each further one, up to `LONGEST`. Each failed trial fills the
+/// group's memory for a moment, so peers must not cause many.
 const HOLDS: Duration = Duration::from_secs(1);
+/// Longest time without another trial. Without a failed trial for this time, the next one holds for `HOLDS` again.
+const LONGEST: Duration = Duration::from_secs(64);
 
-/// A failed trial: when it failed, its bytes, and the reason.
-type FailedTrial = (Instant, u64, String);
+/// A failed trial.
+#[derive(Debug)]
+struct FailedTrial {
+    at: Instant,
+    /// Time for which requests are refused without another trial.
+    holds: Duration,
+    why: String,
+}
 
 /// The last one.
 static FAILED: Mutex<Option<FailedTrial>> = Mutex::new(None);
 
-/// Tries to take `bytes`, unless a trial of as much or less has just failed.
+/// Runs a trial for `bytes` bytes, unless a trial has failed shortly before.
 fn try_once(
     failed: &mut Option<FailedTrial>,
     now: Instant,
     bytes: u64,
     trial: impl FnOnce(u64) -> io::Result<()>,
 ) -> io::Result<()> {
-    if let Some((at, least, why)) = &*failed
-        && bytes >= *least
-        && now.saturating_duration_since(*at) < HOLDS
-    {
-        return Err(io::Error::new(io::ErrorKind::OutOfMemory, why.clone()));
+    let mut holds = HOLDS;
+    if let Some(last) = &*failed {
+        let since = now.saturating_duration_since(last.at);
+        if since < last.holds {
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, last.why.clone()));
+        }
+        if since < last.holds + LONGEST {
+            holds = (last.holds * 2).min(LONGEST);
+        }
     }
-    let tried = trial(bytes);
-    *failed = tried.as_ref().err().map(|e| (now, bytes, e.to_string()));
-    tried
+    // A trial that succeeds does not end the series: peers could ask for little in between.
+    trial(bytes).inspect_err(|e| *failed = Some(FailedTrial { at: now, holds, why: e.to_string() }))
 }
 
-/// Maximum bytes of all promises if a control group may have a limit that cannot be read.
+/// Maximum sum of the bytes of all promises if a control group may have a limit that cannot be read.
 const BLIND: u64 = 256 << 20;
 
-/// Checks that `bytes` may be promised: all promises together are at most `most`, and `bytes` is at most half of the
-/// free memory beyond `kept`.
+/// Checks that `bytes` bytes may be promised. With them, all promises may have at most `most` bytes. `bytes` may be at most half of the
+/// free memory beyond `kept` bytes.
 fn fits(bytes: u64, room: &Room, most: u64, kept: u64) -> io::Result<()> {
     if room.promised.saturating_add(bytes) > most {
         let why = format!(
@@ -155,21 +167,26 @@ mod tests {
         assert!(told.contains("at most 256 MiB") && told.ends_with("its limit cannot be read"), "{told}");
     }
 
-    /// Refused peers cannot cause one trial after the other.
+    /// Peers whose requests are refused cannot cause one trial after the other, whatever they ask for.
     #[test]
-    fn a_failed_trial_holds_for_a_second() {
+    fn failed_trials_become_rare() {
         let fails = |_| Err(io::Error::other("killed"));
         let never = |_| panic!("a trial");
-        let (mut failed, start) = (None, Instant::now());
-        try_once(&mut failed, start, 100, |_| Ok(())).unwrap();
-        try_once(&mut failed, start, 100, fails).unwrap_err();
-        for bytes in [100, 101] {
-            let why = try_once(&mut failed, start + HOLDS / 2, bytes, never).unwrap_err();
-            assert_eq!((why.kind(), why.to_string()), (io::ErrorKind::OutOfMemory, "killed".to_string()));
+        let (mut failed, mut now) = (None, Instant::now());
+        try_once(&mut failed, now, 100, |_| Ok(())).unwrap();
+        for holds in [1, 2, 4, 8, 16, 32, 64, 64].map(Duration::from_secs) {
+            try_once(&mut failed, now, 100, fails).unwrap_err();
+            for bytes in [1, 100, 101] {
+                let why = try_once(&mut failed, now + holds / 2, bytes, never).unwrap_err();
+                assert_eq!((why.kind(), why.to_string()), (io::ErrorKind::OutOfMemory, "killed".to_string()));
+            }
+            now += holds;
+            // A little in between changes nothing.
+            try_once(&mut failed, now, 1, |_| Ok(())).unwrap();
         }
-        try_once(&mut failed, start + HOLDS / 2, 99, |_| Ok(())).unwrap();
-        try_once(&mut failed, start, 100, fails).unwrap_err();
-        try_once(&mut failed, start + HOLDS, 100, |_| Ok(())).unwrap();
+        now += 2 * LONGEST;
+        try_once(&mut failed, now, 100, fails).unwrap_err();
+        try_once(&mut failed, now + HOLDS, 100, |_| Ok(())).unwrap();
     }
 
     #[test]

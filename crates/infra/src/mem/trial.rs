@@ -1,68 +1,123 @@
-//! A trial of whether overcommitted memory is really available, by a process that may be killed for it.
+//! Tries whether overcommitted memory is really available, in a child process that the kernel may kill.
 //!
-//! A control group's limit may be invisible from inside, for example that of a group above a container's. A
-//! process that fills more memory than such a limit allows is killed without a message. So a child process
-//! first fills the same amount in the same groups, and makes itself the OOM killer's first choice. That takes 7 ms for
-//! the router's default of 43 MiB of buffers. There is no trial if every limit is visible.
+//! A process may not see the limit of a control group, for example of a group above its container's. If it fills more memory than such a
+//! limit allows, the kernel kills it without a message. So a child process in the same groups first fills the same amount, and makes itself
+//! the OOM killer's first choice. That takes 7 ms for the router's default of 43 MiB of buffers. There is no trial if every limit is
+//! visible.
 
 use std::ffi::CStr;
-use std::{io, ptr};
+use std::time::Duration;
+use std::{io, ptr, thread};
 
-use libc::{c_int, c_uint};
+use libc::{c_int, c_uint, c_void};
 
-/// Minimum size of a trial in bytes: this process itself takes as much.
+/// Minimum size of a trial in bytes. A smaller amount is not tried, because this process itself uses as much.
 const LEAST: usize = 16 << 20;
 
-/// Bytes that a router takes soon after its start besides its buffers: tables, workers, and 60,000 routes.
-/// They are tried together with the buffers, since a router without them would be killed soon.
+/// Bytes that a router needs soon after its start, besides its buffers: for tables, workers, and 60,000 routes. They are tried together
+/// with the buffers, because a router that cannot get them would soon be killed.
 pub(super) const BESIDE: usize = 64 << 20;
 
-/// Exit codes of the child: it has filled the memory, or the kernel refused it.
+/// Number of stand-ins: child processes that the kernel kills before this one. The kernel looks for another process as soon as it has begun
+/// to free the memory of a killed trial, which takes a while: an allocation of this process meanwhile would end this process.
+const STAND_INS: usize = 3;
+/// Bytes that a stand-in fills, so that its end frees some memory.
+const STOOD_IN: usize = 2 << 20;
+/// Time for which stand-ins outlive a killed trial.
+const FREED: Duration = Duration::from_millis(100);
+
+/// Exit codes of the child: it has filled the memory, or the kernel has refused to give it the memory.
 const FILLED: c_int = 0;
 const REFUSED: c_int = 1;
 
 /// Fills `bytes` and another `beside` bytes of memory in a child process, which then ends.
 ///
 /// # Errors
-/// `OutOfMemory` if the child was killed meanwhile or the kernel refused the memory. If no child can be
-/// started, there is no trial.
+/// `OutOfMemory` if the kernel killed the child or refused to give it the memory. If no child can be started, there is no trial, and the
+/// result is `Ok`.
 pub(super) fn fill(bytes: usize, beside: usize) -> io::Result<()> {
     if bytes + beside < LEAST {
         return Ok(());
     }
-    // SAFETY: the child runs `child` only, which makes system calls and exits: it takes no lock that another
-    // thread may hold.
-    let id = unsafe { libc::fork() };
-    match id {
-        0 => child(bytes + beside),
-        id if id < 0 => Ok(()),
-        id => fate(wait(id)?, bytes, beside),
+    let stand_ins: Vec<_> = (0..STAND_INS).filter_map(|_| fork(stand_in)).collect();
+    let Some(id) = fork(|| child(bytes + beside)) else { return Ok(()) };
+    let status = wait(id.0);
+    if status.as_ref().is_ok_and(|status| libc::WIFSIGNALED(*status)) {
+        thread::sleep(FREED);
+    }
+    drop(stand_ins);
+    std::mem::forget(id);
+    fate(status?, bytes, beside)
+}
+
+/// A child process; killed on drop.
+struct Child(libc::pid_t);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // SAFETY: no memory is involved, and the process is a child that has not been waited for.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+        let _ = wait(self.0);
     }
 }
 
-/// The child process. Makes system calls only.
-fn child(bytes: usize) -> ! {
+/// Starts a child process; `None` if that is impossible. The child may only make system calls: another thread of this process may have held
+/// any lock.
+fn fork(child: impl FnOnce() -> c_int) -> Option<Child> {
+    // SAFETY: the callers' children make only system calls and exit, and take no lock.
+    match unsafe { libc::fork() } {
+        // SAFETY: ends this process, and no other code of it runs.
+        0 => unsafe { libc::_exit(child()) },
+        id => (id > 0).then_some(Child(id)),
+    }
+}
+
+/// Makes this child process the OOM killer's first choice, and lets it hold none of the router's files.
+fn give_way() {
     const SCORE: &CStr = c"/proc/self/oom_score_adj";
     const MOST: &[u8] = b"1000";
-    // SAFETY: the strings are constants; the new mapping has no other user; the closed files belong to this
-    // process, which runs no other code of ours.
+    // SAFETY: the strings are constants; the closed files belong to this process, which runs no other code of ours.
     unsafe {
-        // The router's open files would outlive it if it were killed meanwhile, and the child does not need
-        // them.
+        // The router's open files would outlive it if it were killed meanwhile.
         libc::syscall(libc::SYS_close_range, 0 as c_uint, c_uint::MAX, 0 as c_uint);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         let score = libc::open(SCORE.as_ptr(), libc::O_WRONLY);
         libc::write(score, MOST.as_ptr().cast(), MOST.len());
-        let (rw, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let at = libc::mmap(ptr::null_mut(), bytes, rw, kind | libc::MAP_NORESERVE, -1, 0);
-        if at == libc::MAP_FAILED {
-            libc::_exit(REFUSED);
-        }
+    }
+}
+
+/// Maps `bytes` bytes; `None` if the kernel refuses.
+fn map(bytes: usize) -> Option<*mut c_void> {
+    let (rw, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, which nothing else uses.
+    let at = unsafe { libc::mmap(ptr::null_mut(), bytes, rw, kind | libc::MAP_NORESERVE, -1, 0) };
+    (at != libc::MAP_FAILED).then_some(at)
+}
+
+/// Runs in a stand-in: waits until it is killed. Makes only system calls.
+fn stand_in() -> c_int {
+    give_way();
+    if let Some(at) = map(STOOD_IN) {
+        // SAFETY: the mapping is new and has this length.
+        unsafe { libc::madvise(at, STOOD_IN, libc::MADV_POPULATE_WRITE) };
+    }
+    loop {
+        // SAFETY: no memory is involved.
+        unsafe { libc::pause() };
+    }
+}
+
+/// Runs in the child process of the trial; returns its exit code. Makes only system calls.
+fn child(bytes: usize) -> c_int {
+    give_way();
+    let Some(at) = map(bytes) else { return REFUSED };
+    // SAFETY: the mapping is new and has this length.
+    unsafe {
         libc::madvise(at, bytes, libc::MADV_HUGEPAGE);
         let filled = libc::madvise(at, bytes, libc::MADV_POPULATE_WRITE) == 0;
         // A kernel without this advice is older than 5.14: there is no trial.
         let unknown = !filled && *libc::__errno_location() == libc::EINVAL;
-        libc::_exit(if filled || unknown { FILLED } else { REFUSED })
+        if filled || unknown { FILLED } else { REFUSED }
     }
 }
 
@@ -81,7 +136,7 @@ fn wait(id: libc::pid_t) -> io::Result<c_int> {
     }
 }
 
-/// Converts the child's status to a result.
+/// Converts the child's exit status to the result of the trial.
 fn fate(status: c_int, bytes: usize, beside: usize) -> io::Result<()> {
     let why = if libc::WIFSIGNALED(status) {
         "the kernel killed a trial process that took it: a control group has a limit that cannot be read from here (such as \
@@ -112,20 +167,28 @@ mod tests {
         assert!(error.to_string().contains("refused"), "{error}");
     }
 
-    /// The test kills the child, as the kernel does if memory runs out.
+    /// The kernel must prefer a stand-in to this process, and no stand-in may stay.
+    #[test]
+    fn a_stand_in_gives_way_and_ends_with_its_trial() {
+        let child = fork(stand_in).unwrap();
+        let score = format!("/proc/{}/oom_score_adj", child.0);
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while std::fs::read_to_string(&score).unwrap().trim() != "1000" {
+            assert!(std::time::Instant::now() < end);
+            thread::yield_now();
+        }
+        drop(child);
+        assert!(std::fs::read_to_string(&score).is_err());
+    }
+
+    /// The test kills the child, as the kernel does when memory runs out.
     #[test]
     fn a_killed_child_means_no_memory() {
-        // SAFETY: the child makes one system call.
-        let id = unsafe { libc::fork() };
-        if id == 0 {
-            loop {
-                // SAFETY: no memory is involved.
-                unsafe { libc::pause() };
-            }
-        }
+        let child = fork(stand_in).unwrap();
         // SAFETY: no memory is involved, and the process is ours.
-        assert_eq!(unsafe { libc::kill(id, libc::SIGKILL) }, 0);
-        let error = fate(wait(id).unwrap(), 64 << 20, 32 << 20).unwrap_err();
+        assert_eq!(unsafe { libc::kill(child.0, libc::SIGKILL) }, 0);
+        let error = fate(wait(child.0).unwrap(), 64 << 20, 32 << 20).unwrap_err();
+        std::mem::forget(child);
         assert!(
             error
                 .to_string()
