@@ -1,16 +1,18 @@
 //! Threads with their own file descriptor tables, for files from untrusted peers.
 //!
-//! Closing an untrusted file may block forever. A FUSE server gets a request (`FLUSH`) for each `close` and may not
-//! answer. Or a peer watches the file with an `epoll` set, and `close` waits for the set's lock. The peer can hold
-//! that lock forever, by an `epoll_wait` that waits for a page that never arrives. No signal ends such a wait. A
-//! killed process stays until the wait ends, with all files that it has not closed yet.
+//! Closing an untrusted file may block forever. If the file belongs to a FUSE file system, the FUSE server gets a request (`FLUSH`) for
+//! each `close` and may never answer. If a peer watches the file with an `epoll` set, `close` waits for the set's lock. The peer can hold
+//! that lock forever, by an `epoll_wait` that waits for a page that never arrives. No signal ends such a wait. A killed process stays until
+//! the wait ends, with all files that it has not closed yet.
 //!
-//! So threads with almost empty tables receive untrusted files, and close none of them: the kernel closes them after
-//! the thread has ended. A thread that hangs there holds nothing that others wait for: no lock, no memory, and no
-//! file of the router.
+//! So threads with almost empty tables receive untrusted files, and close none of them: the kernel closes them after the thread has ended.
+//! If this close hangs, the thread holds nothing that others wait for: no lock, no memory, and no file of the router.
 //!
-//! Each table starts as a copy of the creating thread's table. So a thread with almost no files, the nursery, creates
-//! all these threads: the new tables then start small and without other peers' files.
+//! Each table starts as a copy of the creating thread's table. So a single thread with almost no files, called the nursery, creates all
+//! these threads: their tables then start small and without other peers' files.
+//!
+//! Signals are blocked in these threads: a signal handler that wrote to a descriptor of the process would miss it here, or write to
+//! another file.
 //!
 //! A thread of this kind must not use descriptors of the rest of the process: the same number is another file in its
 //! table.
@@ -33,12 +35,12 @@ use super::{discard, passing, sys};
 
 /// First descriptor number above those of untrusted files.
 const ABOVE: RawFd = 4096;
-/// First number after the standard streams, which point to `/dev/null` in the nursery's table.
+/// First descriptor number after the standard streams, which point to `/dev/null` in the nursery thread's table.
 const FIRST: RawFd = 3;
 
-/// Moves a descriptor to a number above those of untrusted files, if the limit of open files permits. Used for files
-/// that the next router instance waits for. The kernel closes a killed process's files from the highest number down,
-/// and closing the event descriptors of peers, which have lower numbers, may block.
+/// Moves a descriptor to a number above those of untrusted files, if the limit of open files permits. Use this for files that the next
+/// router instance waits for, such as locks. The kernel closes a killed process's files from the highest number down, and it may block when
+/// it closes the event descriptors of peers, which have lower numbers.
 pub fn above(file: OwnedFd) -> OwnedFd {
     // SAFETY: no memory is involved.
     let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, ABOVE) };
@@ -49,7 +51,7 @@ pub fn above(file: OwnedFd) -> OwnedFd {
     }
 }
 
-/// A file that is never closed explicitly: the kernel closes it after the thread that owns the table has ended.
+/// A file that is never closed explicitly. The kernel closes it after the thread whose descriptor table contains it has ended.
 pub(crate) type Kept = ManuallyDrop<OwnedFd>;
 
 /// A group of threads; counts them by state.
@@ -112,7 +114,7 @@ struct Job {
     work: Work,
 }
 
-/// Connection to the thread that creates the other threads.
+/// Connection to the nursery thread, which creates the other threads.
 struct Nursery {
     door: OwnedFd,
     jobs: Sender<Job>,
@@ -147,7 +149,7 @@ fn nursery<T>(ask: impl FnOnce(&Nursery) -> io::Result<T>) -> io::Result<T> {
 /// the nursery thread runs `work` with the error.
 ///
 /// # Errors
-/// If no thread can run it.
+/// If no thread can run `work`.
 pub(crate) fn run(
     crew: &Crew,
     name: &'static str,
@@ -201,9 +203,9 @@ pub fn spawn_with(
 
 /// Time limit for a file system's answer while other threads wait for it.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
-/// Maximum number of unanswered opens.
+/// Maximum number of opens that wait for a file system to answer. At this number, further opens fail at once.
 const MOST_HANGING: usize = 64;
-/// Files whose open timed out, each with a reference that lives as long as its thread waits.
+/// Paths of files whose open timed out. Each weak reference is valid while the thread still waits for the file system.
 static HANGING: Mutex<Vec<(PathBuf, Weak<()>)>> = Mutex::new(Vec::new());
 
 /// Opens a file by `open`, on a thread without other files, and waits for at most `patience`. After a timeout,
@@ -258,7 +260,7 @@ pub fn open(
         .ok_or_else(|| io::Error::other("no file descriptor is free: raise LimitNOFILE of the service"))
 }
 
-/// Closes a file: the kernel closes it after a thread of `crew` has ended. If no thread can be created, the file
+/// Closes a file on a new thread of `crew`: the kernel closes the file after the thread has ended. If no thread can be created, the file
 /// stays open.
 pub(crate) fn close(crew: &Crew, name: &'static str, file: OwnedFd) {
     match run(crew, name, 0, &[file.as_fd()], drop) {
@@ -275,6 +277,8 @@ impl Nursery {
         let (to_us, ready) = sync_channel::<io::Result<()>>(1);
         let number = inside.as_raw_fd();
         thread::Builder::new().name("volley_nursery".into()).spawn(move || {
+            // The threads that this one creates inherit it.
+            block_signals();
             let made = || -> io::Result<OwnedFd> {
                 keep_only(&[number])?;
                 // SAFETY: the descriptor table is this thread's alone, so the number has no other owner.
@@ -299,10 +303,10 @@ impl Nursery {
     }
 }
 
-/// Interval of the attempts to close files of threads that could not be created.
+/// Interval between attempts to close the files of jobs for which no thread could be created.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Creates threads until the process drops the nursery.
+/// Runs the nursery thread: creates a thread for each job, until the process drops the `Nursery`.
 fn serve(door: &OwnedFd, to_do: &Receiver<Job>) {
     // Files of threads that could not be created. This thread does not close them, because that may block.
     let mut left: Vec<OwnedFd> = Vec::new();
@@ -332,7 +336,8 @@ fn serve(door: &OwnedFd, to_do: &Receiver<Job>) {
     mem::forget(left);
 }
 
-/// Gives files to a thread that ends at once, if a thread can be created.
+/// Copies the files to a new thread that ends at once, so that the kernel closes them there. If no thread can be created, they stay in
+/// `left`.
 fn close_on_a_thread(left: &mut Vec<OwnedFd>) {
     let (closed, is_closed) = sync_channel::<()>(1);
     let wait = move |_: io::Result<Vec<Kept>>| is_closed.recv().unwrap_or_default();
@@ -344,7 +349,7 @@ fn close_on_a_thread(left: &mut Vec<OwnedFd>) {
     drop(closed);
 }
 
-/// Creates a thread with copies of these files only; `own` are the files for its work.
+/// Creates a thread for `job` whose descriptor table has only copies of the files `numbers`. The job's work gets the files `own`.
 fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::Error)> {
     let (to_nursery, is_apart) = sync_channel(1);
     let (to_thread, takes_job) = sync_channel::<Job>(1);
@@ -369,6 +374,19 @@ fn make(job: Job, own: Vec<RawFd>, numbers: Vec<RawFd>) -> Result<(), (Job, io::
     match made.and_then(|_| is_apart.recv().map_err(gone)?) {
         Ok(()) => to_thread.send(job).map_err(|e| (e.0, io::ErrorKind::BrokenPipe.into())),
         Err(e) => Err((job, e)),
+    }
+}
+
+/// Blocks all signals in this thread, except those by which the kernel reports a fault of the thread itself.
+fn block_signals() {
+    let mut signals = mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigfillset` initialises the set, which is local. Only the mask of this thread changes.
+    unsafe {
+        libc::sigfillset(signals.as_mut_ptr());
+        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS] {
+            libc::sigdelset(signals.as_mut_ptr(), fault);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, signals.as_ptr(), std::ptr::null_mut());
     }
 }
 
@@ -406,6 +424,26 @@ mod tests {
             assert!(Instant::now() < end);
             thread::yield_now();
         }
+    }
+
+    /// A signal handler would write to a descriptor that is missing, or another file, in the thread's table.
+    #[test]
+    fn threads_apart_handle_no_signals() {
+        let (to_us, mask) = sync_channel(1);
+        spawn("test_signals", move || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let blocked =
+                status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim().to_owned();
+            to_us.send(u64::from_str_radix(&blocked, 16).unwrap()).unwrap();
+        })
+        .unwrap();
+        let mask = mask.recv().unwrap();
+        let is_blocked = |signal: c_int| mask >> (signal - 1) & 1 == 1;
+        assert!(
+            [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1].into_iter().all(is_blocked),
+            "{mask:x}"
+        );
+        assert!(!is_blocked(libc::SIGSEGV) && !is_blocked(libc::SIGBUS), "{mask:x}");
     }
 
     #[test]
