@@ -78,7 +78,8 @@ fn a_file_is_applied_whole_or_not_at_all() {
 }
 
 impl Cli {
-    /// Lets the time to confirm, or to the next attempt, expire, and waits for the rollback to end.
+    /// Lets the deadline of the unconfirmed configuration (for the confirmation, or for the next attempt to roll back) pass, and waits for
+    /// the rollback to end.
     pub(super) fn expire(&mut self) {
         self.context.unconfirmed.as_mut().unwrap().expire();
         self.look_at_confirmation();
@@ -266,7 +267,7 @@ pub(super) fn many_routes(n: u32) -> (tempfile::TempDir, String) {
     file("many.yaml", &text)
 }
 
-/// Runs the slices of a command until `until` is true. Returns its job.
+/// Runs slices of a command until `until` returns true. Returns the unfinished job.
 pub(super) fn run_until(cli: &mut Cli, line: &str, until: impl Fn(&Cli) -> bool) -> Box<dyn Job<Context>> {
     let answer = cli.registry.run(&mut cli.context, line, Call::default()).unwrap();
     let mut job = answer.job.expect("it takes long");
@@ -404,7 +405,7 @@ fn routes_of_ports() -> usize {
     routes_there(&Cli::new())
 }
 
-/// An error of an apply has its place in the file, even if it occurs only while a step is made.
+/// Each error of `config apply` names the place in the file, even if the error occurs only when a step is executed.
 #[test]
 fn errors_of_an_apply_have_their_place() {
     let mut cli = Cli::new();
@@ -477,5 +478,52 @@ fn read_only_clients_see_no_secrets() {
         assert!(text.contains("<hidden>") && !text.contains("hunter2"), "{line}: {text}");
         let told = cli.ok(line);
         assert_eq!(told.contains("hunter2"), line != "show tech-support", "{told}");
+    }
+}
+
+/// Commands may lead to states that a file must not ask for. The router still accepts its own configuration.
+#[test]
+fn a_router_accepts_its_own_configuration_in_every_state() {
+    let up = ["create sub-interfaces pg0 5", "set interface state pg0 up", "set interface state pg0.5 up"];
+    let two_tags =
+        ["create sub-interfaces pg0 5", "create sub-interfaces pg0 6 dot1q 5 inner-dot1q 6 exact-match"];
+    for (before, broken, told) in [
+        (&up[..], &["set interface state pg0 down"][..], "pg0.5 cannot be up while pg0 is down"),
+        (
+            &up[..1],
+            &["set interface mtu packet 1500 pg0.5", "set interface mtu packet 1400 pg0"],
+            "pg0.5 has MTU 1500, but pg0, which carries it, has only 1400",
+        ),
+        (
+            &two_tags[..],
+            &["set interface mtu packet 1300 pg0.5", "set interface mtu packet 1400 pg0.6"],
+            "pg0.6 has MTU 1400, but the sub-interface of VLAN 5, which carries it, has only 1300",
+        ),
+    ] {
+        let mut cli = Cli::new();
+        for line in before {
+            cli.ok(line);
+        }
+        let (_folder, good) = file("good.yaml", &cli.ok("show config yaml"));
+        for line in broken {
+            cli.ok(line);
+        }
+        let (_folder, own) = file("own.yaml", &cli.ok("show config yaml"));
+        let said = cli.ok(&format!("config apply {own}"));
+        assert!(said.starts_with("! ") && said.contains(told), "{said}");
+        // A router that does not break the rule refuses a file that does.
+        cli.ok(&format!("config apply {good}"));
+        let refused = cli.run(&format!("config apply {own}")).unwrap_err().render();
+        assert!(refused.contains(told), "{refused}");
+        // A start accepts its file.
+        let terms = super::whole::Terms { quiet: true, ..Default::default() };
+        let mut whole = super::whole::Whole::file(own.into(), terms, &cli.context).unwrap();
+        loop {
+            match whole.step(&mut cli.context, &mut String::new()) {
+                Step::Again | Step::After(_) | Step::Data { .. } => {}
+                Step::Done => break,
+                Step::Failed(e) => panic!("{}", e.render()),
+            }
+        }
     }
 }

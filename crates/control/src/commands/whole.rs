@@ -1,9 +1,9 @@
 //! Changes of the whole configuration, all or nothing: by applying a file, by a rollback, or by removing an object with
 //! many dependents.
 //!
-//! Reading, checking and planning run on a thread of their own, with a [`Snapshot`] of the current configuration.
-//! The main thread makes the steps of the plan in slices, and then replaces the old configuration by the new one at
-//! once. No other change is made between planning and the end (docs/decisions/0020).
+//! Reading, checking and planning run on a thread of their own, with a [`Snapshot`] of the current configuration. The main thread executes
+//! the steps of the plan in slices, and then replaces the old configuration by the new one at once. No other change is made between
+//! planning and the end (docs/decisions/0020).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,9 +18,11 @@ use super::config::{LOOK, Unconfirmed, difference, faulty, in_words, load, numbe
 use super::long::{SLICE, Turn, Unfinished};
 use super::{Context, warnings};
 use crate::cli::{CliError, Job, Step};
-use crate::config::Wanted;
+use crate::config::{Doubt, Wanted};
 use crate::files;
-use crate::intent::{Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Way, reopened, slow};
+use crate::intent::{
+    Interface, Key, Making, Note, Plan, Refusal, Refused, Snapshot, Tree, Way, reopened, slow,
+};
 use crate::journal;
 use crate::startup::Fault;
 use crate::system::{Abilities, Absence, Backed, Catalog};
@@ -28,18 +30,18 @@ use model::origin::{FrontEnd, Origin};
 use model::store::Written;
 use std::sync::Arc;
 
-/// Number of steps from which a plan reports its progress.
+/// A plan with at least this number of steps reports its progress.
 const LONG: usize = 10_000;
-/// Time limit for the links of reopened devices. The peer of a memif tries once a second.
+/// How long a change waits for the links of reopened devices. The peer of a memif tries to connect once a second.
 const LINKS: Duration = Duration::from_secs(3);
 /// Bytes of text given to the client at once.
 const CHUNK: usize = 32 << 10;
 
-/// Bytes of an object in a copy of the configuration, measured with routes.
+/// Bytes of memory for each object in a copy of the configuration, measured with routes.
 const OBJECT: u64 = 256;
-/// Bytes of a change in a plan, with its text and its journal entry, measured with routes.
+/// Bytes of memory for each change in a plan, with the change's text and journal entry, measured with routes.
 const CHANGE: u64 = 1024;
-/// Bytes up to which a change is always tried: a router short of memory must be able to free some.
+/// A change that needs at most this number of bytes is always tried: an operator must be able to free memory when it is short.
 const LITTLE: u64 = 4 << 20;
 
 /// The options of applying a configuration.
@@ -53,26 +55,27 @@ pub struct Terms {
     pub expected: Option<u64>,
     /// True while the router starts: no differences are shown, and the journal gets no change.
     pub quiet: bool,
-    /// The router starts from this file. Set by [`Whole::read`].
+    /// True if the router starts from this file. Set by [`Whole::read`].
     pub start: bool,
 }
 
-/// The target of the change.
+/// The configuration that a change leads to.
 enum Goal {
     /// The configuration of a file.
     File(Box<Wanted>, Terms),
-    /// The configuration before all changes in effect since this generation. A dry run only shows what would change.
+    /// The configuration of generation `to`: all later changes that are in effect are undone. A dry run only shows what would change.
     Back { to: u64, dry_run: bool },
     /// The configuration without this object and all its dependents.
     Without(Key),
 }
 
-/// A plan, and its reports.
+/// A plan, with what its execution and its reports need.
 struct Planned {
     plan: Plan,
     /// Prepared interfaces, as in [`System`](crate::system::System).
     prepared: BTreeMap<String, (Backed, Prepared)>,
-    /// The changed interfaces. Searching all changes for them would take the main thread too long.
+    /// The keys of the changed interfaces. The planning thread collects them, because the main thread would take too long to search all
+    /// changes.
     interfaces: Vec<Key>,
     /// The interfaces whose devices are opened.
     opened: Vec<String>,
@@ -86,19 +89,19 @@ struct Planned {
 pub(crate) type Thread<T> = JoinHandle<Result<T, CliError>>;
 
 enum Stage {
-    Reading(Thread<(Wanted, Terms)>),
+    Reading(Thread<Read>),
     /// Waits until other long changes have ended.
     Waiting(Goal),
     Planning(Turn, Thread<(Goal, Planned)>),
     Making(Box<Made>),
     /// Waits until reopened devices have their links again, or for the time limit.
     Opening(Turn, String, Instant),
-    /// Showing the changes, from this byte on.
+    /// Shows the text of the changes, from this byte on.
     Telling(String, usize),
     Over,
 }
 
-/// A plan whose steps are being made.
+/// A plan whose steps are being executed.
 struct Made {
     turn: Turn,
     goal: Goal,
@@ -110,7 +113,7 @@ struct Made {
     text: String,
 }
 
-/// A file being read on a thread of its own.
+/// A file that a separate thread reads.
 pub struct Reading(PathBuf, Thread<Wanted>);
 
 impl Reading {
@@ -121,6 +124,35 @@ impl Reading {
     pub fn begin(path: PathBuf, catalog: Arc<Catalog>) -> Result<Reading, CliError> {
         let file = path.clone();
         Ok(Reading(path, on_a_thread(move || load(&file, &catalog))?))
+    }
+}
+
+/// A file that was read.
+struct Read {
+    wanted: Wanted,
+    terms: Terms,
+    faults: Vec<Fault>,
+    /// Broken rules that a running router may break, too.
+    doubts: Vec<(Fault, Doubt)>,
+}
+
+impl Read {
+    /// Returns the configuration of the file. Rules that the `running` configuration breaks, too, are only warnings: a router accepts its own
+    /// configuration. While it starts, all of them are.
+    ///
+    /// # Errors
+    /// If the file has faults, or breaks other rules.
+    fn settled(self, running: &Tree, out: &mut String) -> Result<(Wanted, Terms), CliError> {
+        let Read { wanted, terms, mut faults, doubts } = self;
+        for (broken, doubt) in doubts {
+            match terms.quiet {
+                true => tracing::warn!("{broken}"),
+                false if doubt.is_in(running) => *out += &format!("! {broken}\n"),
+                false => faults.push(broken),
+            }
+        }
+        faults.sort_by(|a, b| a.place.cmp(&b.place));
+        if faults.is_empty() { Ok((wanted, terms)) } else { Err(faulty(&faults)) }
     }
 }
 
@@ -151,12 +183,11 @@ impl Whole {
     pub fn read(Reading(path, reading): Reading, terms: Terms, c: &Context) -> Result<Whole, CliError> {
         let (abilities, start) = (c.system.abilities.clone(), c.startup_config.clone());
         let reader = on_a_thread(move || {
-            let wanted = joined(reading)?;
+            let mut wanted = joined(reading)?;
             let start = start.is_some_and(|start| files::same(&start, &path));
-            match wanted.faults(&abilities) {
-                faults if faults.is_empty() => Ok((wanted, Terms { start, ..terms })),
-                faults => Err(faulty(&faults)),
-            }
+            let doubts = wanted.take_doubts();
+            let faults = wanted.faults(&abilities);
+            Ok(Read { wanted, terms: Terms { start, ..terms }, faults, doubts })
         })?;
         let mut origin = c.origin.clone();
         if origin.front_end == FrontEnd::Cli {
@@ -169,8 +200,8 @@ impl Whole {
         Whole { stage, origin, cut_off: false, unasked: false }
     }
 
-    /// Returns a rollback of all changes since this generation. Interfaces are restored even if their devices are
-    /// missing now, and wait for the devices. A dry run only shows what would change.
+    /// Returns a rollback to generation `to`. It undoes all later changes. Interfaces are restored even if their devices are missing now,
+    /// and wait for the devices. A dry run only shows what would change.
     pub fn back_to(to: u64, dry_run: bool, origin: Origin) -> Whole {
         Whole::new(Stage::Waiting(Goal::Back { to, dry_run }), origin)
     }
@@ -180,8 +211,8 @@ impl Whole {
         Whole::new(Stage::Waiting(Goal::Without(key)), origin)
     }
 
-    /// Makes this the automatic rollback of an unconfirmed configuration. It does nothing if it is no longer due
-    /// when its turn comes.
+    /// Makes this change the automatic rollback of an unconfirmed configuration. If the rollback is no longer due when it gets the turn, it
+    /// does nothing.
     pub fn unasked(self) -> Whole {
         Whole { unasked: true, ..self }
     }
@@ -192,7 +223,7 @@ impl Whole {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Reading(reader) if !reader.is_finished() => Ok((Stage::Reading(reader), LOOK)),
             Stage::Reading(reader) => {
-                let (wanted, terms) = joined(reader)?;
+                let (wanted, terms) = joined(reader)?.settled(c.store.tree(), out)?;
                 now(Stage::Waiting(Goal::File(wanted.into(), terms)))
             }
             Stage::Waiting(Goal::Back { to, .. }) if self.unasked && !c.goes_back_to(to) => now(Stage::Over),
@@ -278,7 +309,8 @@ impl Unfinished for Whole {
     }
 }
 
-/// Reports every tenth of a long plan.
+/// Reports progress after each tenth of a long plan. `before` and `done` are the steps done before and after this slice, and `of` is the
+/// number of all steps.
 fn tell_progress((before, _): (usize, usize), (done, of): (usize, usize), out: &mut String) {
     let tenth = |n: usize| 10 * n / of.max(1);
     if of >= LONG && tenth(done) > tenth(before) && done < of {
@@ -367,7 +399,7 @@ fn planned(
     Ok(Planned { plan, prepared, interfaces, opened, objects, note, text })
 }
 
-/// Refuses a change for which there is not enough memory: `each` bytes `times` times.
+/// Refuses a change if there is not enough free memory for `times` objects of `each` bytes.
 fn there_is_memory_for(times: usize, each: u64) -> Result<(), Refused> {
     let bytes = times as u64 * each;
     if bytes <= LITTLE {
@@ -537,7 +569,7 @@ pub(super) fn on_a_thread<T: Send + 'static>(
 /// Returns the result of a thread that has ended.
 ///
 /// # Errors
-/// Returns its error, or that it panicked.
+/// Returns the thread's error, or says that the thread panicked.
 pub(crate) fn joined<T>(thread: Thread<T>) -> Result<T, CliError> {
     thread.join().unwrap_or_else(|_| Err(CliError::new("internal error: a configuration thread died")))
 }

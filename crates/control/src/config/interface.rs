@@ -6,17 +6,18 @@ use model::yaml::{At, Fields, Node, Reader};
 use net::ethernet::{Match, Tags};
 use net::feature::{Backing, Begun, Interfaces, Opened, Prepared, Unopened, number_of};
 
-use super::Reading;
 use super::beside::{ADDRESSES, BEHIND_SETTINGS, LENDER};
 use super::body::body;
 use super::encapsulation::encapsulation;
-use crate::intent::{FeatureOn, Interface, numbered};
+use super::{Doubt, Reading};
+use crate::intent::{FeatureOn, Interface, Key, numbered};
 use crate::system::{Backed, Catalog, Spec, System};
 
 /// The valid words of `device-type`: vppcfg's, and one for AF_XDP.
 pub(crate) const DEVICE_TYPES: &[&str] = &["af-packet", "af-xdp", "dpdk"];
 
-/// The options of an interface that could not be read. The rest of the interface is still checked.
+/// Replaces the options of an interface if they could not be read, so that the rest of the interface is still
+/// checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unread;
 
@@ -32,7 +33,7 @@ impl Backing<System> for Unread {
     }
 }
 
-/// Reads a section that defines interfaces of one type. `interfaces` completes them.
+/// Reads a section that defines interfaces of one type. The section `interfaces` adds their other fields.
 pub(super) fn made(reading: &mut Reading<'_>, kind: &Interfaces<System>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         if !matches!((kind.names)(name), Some(Ok(()))) {
@@ -50,7 +51,7 @@ pub(super) fn made(reading: &mut Reading<'_>, kind: &Interfaces<System>, node: &
     }
 }
 
-/// Reads `interfaces`: by name, including those defined in other sections.
+/// Reads `interfaces`: a map by name, which also has the interfaces that other sections define.
 pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
         let key = Interface::key(name);
@@ -93,7 +94,8 @@ pub(super) fn interfaces(reading: &mut Reading<'_>, node: &Node) {
     }
 }
 
-/// Reads the options of an interface with this name.
+/// Reads the options of the interface `name` that are specific to its type. Reports a fault and returns
+/// `None` if the name belongs to no type, or to a type with its own section.
 fn begun(
     catalog: &Catalog,
     r: &mut Reader,
@@ -173,7 +175,7 @@ fn read_body(reading: &mut Reading<'_>, name: &str, fields: &mut Fields<'_>, int
 /// Reads `sub-interfaces` of a device: by number.
 fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, node: &Node) {
     // VLAN and MTU of sub-interfaces with one tag, which carry those with the same outer tag and an inner one.
-    let mut one_tag: Vec<(bool, u16, Option<u16>)> = Vec::new();
+    let mut one_tag: Vec<(bool, u16, Key, Option<u16>)> = Vec::new();
     let mut two_tags = Vec::new();
     for (id, at, node) in reading.r.entries(node) {
         let name = format!("{parent}.{id}");
@@ -199,13 +201,14 @@ fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, nod
         interface.up = over.up;
         read_body(reading, &name, &mut fields, &mut interface);
         if interface.up && !over.up {
-            reading.r.fault(at, format!("{name} cannot be up while {parent} is down"));
+            let doubt = Doubt::Up { sub: Interface::sub_key(&name), over: Interface::key(parent) };
+            reading.doubt(at, doubt, format!("{name} cannot be up while {parent} is down"));
         }
         fields.end(&mut reading.r);
-        within(&mut reading.r, at, &name, interface.mtu, parent, over.mtu);
+        within(reading, at, (&name, interface.mtu), (parent, Interface::key(parent), over.mtu));
         match takes {
             Match::Tags(Tags { outer_service, outer, inner: None }) => {
-                one_tag.push((outer_service, outer, interface.mtu));
+                one_tag.push((outer_service, outer, Interface::sub_key(&name), interface.mtu));
             }
             Match::Tags(Tags { outer_service, outer, .. }) | Match::AnyInner { outer_service, outer } => {
                 two_tags.push((at, name.clone(), (outer_service, outer), interface.mtu));
@@ -215,23 +218,31 @@ fn sub_interfaces(reading: &mut Reading<'_>, parent: &str, over: &Interface, nod
         reading.set(at, Interface::sub_key(&name), interface);
     }
     for (at, name, tag, mtu) in two_tags {
-        let outer = one_tag.iter().find(|(service, vlan, _)| (*service, *vlan) == tag);
-        if let Some((_, vlan, limit)) = outer {
-            within(&mut reading.r, at, &name, mtu, &format!("the sub-interface of VLAN {vlan}"), *limit);
+        let outer = one_tag.iter().find(|(service, vlan, ..)| (*service, *vlan) == tag);
+        if let Some((_, vlan, key, limit)) = outer {
+            let over = format!("the sub-interface of VLAN {vlan}");
+            within(reading, at, (&name, mtu), (&over, key.clone(), *limit));
         }
     }
 }
 
 /// Checks that a sub-interface's MTU is at most that of the interface that carries it.
-fn within(r: &mut Reader, at: At, name: &str, mtu: Option<u16>, over: &str, limit: Option<u16>) {
+fn within(
+    reading: &mut Reading<'_>,
+    at: At,
+    (name, mtu): (&str, Option<u16>),
+    (over, key, limit): (&str, Key, Option<u16>),
+) {
     if let (Some(mtu), Some(limit)) = (mtu, limit)
         && mtu > limit
     {
-        r.fault(at, format!("{name} has MTU {mtu}, but {over}, which carries it, only {limit}"));
+        let doubt = Doubt::Mtu { sub: Interface::sub_key(name), over: key };
+        let message = format!("{name} has MTU {mtu}, but {over}, which carries it, has only {limit}");
+        reading.doubt(at, doubt, message);
     }
 }
 
-/// Returns the default tag of a sub-interface: its number.
+/// Returns the default match of a sub-interface: the VLAN with its number `id`.
 fn tags_of(r: &mut Reader, at: At, id: u32) -> Option<Match> {
     let takes = numbered(id);
     if takes.is_none() {

@@ -21,6 +21,7 @@ mod advertisement;
 mod backing_tests;
 mod beside;
 mod body;
+mod doubt;
 mod encapsulation;
 mod interface;
 #[cfg(test)]
@@ -50,6 +51,7 @@ use crate::intent::{Interface, Key, Snapshot, Tree, Value};
 use crate::startup::{Fault, Place};
 use crate::system::{Abilities, Catalog, System};
 pub(crate) use body::{Description, MTUS, address, mac};
+pub use doubt::Doubt;
 pub(crate) use interface::DEVICE_TYPES;
 use model::yaml::{At, Content, MOST_FAULTS, NOT_YET, Node, Reader};
 pub use reference::reference;
@@ -58,16 +60,18 @@ pub use write::{Writer, write};
 /// The configuration in a file.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    /// All objects, with their indices.
+    /// All objects, with the indexes to find them.
     pub tree: Snapshot,
     /// The place of each object in the file.
     places: BTreeMap<Key, Place>,
     /// The faults in the form of the file, up to a limit.
     faults: Vec<Fault>,
-    /// Number of faults without the limit.
+    /// Number of faults in the form of the file, including those beyond the limit.
     found: usize,
-    /// Kinds of objects that could not all be read.
+    /// The kinds of objects of which some could not be read.
     lost: Lost,
+    /// Broken rules that a running router may break, too.
+    doubts: Vec<(Fault, Doubt)>,
     /// True for a document without any section of a configuration.
     foreign: bool,
 }
@@ -88,6 +92,7 @@ struct Reading<'c> {
     tree: Tree,
     places: BTreeMap<Key, Place>,
     lost: Lost,
+    doubts: Vec<(Fault, Doubt)>,
 }
 
 impl Objects<System> for Reading<'_> {
@@ -101,6 +106,14 @@ impl Objects<System> for Reading<'_> {
 }
 
 impl Reading<'_> {
+    /// Notes a broken rule that a running router may break, too.
+    fn doubt(&mut self, at: At, doubt: Doubt, message: String) {
+        // As many as a reader keeps.
+        if self.doubts.len() < MOST_FAULTS {
+            self.doubts.push((Fault::new(&self.r.place(at), message), doubt));
+        }
+    }
+
     /// Adds an object of the file.
     fn set(&mut self, at: At, key: Key, value: impl Into<Value>) {
         // A Linux interface may have the name of another one's sub-interface.
@@ -159,6 +172,7 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         tree,
         places,
         lost: Lost::default(),
+        doubts: Vec::new(),
     };
     let (mut routes, mut foreign) = (Vec::new(), false);
     let document = reading.r.document(text, "routes", |r, node| {
@@ -219,14 +233,14 @@ pub fn read(text: &str, file: &str, catalog: &Catalog) -> Wanted {
         // A truncated or wrong file must not remove everything.
         reading.r.fault(At::START, "the file configures nothing: to remove everything, write \"{}\"");
     }
-    let Reading { r, tree, places, lost, .. } = reading;
-    Wanted { tree: Snapshot::of(tree), places, found: r.found(), faults: r.faults, lost, foreign }
+    let Reading { r, tree, places, lost, doubts, .. } = reading;
+    Wanted { tree: Snapshot::of(tree), places, found: r.found(), faults: r.faults, lost, doubts, foreign }
 }
 
 /// Reads objects in the form of a configuration. They need not be a valid configuration by themselves.
 ///
 /// # Errors
-/// If the form is wrong, with its first fault.
+/// Returns the first fault, if the form is wrong.
 pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
     let wanted = read(text, "the journal", catalog);
     match wanted.faults.into_iter().next() {
@@ -236,8 +250,8 @@ pub fn read_part(text: &str, catalog: &Catalog) -> Result<Tree, Fault> {
 }
 
 impl Wanted {
-    /// Returns the faults of form of the file, and the faults of meaning of the part that could be read. They have line
-    /// and column, and are in order of place.
+    /// Returns the faults of form of the file, and the faults of meaning of the part that could be read. Each has a line and a column. They
+    /// are in the order of the file.
     pub fn faults(&self, abilities: &Abilities) -> Vec<Fault> {
         let nowhere = Place::Argument(0);
         let tree = self.tree.tree();
@@ -259,8 +273,9 @@ impl Wanted {
         let refused = self.tree.faults(abilities).filter(|(key, _)| !doubtful(key));
         let refused =
             refused.map(|(key, why)| Fault::new(self.places.get(key).unwrap_or(&nowhere), why.to_string()));
+        let doubts = self.doubts.iter().map(|(fault, _)| fault);
         let mut faults: Vec<Fault> =
-            self.faults.iter().cloned().chain(refused).take(MOST_FAULTS + 1).collect();
+            self.faults.iter().chain(doubts).cloned().chain(refused).take(MOST_FAULTS + 1).collect();
         let more = faults.len() > MOST_FAULTS || self.found > self.faults.len();
         faults.truncate(MOST_FAULTS);
         faults.sort_by(|a, b| a.place.cmp(&b.place));
@@ -271,13 +286,18 @@ impl Wanted {
         faults
     }
 
+    /// Takes the broken rules that a running router may break, too. [`faults`](Self::faults) no longer includes them.
+    pub fn take_doubts(&mut self) -> Vec<(Fault, Doubt)> {
+        std::mem::take(&mut self.doubts)
+    }
+
     /// True if the file is YAML without a section of a configuration: it may be an unrelated file.
     pub fn is_foreign(&self) -> bool {
         self.foreign
     }
 
-    /// Returns warnings: of valid values that are probably a mistake, and of capture files and directories missing on
-    /// this machine. The file may be meant for another machine.
+    /// Returns warnings about valid values that are probably mistakes, and about capture files and directories that this machine does not
+    /// have. These are no faults, because the file may be meant for another machine.
     pub fn warnings(&self) -> Vec<Fault> {
         let mut warnings = Vec::new();
         for (key, value) in self.tree.tree() {
