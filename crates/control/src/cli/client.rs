@@ -1,4 +1,4 @@
-//! `volley ctl`: the client of the command line. Its code blocks, because it waits for one thing at a time.
+//! `volley ctl`: the client of the command line. Its I/O is blocking, because it waits for one thing at a time.
 
 use super::editor;
 use super::listen::roots;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The router's default CLI socket.
 pub const DEFAULT_SOCKET: &str = "/run/volley/cli.sock";
@@ -34,6 +34,11 @@ const LOOK: Duration = Duration::from_millis(100);
 const LONGEST_REPLY: usize = 64 << 20;
 /// Maximum size in bytes of an output that this program keeps as a whole.
 const MOST_KEPT: usize = 64 << 20;
+/// Maximum time until a router answers a greeting, or a request for completions: nothing interrupts these waits.
+const ANSWERED: Duration = Duration::from_secs(5);
+/// Maximum number of completions, and maximum length of each in bytes. A router sends fewer and shorter ones.
+const MOST_CANDIDATES: usize = 1000;
+const LONGEST_CANDIDATE: usize = 1024;
 
 /// The options of `volley ctl`.
 #[derive(Clone, Debug)]
@@ -53,11 +58,11 @@ pub struct ClientOptions {
 pub enum Failure {
     /// The router refused the command or could not carry it out, with this message.
     Refused(String),
-    /// The operator interrupted it.
+    /// The operator interrupted the command.
     Interrupted,
     /// The operator left the pager before the end.
     Left,
-    /// The router cannot be reached, or closed the connection. The text has advice.
+    /// The router cannot be reached, or closed the connection. The text includes advice.
     Unreachable(String),
     /// The router closed the connection before starting the command, for this reason.
     Closed(String),
@@ -79,7 +84,8 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Returns the exit code: 2 if the router was not reached, 1 otherwise. A reader that stops early is no failure.
+    /// Returns the exit code: 2 if the router was not reached, 1 for other failures. If the reader of the output stopped early, the code is
+    /// 0.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Failure::Unreachable(_) | Failure::Closed(_) => 2,
@@ -103,12 +109,12 @@ impl Connection {
     /// Connects to a socket in the form of [`ClientOptions::socket`].
     ///
     /// # Errors
-    /// If no router answers, or it has no room for another client.
+    /// If no router answers within 5 s, or the router has no room for another client.
     pub fn open(socket: &Path) -> Result<Connection, Failure> {
-        Connection::open_unless(socket, &|| false)
+        in_time(|is_late| Connection::open_unless(socket, is_late))
     }
 
-    /// Connects like [`open`](Connection::open), and polls `interrupted`.
+    /// Connects like [`open`](Connection::open), but gives up when `interrupted` returns true.
     fn open_unless(socket: &Path, interrupted: &dyn Fn() -> bool) -> Result<Connection, Failure> {
         let stream = connect(socket).map_err(|error| unreachable(socket, &error))?;
         let mut connection = Connection { stream: BufReader::new(stream), prompt: String::new() };
@@ -126,7 +132,7 @@ impl Connection {
         &self.prompt
     }
 
-    /// Runs a command. Writes its output to `out` as it arrives, and polls `interrupted`.
+    /// Runs a command. Writes its output to `out` as it arrives, and stops when `interrupted` returns true.
     ///
     /// # Errors
     /// If the command failed or did not end. The connection stays usable only after [`Failure::Refused`].
@@ -143,7 +149,7 @@ impl Connection {
     /// Runs a command, and returns its output as a whole.
     ///
     /// # Errors
-    /// As [`run`](Connection::run), and if the output has more than 64 MiB.
+    /// As [`run`](Connection::run), or if the output has more than 64 MiB.
     pub(crate) fn output(
         &mut self,
         line: &str,
@@ -163,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Runs a command with binary output. `told` is set to the summary so far, valid however the command ends.
+    /// Runs a command with binary output. Sets `told` to the latest summary of the output. The summary is valid however the command ends.
     ///
     /// # Errors
     /// As [`run`](Connection::run).
@@ -207,12 +213,16 @@ impl Connection {
     /// Returns the possible completions of `line`.
     ///
     /// # Errors
-    /// If the router closed the connection.
+    /// If the router closed the connection, or does not answer within 5 s. The connection is not usable then.
     pub fn complete(&mut self, line: &str) -> Result<Completion, Failure> {
         self.send(&Request::Complete { line: line.to_owned() })?;
-        match self.receive(&|| false)? {
+        match in_time(|is_late| self.receive(is_late))? {
             // The place of a word in this line, whatever the router says.
-            Reply::Completion(completion) if line.is_char_boundary(completion.from) => Ok(completion),
+            Reply::Completion(mut completion) if line.is_char_boundary(completion.from) => {
+                completion.candidates.truncate(MOST_CANDIDATES);
+                completion.candidates.retain(|one| one.text.len().max(one.help.len()) <= LONGEST_CANDIDATE);
+                Ok(completion)
+            }
             Reply::Closed(why) => Err(Failure::Closed(why)),
             _ => Ok(Completion::default()),
         }
@@ -233,7 +243,7 @@ impl Connection {
         }
     }
 
-    /// Copies the next `left` bytes of the connection to `out`.
+    /// Copies the next `left` bytes from the connection to `out`.
     fn pass_on(
         &mut self,
         mut left: usize,
@@ -290,11 +300,22 @@ impl Connection {
     }
 }
 
+/// Runs `ask` with a function that returns true after 5 s.
+fn in_time<T>(ask: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Failure>) -> Result<T, Failure> {
+    let begun = Instant::now();
+    ask(&|| begun.elapsed() > ANSWERED).map_err(|failure| match failure {
+        Failure::Interrupted => {
+            Failure::Unreachable(format!("the router has not answered within {} s", ANSWERED.as_secs()))
+        }
+        other => other,
+    })
+}
+
 fn foreign(why: &str) -> Failure {
     Failure::Unreachable(format!("the server is not volley, or has another version: {}", visible(why)))
 }
 
-/// Output that is kept.
+/// Keeps all output of a command, up to [`MOST_KEPT`] bytes.
 struct Kept(Vec<u8>);
 
 impl Write for Kept {
@@ -310,7 +331,7 @@ impl Write for Kept {
     }
 }
 
-/// True if a read ended without data because it was interrupted or waited for [`LOOK`].
+/// True if a read ended without data because a signal interrupted it, or because no data arrived for [`LOOK`].
 fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
@@ -330,7 +351,7 @@ fn connect(socket: &Path) -> io::Result<Box<dyn Stream>> {
     Ok(Box::new(stream))
 }
 
-/// Returns root's socket beside this one, if this process is root's. Ignores a socket of another owner.
+/// Returns the path of root's own socket beside `socket`, if this process runs as root and both sockets have the same owner.
 fn roots_own(socket: &Path) -> Option<PathBuf> {
     if !Uid::effective().is_root() {
         return None;
@@ -359,8 +380,8 @@ fn lost(error: &io::Error) -> Failure {
     Failure::Unreachable(format!("the router has closed the connection ({error}); is it still running?"))
 }
 
-/// Returns the router's completions of the last word, for shells. Empty if no router answers, or one of another
-/// version.
+/// Returns the router's completions of the last of `words`, for shells. The list is empty if no router answers, or a router of another
+/// version does.
 pub fn candidates(socket: &Path, words: &[String]) -> Vec<String> {
     let Some((begun, before)) = words.split_last() else { return Vec::new() };
     let mut line: String = before.iter().map(|word| format!("{} ", quote(word))).collect();
@@ -418,8 +439,8 @@ fn nobody_reads() -> bool {
         && polled[0].revents().is_some_and(|said| said.contains(PollFlags::POLLERR))
 }
 
-/// Runs the CLI on the router's own standard input, until the operator leaves or the input ends. Failures are printed
-/// and do not end it.
+/// Runs the CLI on the router's own standard input, until the operator leaves or the input ends. Failures of commands are printed and do
+/// not end the CLI.
 pub fn console(socket: PathBuf, line_mode: bool) {
     let options = ClientOptions { socket, json: false, keep_going: true, words: Vec::new() };
     let stdin = io::stdin();
@@ -434,7 +455,7 @@ pub fn console(socket: PathBuf, line_mode: bool) {
     conclude(result.map(|_| ()));
 }
 
-/// Runs the client without a terminal: one command, or those from `input` if the words are `-` or empty.
+/// Runs the client without a terminal: one command, or the commands from `input` if the words are `-` or empty.
 pub fn run_with(
     options: &ClientOptions,
     input: &mut dyn BufRead,
@@ -459,8 +480,8 @@ pub fn run_with(
     result.unwrap_or_else(|failure| report(&failure, options.json, errors))
 }
 
-/// Runs commands from `input`, up to `quit` or the end. The first failed command ends the run too, unless
-/// `keep_going` is set; then each failure is printed at once. Shows the prompt if `prompted`. Returns the exit code.
+/// Runs commands from `input`, up to `quit` or the end of the input. A failed command ends the run too, unless `keep_going` is set; then
+/// its error is printed at once. Shows the prompt if `prompted`. Returns the exit code.
 fn script(
     connection: &mut Connection,
     options: &ClientOptions,
@@ -506,7 +527,7 @@ pub(super) fn is_farewell(line: &str) -> bool {
     matches!(line.trim(), "quit" | "exit" | "q")
 }
 
-/// Adds the number of the input line to an error; in JSON as the field `input_line`.
+/// Adds the number of the input line to an error message; in JSON as the field `input_line`.
 fn numbered(line: usize, message: String, json: bool) -> String {
     let number = |mut error: serde_json::Value| {
         error.get_mut("error")?.as_object_mut()?.insert("input_line".into(), line.into());

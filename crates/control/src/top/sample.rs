@@ -79,7 +79,7 @@ pub struct Totals {
     pub clocks: u64,
 }
 
-/// Packets of a node with a reason in `show errors --json`.
+/// An entry of `show errors --json`: the packets of a node with one reason.
 #[derive(Deserialize)]
 pub struct Drops {
     pub count: u64,
@@ -131,12 +131,19 @@ impl Sample {
     }
 }
 
+/// Maximum size in bytes of an answer: its rows need many times as much memory. 10,000 interfaces need less.
+const LARGEST_ANSWER: usize = 16 << 20;
+
 fn answer<T: DeserializeOwned>(
     connection: &mut Connection,
     command: &str,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<T, Failure> {
     let text = connection.output(command, true, interrupted)?;
+    if text.len() > LARGEST_ANSWER {
+        let mib = LARGEST_ANSWER >> 20;
+        return Err(Failure::Refused(format!("the answer to \"{command}\" has more than {mib} MiB")));
+    }
     let unknown = |error| {
         Failure::Refused(format!("unknown answer to \"{command}\" ({error}): is the router another version?"))
     };

@@ -1,4 +1,4 @@
-//! Clients of a server that is not a router.
+//! Tests of the client with a server that is not a router.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use control::cli::client::{Connection, Failure, candidates};
 
-/// A server that greets one client, and then does this with its next request.
+/// Starts a server that greets one client, waits for the client's next request, and then passes the
+/// connection to `act`. Returns the directory of the socket and the path of the socket.
 fn hostile(act: impl FnOnce(UnixStream) + Send + 'static) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("cli.sock");
@@ -79,4 +80,35 @@ fn a_completion_of_no_place_in_the_line_is_ignored() {
             hostile(move |mut stream| stream.write_all(reply(from).as_bytes()).unwrap());
         assert_eq!(candidates(&socket, &["show".into(), "v".into()]), expected);
     }
+}
+
+/// Nothing interrupts an editor while it waits for completions.
+#[test]
+fn a_server_that_does_not_complete_ends_the_wait() {
+    let (_directory, socket) = hostile(|mut stream| {
+        // Data without an end keeps no wait alive.
+        while stream.write_all(b" ").is_ok() {
+            thread::sleep(Duration::from_millis(200));
+        }
+    });
+    let mut connection = Connection::open(&socket).unwrap();
+    let begun = Instant::now();
+    let failure = connection.complete("sh").unwrap_err();
+    assert!(failure.to_string().contains("has not answered within 5 s"), "{failure}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn completions_of_a_server_are_limited() {
+    let (_directory, socket) = hostile(|mut stream| {
+        let one = |text: &str| format!("{{\"text\":\"{text}\",\"help\":\"\",\"placeholder\":false}}");
+        let all: Vec<String> =
+            (0..5000).map(|n| one(&n.to_string())).chain([one(&"w".repeat(5000))]).collect();
+        let first = format!("{},{}", one(&"v".repeat(5000)), all.join(","));
+        let reply = format!("{{\"completion\":{{\"from\":0,\"candidates\":[{first}]}}}}\n");
+        stream.write_all(reply.as_bytes()).unwrap();
+    });
+    let completion = Connection::open(&socket).unwrap().complete("").unwrap();
+    assert_eq!(completion.candidates.len(), 999);
+    assert!(completion.candidates.iter().all(|one| one.text.len() < 10));
 }
