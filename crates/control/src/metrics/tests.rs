@@ -36,7 +36,7 @@ fn metrics() -> Vec<&'static super::declared::Metric> {
     declared::metrics(&testing::catalog())
 }
 
-/// Returns a router with pg0 (10.0.0.1/24, up), pg1, a VRF and a neighbor.
+/// Returns a router with pg0 (10.0.0.1/24, up), pg1, a VRF and a neighbor. Its workers run if `turning`.
 fn router(turning: bool) -> Context {
     let sizes = Sizes { buffers: 1024, workers: 2 };
     let mut context = Context::new(testing::system(testing::FEATURES, &sizes, turning));
@@ -47,6 +47,7 @@ fn router(turning: bool) -> Context {
         "set interface ip address pg0 10.0.0.1/24",
         "set interface description pg0 \"up \\\"link\\\"\"",
         "set interface tcp-mss-clamp pg0 ip4 enable ip4-mss 1400 ip6 rx ip6-mss 1380",
+        "set urpf ip4 rx loose pg0",
         "ip table add 4294967295 name blue",
         "ip route add 10.9.0.0/16 table blue via drop",
         "set ip neighbor pg0 10.0.0.2 02:00:00:00:00:07",
@@ -356,7 +357,7 @@ fn silent_clients_do_not_block_others() {
     });
 }
 
-/// Returns a router with this many loopback interfaces in addition.
+/// Returns a router as `router` does, with this many loopback interfaces in addition.
 fn large_router(interfaces: usize) -> Context {
     let mut context = router(true);
     for n in 0..interfaces {
@@ -365,8 +366,8 @@ fn large_router(interfaces: usize) -> Context {
     context
 }
 
-/// Repeats something on a thread of its own while `meanwhile` runs, even if that panics. Returns the number of
-/// repetitions.
+/// Calls `again` repeatedly on another thread while `meanwhile` runs. Also stops if `meanwhile` panics.
+/// Returns the number of calls.
 fn beside(mut again: impl FnMut() + Send, meanwhile: impl FnOnce()) -> usize {
     struct Ends<'a>(&'a AtomicBool);
     impl Drop for Ends<'_> {
@@ -398,7 +399,8 @@ fn slow_reader(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Fails unless the metrics, with at least this many bytes, and the health are answered completely.
+/// Fails unless requests for the metrics and the health are answered completely. The metrics must have more
+/// than `least` bytes.
 fn must_be_answered(address: SocketAddr, least: usize) {
     let (head, body) = get(address, "/metrics");
     let whole = format!("content-length: {}", body.len());

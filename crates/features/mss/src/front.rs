@@ -6,13 +6,13 @@ use model::cli::{Args, CliError, Output};
 use model::family::Family;
 use model::metrics::{Kind, Lines, Metric};
 use model::schema::{Bad, Described, Schema, inline, number, words};
-use net::feature::{self, App, Configured, Registrar, Shown};
+use net::feature::{self, App, Configured, Counter, Registrar, Shown};
 use net::router::{InterfaceInfo, Router, RouterError};
 use serde::Serialize;
 
 use crate::node::{Clamping, Clamps, Mss};
 
-/// Allowed limits for TCP over IPv4, in bytes: a packet without its headers.
+/// Allowed limits of the MSS in bytes, for both families.
 const MSS_SIZES: std::ops::RangeInclusive<u16> = wire::ipv4::MIN_MTU - 20..=u16::MAX - 40;
 
 static LARGEST: Metric = Metric {
@@ -28,7 +28,7 @@ static LOWERED: Metric = Metric {
     help: "Packets whose TCP MSS option was lowered, on interfaces with a limit.",
 };
 
-/// Sets the size. If no direction is set, it applies to both.
+/// Sets the limit. If no direction is set, the limit applies to both directions.
 fn resize(mss: &mut Mss, most: u16) {
     let clamping = if mss.clamping == Clamping::Off { Clamping::Both } else { mss.clamping };
     *mss = Mss { clamping, most };
@@ -68,7 +68,7 @@ fn clamps() -> &'static Schema<Clamps> {
                 words(&Clamping::ALL, Clamping::direction),
                 |c| direction(c.0.ip6),
                 |c, clamping| c.0.ip6.clamping = clamping,
-                "The same for IPv6.",
+                "For IPv6: received packets (`rx`), sent packets (`tx`), or both.",
             )
             .check(|clamps| {
                 if *clamps == Clamps::default() {
@@ -104,7 +104,11 @@ impl Described for Clamps {
 
 impl Configured for Clamps {
     type Setting = Self;
-    const METRICS: &'static [&'static Metric] = &[&LARGEST, &LOWERED];
+    const COUNTERS: &'static [Counter<Self>] = &[
+        Counter { metric: &LOWERED, labels: &["ip4"], is_used: |c| c.0.ip4.clamping != Clamping::Off },
+        Counter { metric: &LOWERED, labels: &["ip6"], is_used: |c| c.0.ip6.clamping != Clamping::Off },
+    ];
+    const METRICS: &'static [&'static Metric] = &[&LARGEST];
 
     fn resolve(&self, _: &Router) -> Result<Self, RouterError> {
         Ok(*self)
@@ -129,10 +133,9 @@ impl Configured for Clamps {
 
     fn collect(router: &Router, i: &InterfaceInfo, out: &mut Lines) {
         let limits = router.setting::<Clamps>(i.index).0.each();
-        for ((family, mss), lowered) in Family::ALL.into_iter().zip(limits).zip(router.counted::<Self>(i)) {
+        for (family, mss) in Family::ALL.into_iter().zip(limits) {
             if mss.clamping != Clamping::Off {
                 out.add(&LARGEST, &[&i.name, family.word(), mss.clamping.direction()], mss.most);
-                out.add(&LOWERED, &[&i.name, family.word()], lowered);
             }
         }
     }
@@ -169,7 +172,7 @@ fn set<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     })
 }
 
-/// Returns the arguments of one family.
+/// Returns the clamping that the arguments request for one family; `None` if they do not name the family.
 fn wanted(a: &Args, family: Family, size: &str) -> Result<Option<Mss>, CliError> {
     let family = family.word();
     let most = a.get::<u16>(size);

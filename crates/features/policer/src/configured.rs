@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use model::cli::quote;
 use model::key::Key;
-use model::metrics::{Kind, Lines, Metric};
+use model::metrics::{Kind, Metric};
 use model::schema::{Described, Schema, inline, optional, text};
-use net::feature::{App, Configured, Registrar};
-use net::router::{InterfaceInfo, Router, RouterError};
+use net::feature::{App, Configured, Counter, Registrar};
+use net::router::{Router, RouterError};
 
 use crate::action::Action;
 use crate::node::Policing;
@@ -19,10 +19,11 @@ static DROPS: Metric = Metric {
     name: "volley_interface_policer_drops_total",
     kind: Kind::Counter,
     labels: &["interface", "direction"],
-    help: "Packets dropped by the interface's policer, on interfaces with one in that direction. Outgoing ones are counted as sent, too.",
+    help: "Packets dropped by the interface's policer, on interfaces with a policer in that direction. Dropped outgoing packets are \
+           counted as sent, too.",
 };
 
-/// Policers of all kinds, for tests.
+/// Policers of all kinds by name: examples for the interfaces' settings, used by tests.
 const EXAMPLES: [(&str, Params); 5] = [
     ("gold", limit(Algorithm::OneRateTwoColors, Unit::Pps, 50, 0, Action::Transmit)),
     ("a silver one", limit(Algorithm::OneRateTwoColors, Unit::Kbps, 3000, 0, Action::Drop)),
@@ -31,7 +32,8 @@ const EXAMPLES: [(&str, Params); 5] = [
     ("trtcm-4115", limit(Algorithm::TwoRates4115, Unit::Pps, 5, 5, Action::Transmit)),
 ];
 
-/// A policer of a low rate with these bursts. It is color-aware if it marks packets.
+/// Returns the parameters of a policer with a low rate and the bursts `cb` and `eb`. It is color-aware if
+/// `exceed` marks packets.
 const fn limit(kind: Algorithm, unit: Unit, cb: u64, eb: u64, exceed: Action) -> Params {
     let two = matches!(kind, Algorithm::TwoRates2698 | Algorithm::TwoRates4115);
     Params {
@@ -59,13 +61,13 @@ pub struct PolicedBy {
 }
 
 impl PolicedBy {
-    /// Returns both, with the word for the direction.
+    /// Returns both names, each with the word for its direction.
     fn each(&self) -> [(&'static str, &Option<String>); 2] {
         [("input", &self.input), ("output", &self.output)]
     }
 }
 
-/// Returns the fields of an interface's `policer`.
+/// Returns the fields of `policer` in the configuration of an interface.
 fn both() -> &'static Schema<PolicedBy> {
     static SCHEMA: LazyLock<Schema<PolicedBy>> = LazyLock::new(|| {
         let policer = || optional(text("a policer's name", &EXAMPLES.map(|(name, _)| name)));
@@ -105,7 +107,10 @@ impl Described for PolicedBy {
 
 impl Configured for PolicedBy {
     type Setting = Policing;
-    const METRICS: &'static [&'static Metric] = &[&DROPS];
+    const COUNTERS: &'static [Counter<Policing>] = &[
+        Counter { metric: &DROPS, labels: &["input"], is_used: |policing| policing.input.is_some() },
+        Counter { metric: &DROPS, labels: &["output"], is_used: |policing| policing.output.is_some() },
+    ];
 
     fn resolve(&self, router: &Router) -> Result<Policing, RouterError> {
         let policers = router.state::<Policers>()?;
@@ -133,16 +138,6 @@ impl Configured for PolicedBy {
                 "{feature} needs a policer: use \"policer {way} [unapply] name NAME {interface}\", or \"policer\" in a YAML file"
             )
         })
-    }
-
-    fn collect(router: &Router, i: &InterfaceInfo, out: &mut Lines) {
-        let Policing { input, output } = router.setting(i.index);
-        let both = [("input", input), ("output", output)];
-        for ((way, policer), dropped) in both.into_iter().zip(router.counted::<Policing>(i)) {
-            if policer.is_some() {
-                out.add(&DROPS, &[&i.name, way], dropped);
-            }
-        }
     }
 
     fn make_examples(router: &mut Router) -> Result<(), RouterError> {

@@ -2,12 +2,20 @@
 
 use std::sync::LazyLock;
 
+use model::metrics::{Kind, Metric};
 use model::schema::{Described, Schema, truth};
-use net::feature::{self, App, Configured, Registrar, Shown};
+use net::feature::{self, App, Configured, Counter, Registrar, Shown};
 use net::router::{Router, RouterError};
 use serde::Serialize;
 
 use crate::node::{ARC, FEATURE, Redirects};
+
+static SENT: Metric = Metric {
+    name: "volley_interface_ip_redirects_total",
+    kind: Kind::Counter,
+    labels: &["interface"],
+    help: "ICMP redirects sent to hosts on the interface's link, on interfaces that send redirects.",
+};
 
 impl Described for Redirects {
     fn schema() -> &'static Schema<Self> {
@@ -27,6 +35,8 @@ impl Described for Redirects {
 
 impl Configured for Redirects {
     type Setting = Self;
+    const COUNTERS: &'static [Counter<Self>] =
+        &[Counter { metric: &SENT, labels: &[], is_used: |redirects| redirects.0 }];
 
     fn resolve(&self, _: &Router) -> Result<Self, RouterError> {
         Ok(*self)

@@ -1,15 +1,23 @@
-//! The setting and the commands of reverse path checks.
+//! The setting and the commands of reverse-path checks.
 
 use std::sync::LazyLock;
 
 use model::cli::{Args, CliError, Output};
 use model::family::Family;
+use model::metrics::{Kind, Metric};
 use model::schema::{Described, Schema, words};
-use net::feature::{self, App, Configured, Registrar, Shown};
+use net::feature::{self, App, Configured, Counter, Registrar, Shown};
 use net::router::{Router, RouterError};
 use serde::Serialize;
 
 use crate::node::{Mode, Urpf};
+
+static FAILED: Metric = Metric {
+    name: "volley_interface_urpf_failed_packets_total",
+    kind: Kind::Counter,
+    labels: &["interface"],
+    help: "Received packets that were dropped because their source failed the reverse-path check, on interfaces with a check.",
+};
 
 impl Described for Urpf {
     fn schema() -> &'static Schema<Self> {
@@ -38,6 +46,8 @@ impl Described for Urpf {
 
 impl Configured for Urpf {
     type Setting = Self;
+    const COUNTERS: &'static [Counter<Self>] =
+        &[Counter { metric: &FAILED, labels: &[], is_used: |urpf| *urpf != Urpf::default() }];
 
     fn resolve(&self, _: &Router) -> Result<Self, RouterError> {
         Ok(*self)
@@ -88,7 +98,7 @@ struct Check {
     /// The mode for IPv4.
     mode: &'static str,
     mode_ip6: &'static str,
-    /// Packets dropped by the check, of both families.
+    /// IPv4 and IPv6 packets dropped by the check.
     dropped_packets: u64,
 }
 

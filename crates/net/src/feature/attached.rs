@@ -1,8 +1,9 @@
-//! Interface settings as the operator configures them.
+//! Interface settings of features, as the operator configures them.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::iter;
 use std::marker::PhantomData;
 
 use model::key::Key;
@@ -13,31 +14,43 @@ use model::yaml::{Fields, Reader, Text};
 use crate::router::{InterfaceInfo, Router, RouterError};
 use crate::setting::Setting;
 
-/// A setting with its front ends: the configured value, whose [schema](Described) defines the interface's fields in a
-/// file. The feature registers the commands of the setting.
+/// A counter of a setting, as a metric of interfaces.
+pub struct Counter<T> {
+    /// The metric. Its first label is the interface.
+    pub metric: &'static Metric,
+    /// The values of its other labels.
+    pub labels: &'static [&'static str],
+    /// Returns true if an interface with this value has a sample.
+    pub is_used: fn(&T) -> bool,
+}
+
+/// A setting as the operator configures it. Its [schema](Described) defines its fields in an interface's section of a file. The feature
+/// registers its commands.
 pub trait Configured: Described + Debug + Default + Send + Sync {
-    /// The value for workers, often the same type.
+    /// The value that workers use, often of the same type.
     type Setting: Setting;
-    /// The metrics of interfaces with this setting.
+    /// The counters of the setting as metrics, in the order of [`Counts::totals`](crate::setting::Counts::totals).
+    const COUNTERS: &'static [Counter<Self::Setting>] = &[];
+    /// The other metrics of interfaces with this setting.
     const METRICS: &'static [&'static Metric] = &[];
 
-    /// Returns the value for this router's workers.
+    /// Returns the value that this router's workers use.
     ///
     /// # Errors
-    /// If the router lacks an object that the value names.
+    /// Fails if the configured value names an object that the router does not have.
     fn resolve(&self, router: &Router) -> Result<Self::Setting, RouterError>;
     /// Calls `to` with each object that an interface with this value needs.
     fn uses(&self, _to: &mut dyn FnMut(Key)) {}
     /// Returns the commands that set this value.
     fn dump(&self, interface: &str) -> Vec<String>;
-    /// Returns a hint how to switch a feature of an arc on, if this setting does that.
+    /// Returns a hint that tells how to enable `feature`, a feature of an arc, on an interface; `None` if this setting does not enable it.
     fn way(feature: &str, interface: &str) -> Option<String>;
-    /// Switches a feature of an arc by its name, as commands and files did before this setting existed. Returns false if
-    /// they never did that.
+    /// Enables or disables a feature of an arc by name, the way that commands and files used before this setting existed. Returns false if
+    /// they never did that for this feature.
     fn switch_by_name(&mut self, _arc: &str, _feature: &str, _on: bool) -> bool {
         false
     }
-    /// Adds the samples of its metrics for an interface.
+    /// Adds an interface's samples for the other metrics of this setting.
     fn collect(_router: &Router, _interface: &InterfaceInfo, _out: &mut Lines) {}
     /// Makes the objects that the [examples](Self::examples) name.
     ///
@@ -52,7 +65,7 @@ pub trait Configured: Described + Debug + Default + Send + Sync {
     }
 }
 
-/// Operations on a setting, independent of its type.
+/// Operations on a setting, whatever its type.
 pub(super) trait Kind: Send + Sync {
     fn read(&self, r: &mut Reader, fields: &mut Fields<'_>, to: &mut Attached);
     fn rows(&self) -> Vec<Row>;
@@ -96,6 +109,16 @@ impl<T: Configured> Kind for Of<T> {
     }
 
     fn collect(&self, router: &Router, interface: &InterfaceInfo, out: &mut Lines) {
+        if !T::COUNTERS.is_empty() {
+            let value = router.setting::<T::Setting>(interface.index);
+            for (counter, total) in T::COUNTERS.iter().zip(router.counted::<T::Setting>(interface)) {
+                if (counter.is_used)(&value) {
+                    let labels: Vec<&str> =
+                        iter::once(&*interface.name).chain(counter.labels.iter().copied()).collect();
+                    out.add(counter.metric, &labels, total);
+                }
+            }
+        }
         T::collect(router, interface, out);
     }
 
@@ -117,7 +140,7 @@ impl<T: Configured> Kind for Of<T> {
     }
 }
 
-/// A value of a setting, independent of its type.
+/// A value of a setting, whatever its type.
 trait AnyValue: Any + Debug + Send + Sync {
     fn copy(&self) -> Box<dyn AnyValue>;
     fn is(&self, other: &dyn AnyValue) -> bool;
@@ -159,7 +182,7 @@ impl<T: Configured> AnyValue for T {
     }
 }
 
-/// An interface's settings from features, without those at their defaults.
+/// An interface's settings of features. Those with default values are left out.
 #[derive(Debug, Default)]
 pub struct Attached(BTreeMap<&'static str, Box<dyn AnyValue>>);
 
@@ -192,10 +215,10 @@ impl Attached {
         }
     }
 
-    /// Applies the differences from `old`, the present settings, to an interface.
+    /// Changes an interface's settings from `old`, the present ones, to these.
     ///
     /// # Errors
-    /// As [`Router::set`]; part of the changes may be applied then.
+    /// As [`Router::set`]. Some of the changes may be made nevertheless.
     pub fn apply(&self, old: &Attached, router: &mut Router, index: u32) -> Result<(), RouterError> {
         let names: BTreeSet<&str> = self.0.keys().chain(old.0.keys()).copied().collect();
         for name in names {
@@ -219,12 +242,12 @@ impl Attached {
         self.0.values().for_each(|value| value.write(to));
     }
 
-    /// Returns the commands that set all of them.
+    /// Returns the commands that set all these settings.
     pub fn dump(&self, interface: &str) -> Vec<String> {
         self.0.values().flat_map(|value| value.dump(interface)).collect()
     }
 
-    /// Adds the settings of `other`, which take precedence.
+    /// Adds the settings of `other`. Where both have a setting, `other` has precedence.
     pub fn and(mut self, other: Attached) -> Attached {
         self.0.extend(other.0);
         self

@@ -1,4 +1,4 @@
-//! Backings of interfaces other than loopbacks and VLANs: devices of drivers, and features that send frames.
+//! Backings: what an interface sends and receives frames with, if it is no loopback or VLAN. A backing is a driver's device, or a feature.
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -18,20 +18,20 @@ use crate::objects::Host;
 
 /// The result of opening a backing.
 pub enum Opened {
-    /// A driver's device. It may vanish and come back.
+    /// A driver's device, which may vanish and return.
     Device(Device),
-    /// A feature's interface: frames sent out of it go to the feature's node.
+    /// A feature's interface. Frames sent out of it are passed to the feature's node.
     Feature {
         /// The kind, as registered with the graph.
         kind: InterfaceKind,
-        /// The Ethernet address; zeros if it has none.
+        /// The Ethernet address; zeros if the interface has none.
         mac: Mac,
         /// The MTU: the largest network packet, in bytes.
         mtu: u16,
     },
 }
 
-/// The reason why a backing could not be opened.
+/// Why a backing could not be opened.
 pub struct Unopened {
     /// True if this machine does not have the device.
     pub missing: bool,
@@ -52,10 +52,10 @@ impl From<OpenError> for Unopened {
     }
 }
 
-/// The result of [`Backing::prepare`], for [`Backing::open`].
+/// The result of [`Backing::prepare`], which is passed to [`Backing::open`].
 pub type Prepared = Option<Box<dyn Any + Send>>;
 
-/// The reason why a backing cannot be opened, found before opening it.
+/// Why a backing cannot be opened, found before it is opened.
 pub struct Unready {
     /// The argument of the command that the error refers to.
     pub about: &'static str,
@@ -63,17 +63,15 @@ pub struct Unready {
     pub why: Refused,
 }
 
-/// The backing of an interface, as the operator configures it. The interface itself, with its common configuration,
-/// belongs to the router.
+/// The backing of an interface, as the operator configures it. The interface itself and its common configuration belong to the router.
 pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
-    /// True for a device: it has queues, may carry VLANs, and may be waited for.
+    /// True for a device: it has queues, may carry VLANs, and may appear after its interface is configured.
     const DEVICE: bool;
 
-    /// Checks that an interface with this name and MTU (in bytes, if configured) can be made in the tree that `view`
-    /// shows.
+    /// Checks that an interface with this name and MTU (in bytes, if configured) can be made in the tree `view`.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// Returns the reason if the interface cannot be made.
     fn validate(
         &self,
         _name: &str,
@@ -89,46 +87,46 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         false
     }
 
-    /// Looks up in advance the files that a command names, on a thread that may wait for the file system. Plans do not
-    /// call it, because that would delay other changes.
+    /// Looks up in advance the files that a command names. It runs on a thread that may wait for the file system. Plans do not call it,
+    /// because that would delay other changes.
     ///
     /// # Errors
-    /// If it could not be opened.
+    /// Returns the reason why [`open`](Self::open) would fail.
     fn find(&self) -> Result<(), Unready> {
         Ok(())
     }
 
-    /// Does slow work in advance, on a separate thread.
+    /// Does the slow part of opening in advance, on a separate thread.
     ///
     /// # Errors
-    /// If it could not be opened.
+    /// Returns the reason why [`open`](Self::open) would fail.
     fn prepare(&self) -> Result<Prepared, Unready> {
         Ok(None)
     }
 
-    /// Opens it for the interface of this name. `prepared` is the result of [`prepare`](Self::prepare); `None` when a
-    /// device is reopened.
+    /// Opens the backing for the interface called `name`. `prepared` is the result of [`prepare`](Self::prepare); `None` when a device is
+    /// reopened.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// Fails if the backing cannot be opened.
     fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened>;
 
-    /// Called after the interface with this index was made from it. The interface is down.
+    /// Called after an interface with this index was made from the backing. The interface is down.
     ///
     /// # Errors
-    /// If the backing cannot be used; the interface is then removed.
+    /// Fails if the backing cannot be used. The interface is then removed.
     fn made(&self, _index: u32, _world: &mut W) -> Result<(), Refused> {
         Ok(())
     }
 
-    /// Called before the interface of this name, if any, is removed.
+    /// Called before the interface called `name` is removed, if it exists.
     fn leaves(&self, _name: &str, _world: &mut W) {}
 
     /// Returns the command that makes the interface.
     fn dump(&self, name: &str) -> String;
 
-    /// True if the device can be reopened in place of `old`, keeping the interface and its configuration. The main
-    /// thread then opens it without preparation. Other backings are always recreated, without this call.
+    /// True if the device can be reopened in place of `old`, so that the interface and its configuration stay. The main thread then opens
+    /// the device without [`prepare`](Self::prepare). A backing that is no device is always recreated, without this call.
     fn takes_over(&self, _old: &Self) -> bool {
         false
     }
@@ -136,7 +134,7 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
     /// Calls `to` with each object that the interface needs.
     fn needs(&self, _to: &mut dyn FnMut(Need)) {}
 
-    /// Calls `to` with each fact under which other objects find the interface.
+    /// Calls `to` with each fact by which other objects find the interface.
     fn facts(&self, _name: &str, _to: &mut dyn FnMut(Fact)) {}
 
     /// Returns a copy without secrets, for readers who may not see them; `None` if it has no secrets.
@@ -144,13 +142,13 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         None
     }
 
-    /// Reports what this machine lacks for it, one sentence each. May wait for the file system.
+    /// Reports what this machine lacks for this backing, in one sentence for each item. It may wait for the file system.
     fn lacks(&self, _to: &mut dyn FnMut(String)) {}
 }
 
-/// A [`Backing`] independent of its type: the operations of a [`Backed`].
+/// The methods of [`Backing`] without its types, for [`Backed`].
 pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
-    /// True if `other` has the same type, and is equal.
+    /// True if `other` contains a backing of the same type with an equal value.
     fn is(&self, other: &Backed<W>) -> bool;
     /// As [`Backing::DEVICE`].
     fn is_device(&self) -> bool;
@@ -170,22 +168,22 @@ pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
     /// As [`Backing::find`].
     ///
     /// # Errors
-    /// If it could not be opened.
+    /// Returns the reason why [`open`](Self::open) would fail.
     fn find(&self) -> Result<(), Unready>;
     /// As [`Backing::prepare`].
     ///
     /// # Errors
-    /// If it could not be opened.
+    /// Returns the reason why [`open`](Self::open) would fail.
     fn prepare(&self) -> Result<Prepared, Unready>;
     /// As [`Backing::open`].
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// Fails if the backing cannot be opened.
     fn open(&self, name: &str, prepared: Prepared, world: &mut W) -> Result<Opened, Unopened>;
     /// As [`Backing::made`].
     ///
     /// # Errors
-    /// If the backing cannot be used.
+    /// Fails if the backing cannot be used.
     fn made(&self, index: u32, world: &mut W) -> Result<(), Refused>;
     /// As [`Backing::leaves`].
     fn leaves(&self, name: &str, world: &mut W);
@@ -271,7 +269,7 @@ impl<W: World, T: Backing<W>> AnyBacking<W> for T {
     }
 }
 
-/// The backing of an interface, independent of its type.
+/// The backing of an interface, of any type.
 pub struct Backed<W: World>(Arc<dyn AnyBacking<W>>);
 
 impl<W: World> Clone for Backed<W> {
@@ -306,14 +304,14 @@ impl<W: World> Backed<W> {
         Backed(Arc::new(backing))
     }
 
-    /// Returns the backing, if it has this type.
+    /// Returns the backing, if its type is `T`.
     pub fn get<T: Backing<W>>(&self) -> Option<&T> {
         let any: &dyn Any = &*self.0;
         any.downcast_ref()
     }
 }
 
-/// The part of an interface's configuration that its file section reads along with the backing.
+/// The part of an interface's configuration that is read from the same fields as its backing.
 pub struct Begun<W: World> {
     /// The backing.
     pub backed: Backed<W>,
@@ -324,7 +322,7 @@ pub struct Begun<W: World> {
 }
 
 impl<W: World> Begun<W> {
-    /// Returns an interface with this backing and nothing else configured.
+    /// Returns a configuration of this backing and nothing else.
     pub fn by(backing: impl Backing<W>) -> Begun<W> {
         Begun { backed: Backed::by(backing), mtu: None, description: None }
     }
@@ -335,15 +333,16 @@ type ReadBacking<W> = Box<dyn Fn(&mut Reader, &str, At, &mut Fields<'_>) -> Opti
 type BackingExamples<W> = Box<dyn Fn() -> Vec<(String, Backed<W>)> + Send + Sync>;
 type WriteBacking<W> = Box<dyn Fn(&mut Text<'_>, &Backed<W>) + Send + Sync>;
 
-/// One type of interface by backing: its names, and its place in the configuration file.
+/// A type of interface, which is the type of its backing: its names, and its place in the configuration file.
 pub struct Interfaces<W: World> {
-    /// The type in words: `a tap`.
+    /// The type for messages, such as `a tap`.
     pub what: &'static str,
-    /// The names in words: `tap0, tap1, …`.
+    /// The names for messages, such as `tap0, tap1, …`.
     pub named: String,
-    /// The section that configures them, if not `interfaces`. Other settings of the interface are then in `interfaces`.
+    /// The section of the configuration file for the backings of these interfaces, if it is not `interfaces`. Other settings of the
+    /// interfaces are in `interfaces` nevertheless.
     pub section: Option<&'static str>,
-    /// Returns `None` for names of other types, otherwise whether the name is valid, and why not.
+    /// Returns `None` if the name belongs to another type; otherwise whether the name is valid, and if not, why.
     pub names: Names,
     /// The map in an entry of `interfaces` that configures the backing, if any.
     pub field: Option<&'static str>,
@@ -362,7 +361,7 @@ pub struct Interfaces<W: World> {
 }
 
 impl<W: Host> Interfaces<W> {
-    /// Returns a type with its own section, names of a prefix and a number, and the fields of `T`.
+    /// Returns a type with its own section. The interfaces' names are a prefix and a number, and their fields are those of `T`.
     pub fn of<T: Described + Backing<W>>(
         what: &'static str,
         section: &'static str,
@@ -391,13 +390,12 @@ impl<W: Host> Interfaces<W> {
     }
 }
 
-/// Returns the names of interfaces with this prefix and a number, in words.
+/// Returns a text about the names with this prefix and a number.
 pub fn numbered(prefix: &str) -> String {
     format!("{prefix}0, {prefix}1, …")
 }
 
-/// Returns a check for names of a prefix and a number, see [`Interfaces::names`]. Numbers that do not fit `N` are
-/// invalid.
+/// Returns a check for names that are a prefix and a number; see [`Interfaces::names`]. Numbers that do not fit `N` are invalid.
 pub fn is_numbered<N: std::str::FromStr + fmt::Display>(
     prefix: &'static str,
 ) -> impl Fn(&str) -> Option<Result<(), Refused>> + Send + Sync {
@@ -411,7 +409,7 @@ pub fn is_numbered<N: std::str::FromStr + fmt::Display>(
     }
 }
 
-/// Returns the number after a prefix, if it has no leading zeros.
+/// Returns the number after the prefix of a name; `None` if it has leading zeros or is invalid.
 pub fn number_of<T: std::str::FromStr + fmt::Display>(name: &str, prefix: &str) -> Option<T> {
     let number: T = name.strip_prefix(prefix)?.parse().ok()?;
     (format!("{prefix}{number}") == name).then_some(number)

@@ -11,12 +11,12 @@ use super::attached::{self, Attached, Configured, kind};
 use super::backing::{Backed, Interfaces};
 use crate::router::{InterfaceInfo, Router, RouterError};
 
-/// A file being read, which collects the objects in it.
+/// A configuration file while it is read. It collects the file's objects.
 pub trait Objects<W> {
     /// Returns the reader, which collects errors.
     fn reader(&mut self) -> &mut Reader;
 
-    /// Adds an object at this place in the file.
+    /// Adds an object that the file configures at `at`.
     fn ask(&mut self, at: At, key: Key, value: Value<W>);
 }
 
@@ -24,20 +24,20 @@ pub trait Objects<W> {
 pub struct Section<W> {
     /// Name of the section.
     pub name: &'static str,
-    /// True if the section comes before the interfaces, because they depend on its objects.
+    /// True if the section comes before the interfaces in a written file, because they depend on its objects.
     pub first: bool,
-    /// The kind of its objects.
+    /// The kind of the section's objects.
     pub kind: &'static KindInfo,
     /// Reads the section.
     pub read: fn(&mut dyn Objects<W>, &Node),
     /// Writes one object.
     pub write: fn(&mut Text<'_>, &Key, &Value<W>),
-    /// The fields of an object.
+    /// Returns the rows of an object's fields in the reference.
     pub rows: fn() -> Vec<Row>,
 }
 
 impl<W: World> Section<W> {
-    /// Returns a section with objects of type `T` by name, each with its fields.
+    /// Returns a section with objects of the type `T`. Each has a name, and below it its fields.
     pub fn of<T: Described + Kind<Key = String> + Object<W>>(name: &'static str) -> Section<W> {
         Section {
             name,
@@ -70,7 +70,7 @@ pub struct Entry<W> {
     pub name: &'static str,
     /// Reads the entry.
     pub read: ReadEntry<W>,
-    /// Writes the entry, if the tree has it.
+    /// Writes the entry, if the tree contains its object.
     pub write: WriteEntry<W>,
     /// The rows of the entry in the reference.
     pub rows: Vec<Row>,
@@ -79,8 +79,8 @@ pub struct Entry<W> {
 }
 
 impl<W: World> Entry<W> {
-    /// Returns an entry for the object with this key, with its fields. If all fields have their usual values, there is
-    /// no object.
+    /// Returns an entry for a single object with this key. The entry contains the object's fields. If all have their default values, there
+    /// is no object.
     pub fn one<T: Described + Kind + Object<W>>(
         name: &'static str,
         help: &'static str,
@@ -110,14 +110,14 @@ impl<W: World> Entry<W> {
     }
 }
 
-/// Adds one page of a feature's samples, from a cursor on (0 at first). Returns the cursor of the next page, if any.
-/// Other work runs between pages. A page takes 100 µs or less, at most 500 µs (measured: 64,000 policers).
+/// Adds one page of a feature's samples. The second argument is a cursor, 0 at first; the result is the cursor of the next page, if any.
+/// Other work runs between pages. A page usually takes 100 µs or less, and at most 500 µs (measured with 64,000 policers).
 pub type Page = fn(&Router, u32, &mut Lines) -> Option<u32>;
 
-/// Actions of the whole-graph fuzzer for a feature, apart from changing its settings.
+/// What the whole-graph fuzzer does with a feature, apart from changing its settings.
 #[derive(Clone, Copy)]
 pub struct Exercise {
-    /// Starts or restarts the feature's activities that no setting switches on. The filter selects their packets.
+    /// Starts or restarts the feature's activities that no setting enables. The filter selects the packets for them.
     pub begin: fn(&mut Router, Option<Program>),
     /// Checks the results after each turn of a worker.
     ///
@@ -126,10 +126,10 @@ pub struct Exercise {
     pub look: fn(&mut Router) -> Result<(), String>,
 }
 
-/// State of a feature, other than settings, that whole-router tests change between packets.
+/// State of a feature that is no setting. Whole-router tests change it between packets.
 #[derive(Clone, Copy)]
 pub struct Variation {
-    /// Sets a variant by its number; 0 is the initial state.
+    /// Sets the variant with this number. Variant 0 is the initial state.
     ///
     /// # Errors
     /// If the variant cannot be set.
@@ -148,7 +148,7 @@ pub struct Catalog<W: World> {
     pages: Vec<Page>,
     pub(super) exercises: Vec<Exercise>,
     pub(super) variations: Vec<Variation>,
-    /// The declarations of disabled features, each with the reason why it is [refused](Fields::refuse).
+    /// The declarations of disabled features, each with the reason why its fields are [refused](Fields::refuse).
     pub(super) left_out: Vec<(Catalog<W>, String)>,
 }
 
@@ -171,7 +171,11 @@ impl<W: World> Default for Catalog<W> {
 impl<W: World> Catalog<W> {
     pub(super) fn setting<T: Configured>(&mut self) {
         self.settings.push(kind::<T>());
-        self.metrics.extend(T::METRICS);
+        for metric in T::COUNTERS.iter().map(|counter| counter.metric).chain(T::METRICS.iter().copied()) {
+            if !self.metrics.iter().any(|known| known.name == metric.name) {
+                self.metrics.push(metric);
+            }
+        }
     }
 
     pub(super) fn metrics(&mut self, metrics: &[&'static Metric], page: Page) {
@@ -184,7 +188,7 @@ impl<W: World> Catalog<W> {
         &self.sections
     }
 
-    /// Returns the section names of disabled features, each with the reason why it is [refused](Fields::refuse).
+    /// Returns the names of sections of disabled features, each with the reason why it is [refused](Fields::refuse).
     pub fn sections_left_out(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.left_out.iter().flat_map(|(other, why)| {
             let of_interfaces = other.interfaces.iter().filter_map(|kind| kind.section);
@@ -198,17 +202,17 @@ impl<W: World> Catalog<W> {
         &self.interfaces
     }
 
-    /// Returns the interface type of this backing.
+    /// Returns the type of interfaces with this backing.
     pub fn interfaces_by(&self, backed: &Backed<W>) -> Option<&Interfaces<W>> {
         self.interfaces.iter().find(|kind| (kind.is)(backed))
     }
 
-    /// Returns the interface type of this name.
+    /// Returns the type of interfaces with this name.
     pub fn interfaces_named(&self, name: &str) -> Option<&Interfaces<W>> {
         self.interfaces.iter().find(|kind| (kind.names)(name).is_some())
     }
 
-    /// Returns the reason why this interface name is not available, if it belongs to a disabled feature.
+    /// Returns why this interface name is not available, if it belongs to a disabled feature.
     pub fn interfaces_left_out(&self, name: &str) -> Option<&str> {
         let (_, why) = self.left_out.iter().find(|(other, _)| other.interfaces_named(name).is_some())?;
         Some(why)
@@ -219,17 +223,17 @@ impl<W: World> Catalog<W> {
         &self.entries
     }
 
-    /// Returns the entry names of disabled features, each with the reason why it is [refused](Fields::refuse).
+    /// Returns the names of entries of disabled features, each with the reason why it is [refused](Fields::refuse).
     pub fn entries_left_out(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.left_out.iter().flat_map(|(other, why)| other.entries.iter().map(|e| (e.name, why.as_str())))
     }
 
-    /// Returns the object kind of this name, if a section has it.
+    /// Returns the kind of objects called `name`, if a section has such objects.
     pub fn kind(&self, name: &str) -> Option<&'static KindInfo> {
         self.sections.iter().map(|section| section.kind).find(|kind| kind.name == name)
     }
 
-    /// Returns the collectors of samples that are not per interface.
+    /// Returns the functions that add samples of metrics that are not per interface.
     pub fn pages(&self) -> &[Page] {
         &self.pages
     }
@@ -249,12 +253,12 @@ impl<W: World> Catalog<W> {
         &self.metrics
     }
 
-    /// Adds the samples of all settings' metrics for an interface.
+    /// Adds an interface's samples for the metrics of all settings.
     pub fn collect(&self, router: &Router, interface: &InterfaceInfo, lines: &mut Lines) {
         self.settings.iter().for_each(|kind| kind.collect(router, interface, lines));
     }
 
-    /// Returns the rows of all settings in an interface's map, for the reference.
+    /// Returns the rows of all settings in the reference of an interface's fields.
     pub fn setting_rows(&self) -> Vec<Row> {
         self.settings.iter().flat_map(|kind| kind.rows()).collect()
     }
@@ -269,17 +273,17 @@ impl<W: World> Catalog<W> {
         attached
     }
 
-    /// Returns a hint how to switch a feature of an arc on, if a setting does that.
+    /// Returns a hint that tells how to enable `feature`, a feature of an arc, on an interface; `None` if no setting enables it.
     pub fn way(&self, feature: &str, interface: &str) -> Option<String> {
         self.settings.iter().find_map(|kind| kind.way(feature, interface))
     }
 
-    /// Switches a feature of an arc by its name, if an interface's setting allows that. Returns false if none does.
+    /// Enables or disables a feature of an arc by name, if an interface's setting allows that. Returns false if none does.
     pub fn switch_by_name(&self, arc: &str, feature: &str, on: bool, to: &mut Attached) -> bool {
         self.settings.iter().any(|kind| kind.switch_by_name(arc, feature, on, to))
     }
 
-    /// Returns an interface's values of all settings, for tests to compare.
+    /// Returns the values of all settings of an interface as texts, for tests to compare.
     pub fn shown(&self, router: &Router, index: u32) -> Vec<String> {
         self.settings.iter().map(|kind| kind.shown(router, index)).collect()
     }

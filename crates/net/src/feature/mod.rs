@@ -1,7 +1,7 @@
-//! Features: each is one folder of code, and one line in the program's list of features.
+//! Features. Each is one folder of code, and one line in the program's list of features.
 //!
-//! A [`Feature`] adds its nodes to the graph while that is built. It registers its commands, interface settings,
-//! configuration sections and metrics. No other code names a feature.
+//! A [`Feature`] adds its nodes to the graph while the graph is built. It registers its commands, interface settings, configuration
+//! sections and metrics. No other code names a feature.
 
 mod attached;
 mod backing;
@@ -24,7 +24,7 @@ use crate::Tables;
 use crate::objects::Host;
 use crate::router::{Hooks, Router};
 
-pub use attached::{Attached, Configured};
+pub use attached::{Attached, Configured, Counter};
 pub use backing::{
     AnyBacking, Backed, Backing, Begun, Interfaces, Opened, Prepared, Unopened, Unready, is_numbered,
     number_of, numbered,
@@ -32,21 +32,21 @@ pub use backing::{
 pub use catalog::{Catalog, Entry, Exercise, Objects, Page, Section, Variation};
 pub use show::{Shown, show, show_counted};
 
-/// The state of a program with a router, as commands of features see it.
+/// The state of a program with a router, for the commands of features.
 pub trait App: Values + Sized + 'static {
-    /// The world that objects are applied to.
+    /// The running router that the objects configure, or a substitute in tests.
     type World: Host;
 
     /// Returns the router.
     fn router(&self) -> &Router;
 
-    /// Returns the router, mutable, for actions that are not configuration, such as clearing counters.
+    /// Returns the router for actions that are not configuration, such as clearing counters.
     fn router_mut(&mut self) -> &mut Router;
 
     /// Returns the store of the operator's configuration.
     fn store(&self) -> &Store<Self::World>;
 
-    /// Changes the operator's configuration, all or nothing.
+    /// Changes the operator's configuration: makes all changes or none.
     ///
     /// # Errors
     /// If the change is refused.
@@ -62,8 +62,8 @@ pub trait App: Values + Sized + 'static {
         change: impl FnOnce(&mut T),
     ) -> Result<(), CliError>;
 
-    /// Makes an interface of this name, and reports it. The command's arguments `mac` and `index`, if given, are its
-    /// Ethernet address and its index. Errors refer to the argument or word `about`.
+    /// Makes an interface called `name`, and outputs the name. The command's arguments `mac` and `index`, if given, are the Ethernet
+    /// address and the index of the interface. Errors refer to the argument or word `about`.
     ///
     /// # Errors
     /// If the interface is refused.
@@ -75,8 +75,8 @@ pub trait App: Values + Sized + 'static {
         backing: impl Backing<Self::World>,
     ) -> Result<Output<Self>, CliError>;
 
-    /// Removes the interface of this name with all dependents. An interface whose backing is not a `T` is not
-    /// removed: the name must be a mistake. Errors refer to the argument `about`.
+    /// Removes the interface called `name`, with all objects that depend on it. If its backing is not a `T`, the name must be a mistake,
+    /// and the command fails. Errors refer to the argument `about`.
     ///
     /// # Errors
     /// If the removal is refused.
@@ -90,20 +90,20 @@ pub trait App: Values + Sized + 'static {
     /// Returns the time in nanoseconds of the monotonic clock, which is also the workers' clock.
     fn now(&self) -> u64;
 
-    /// Runs a command whose syntax has `[filter <filter:word>]`, a tcpdump expression. Calls `then` with the compiled
-    /// filter, or at once if there is no expression.
+    /// Runs a command whose syntax has `[filter <filter:word>]`, a tcpdump expression. Calls `then` with the filter after it is compiled;
+    /// without an expression, calls `then` at once with `None`.
     ///
     /// # Errors
-    /// Those of `then` if there is no expression. The output's job reports errors in an expression.
+    /// Without an expression, those of `then`. The output's job reports errors in the expression.
     fn with_filter(
         &mut self,
         a: &Args,
         then: impl FnOnce(&mut Self, &Args, Option<Program>) -> Result<Output<Self>, CliError> + 'static,
     ) -> Result<Output<Self>, CliError>;
 
-    /// Creates or replaces the file that a command's argument `name` gives, readable by its owner and group. Only a
-    /// regular file is replaced; links are not followed. Other work continues until the file system answers; then
-    /// `then` runs. Before that, `allows` runs on a thread that may wait and has no other open files.
+    /// Creates or replaces the file `path`, and makes it readable for its owner and group. Errors refer to the command's argument `name`.
+    /// Only a regular file is replaced, and links are not followed. A thread that may wait, and has no other open files, first calls
+    /// `allows` and then creates the file. Other work continues meanwhile. Then `then` runs.
     ///
     /// # Errors
     /// If the thread cannot be started. The output's job reports all other errors.
@@ -117,7 +117,7 @@ pub trait App: Values + Sized + 'static {
     ) -> Result<Output<Self>, CliError>;
 }
 
-/// The directory of sockets with relative names, as state of the router. The program declares it before its features ask for it; the
+/// The directory for sockets with relative names. It is state of the router, which the program declares before the features request it. The
 /// default is the directory for temporary files.
 pub struct RuntimeDir(pub PathBuf);
 
@@ -127,42 +127,42 @@ impl Default for RuntimeDir {
     }
 }
 
-/// A class of log messages, enabled and disabled together.
+/// A class of log messages, which are enabled and disabled together.
 #[derive(Clone, Copy, Debug)]
 pub struct LogClass {
     /// Name of the class.
     pub name: &'static str,
-    /// Modules of the class, with all their submodules.
+    /// Modules of the class. All their submodules belong to the class, too.
     pub modules: &'static [&'static str],
 }
 
 /// A feature of a program with a router.
 pub trait Feature<C: App>: Sync {
-    /// Returns its unique name: one word in lower case.
+    /// Returns the feature's unique name: one word in lower case.
     fn name(&self) -> &'static str;
 
-    /// Returns its description, in one sentence.
+    /// Returns the feature's description, in one sentence.
     fn about(&self) -> &'static str;
 
-    /// Returns the name of VPP's plugin for it in `startup.conf`; `None` if it is not a plugin in VPP.
+    /// Returns the name of the corresponding VPP plugin in `startup.conf`; `None` if VPP has no plugin for this.
     fn plugin(&self) -> Option<&'static str> {
         None
     }
 
-    /// Returns its class of log messages (`set logging class`). The default class is `router`.
+    /// Returns the feature's class of log messages (`set logging class`). The default class is `router`.
     fn log_class(&self) -> Option<LogClass> {
         None
     }
 
-    /// Adds its nodes, and the state they share with the main thread.
+    /// Adds the feature's nodes, and the state that the nodes share with the main thread.
     ///
     /// # Errors
-    /// If they do not fit the other nodes.
+    /// Fails if the nodes do not fit the other nodes.
     fn install(&self, _: &mut Builder, _: &Tables, _: &mut Hooks) -> Result<(), GraphError> {
         Ok(())
     }
 
-    /// Registers its commands, settings, configuration and metrics.
+    /// Registers the feature's commands, settings, configuration and metrics.
     fn register(&self, r: &mut Registrar<'_, C>);
 }
 
@@ -217,8 +217,8 @@ impl<'r, C: App> Registrar<'r, C> {
         self.catalog.interfaces.push(interfaces);
     }
 
-    /// Declares a section of the configuration file, with the kind of its objects. The kind's name then becomes an
-    /// argument type: the name of such an object.
+    /// Declares a section of the configuration file, with the kind of its objects. The kind's name becomes an argument type of commands,
+    /// whose values are the names of such objects.
     pub fn section(&mut self, section: Section<C::World>) {
         self.commands.objects(section.kind.name);
         self.catalog.sections.push(section);
@@ -234,7 +234,7 @@ impl<'r, C: App> Registrar<'r, C> {
         self.commands.supports(command);
     }
 
-    /// Declares metrics that are not per interface, with the collector of their samples.
+    /// Declares metrics that are not per interface, and the function that adds their samples.
     pub fn metrics(&mut self, metrics: &[&'static Metric], page: Page) {
         self.catalog.metrics(metrics, page);
     }
@@ -250,7 +250,7 @@ impl<'r, C: App> Registrar<'r, C> {
     }
 }
 
-/// Returns the lowest free number for an interface name with this prefix.
+/// Returns the lowest number that no interface name with this prefix has.
 pub fn free_number<C: App>(c: &C, prefix: &str) -> u32 {
     let taken = |n: &u32| c.router().interface_named(&format!("{prefix}{n}")).is_some();
     (0..).find(|n| !taken(n)).unwrap_or(u32::MAX)
@@ -266,7 +266,7 @@ pub fn unset<C: App>(c: &mut C, key: Key) -> Result<Output<C>, CliError> {
     Ok(Output::none())
 }
 
-/// Changes a setting of the interface in the command's argument. Errors refer to that argument.
+/// Changes a setting of the interface that is the command's argument `interface`. Errors refer to that argument.
 ///
 /// # Errors
 /// If the change is refused.

@@ -15,12 +15,12 @@ pub struct Shown<'r, T> {
     pub interface: &'r InterfaceInfo,
     /// The setting's value.
     pub value: T,
-    /// The feature's counts on the interface since the last clear.
+    /// The feature's counts on the interface since they were last cleared.
     pub counted: Vec<u64>,
 }
 
-/// Lists the interfaces where the setting is not the default. `rows` returns an interface's rows, `cells` the cells of
-/// one row.
+/// Lists the interfaces where the setting does not have its default value. `rows` returns an interface's rows, and `cells` the cells of one
+/// row.
 pub fn show<C: App, T: Setting, R: Serialize + 'static>(
     a: &Args,
     headings: &[&str],
@@ -42,7 +42,7 @@ pub fn show_counted<C: App, T: Setting, R: Serialize + 'static>(
     Output::rows(Listed { next: 0, table: Table::new(headings), is_shown, rows, cells }, a.json())
 }
 
-/// Pages through interfaces, from index `next` on.
+/// Lists interfaces page by page, from index `next` on.
 struct Listed<T, R> {
     next: u32,
     table: Table,
