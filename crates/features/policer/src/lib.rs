@@ -5,12 +5,13 @@
 //! ```
 //!
 //! A policer colors each packet green (it conforms), yellow (it exceeds) or red (it violates) by the tokens
-//! in its buckets, and defines the action for each color. Any number of interfaces may share one. Workers
-//! share its buckets without locks, and the result is exact over all of them: see [`Policer`].
+//! in its buckets, and defines the action for each color. Any number of interfaces may share a policer.
+//! Workers share the buckets without locks, and the limits hold exactly for all workers together: see
+//! [`Policer`].
 //!
-//! [`Params`] describes a policer. It is an object of the configuration, by its name; [`Policers`] is the
-//! main thread's table of them, by index. [`PolicedBy`] is the operator's setting of an interface, with
-//! names; workers read [`Policing`], with indexes.
+//! [`Params`] describes a policer, and is an object of the configuration whose key is the policer's name.
+//! [`Policers`] is the main thread's table of policers, by index. [`PolicedBy`] is the operator's setting of
+//! an interface, with the names of its policers; workers read the indexes in [`Policing`].
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +32,7 @@ pub use bucket::{Color, Item, Policer};
 pub use configured::PolicedBy;
 pub use node::{Policing, install};
 pub use object::MAX_NAME;
-pub use rate::{Kind, MAX_BURST, Params, Round, Unit};
+pub use rate::{Kind, MAX_BURST, MOST_RATE, Params, Round, Unit};
 pub use table::{Counted, MAX_POLICERS, Policers, Shared};
 pub use vector::{Load, Vector};
 

@@ -12,16 +12,17 @@ use net::feature::{App, Registrar, Section};
 use net::objects::Host;
 
 use crate::action::Action;
-use crate::rate::{Kind, Params, Round, Unit};
+use crate::rate::{Kind, MAX_BURST, MOST_RATE, Params, Round, Unit};
 use crate::table::Policers;
 
 /// Maximum length of a name in bytes, as in VPP.
 pub const MAX_NAME: usize = 63;
 
-/// The largest frame on most links in bytes, without its FCS: the smallest sensible burst.
+/// Size of the largest frame on most links in bytes, without its FCS. A policer with a smaller burst is
+/// hardly useful.
 pub(crate) const USUAL_FRAME: u64 = 1514;
 
-/// The role that an interface with a policer needs.
+/// The role of policers. An interface with a policer needs the object with this role and the policer's name.
 static POLICER: Role = Role {
     name: "policer",
     title: |id| id.get::<String>().map_or_else(|| "a policer".into(), |name| format!("policer {name}")),
@@ -32,7 +33,7 @@ impl ObjectKind for Params {
     type Key = String;
     const NAME: &'static str = "policer";
     const PHASE: u16 = 40;
-    /// True, so that interfaces can give up their policer without being recreated.
+    /// True, so that an interface can stop using a policer without being recreated.
     const LAST: bool = true;
     const NEEDS: bool = false;
 
@@ -48,7 +49,10 @@ impl ObjectKind for Params {
 impl<W: Host> Object<W> for Params {
     fn validate(&self, name: &String, _: &View<'_, W>, _: &<W as World>::Abilities) -> Result<(), Refused> {
         if name.is_empty() || name.len() > MAX_NAME {
-            return refuse(format!("the name of a policer has 1 to {MAX_NAME} bytes, not {}", name.len()));
+            return refuse(format!(
+                "the name of a policer must have 1 to {MAX_NAME} bytes, not {}",
+                name.len()
+            ));
         }
         if let Some(why) = hidden(name) {
             return refuse(why);
@@ -79,7 +83,8 @@ impl<W: Host> Object<W> for Params {
         self.too_small_for(USUAL_FRAME).for_each(to);
     }
 
-    /// Writes the type, the unit and all actions, even if they are the defaults.
+    /// Returns the command that makes the policer, with the type, the unit and all actions, even if they are
+    /// the defaults.
     fn dump(&self, name: &String, _: bool) -> Vec<String> {
         let unit = match self.unit {
             Unit::Kbps => "",
@@ -101,12 +106,12 @@ impl<W: Host> Object<W> for Params {
     }
 }
 
-/// Returns the key of a policer.
+/// Returns the configuration's key of the policer `name`.
 pub(crate) fn key(name: &str) -> Key {
     Key::with::<Params>(name)
 }
 
-/// Declares the section of the configuration file.
+/// Declares the section `policers` of the configuration file.
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.section(Section::of::<Params>("policers"));
 }
@@ -125,15 +130,15 @@ fn action() -> Parsed<Action> {
 impl Described for Params {
     fn schema() -> &'static Schema<Self> {
         static SCHEMA: LazyLock<Schema<Params>> = LazyLock::new(|| {
-            let tokens = || number(0..=u64::MAX);
+            let (rate, burst) = (|| number(0..=MOST_RATE), || number(0..=MAX_BURST));
             Schema::new(Params::default())
                 .field(
                     "type",
                     words(&Kind::ALL, Kind::word),
                     |p| p.kind,
                     |p, kind| p.kind = kind,
-                    "One rate with two colors or three (RFC 2697); two rates with three by RFC 2698, where `eir` and `eb` are the peak \
-                     rate and burst, or by RFC 4115.",
+                    "The type: one rate with two or three colors (RFC 2697), or two rates with three colors, by RFC 2698 (where `eir` and \
+                      `eb` are the peak rate and burst) or by RFC 4115.",
                 )
                 .field(
                     "rate",
@@ -151,12 +156,12 @@ impl Described for Params {
                     "The DSCP limits a packet's color (assured forwarding): AFx3 is red, AFx2 at best yellow, others at best green. \
                      With `1r2c`, packets that arrive yellow or red violate.",
                 )
-                .field("cir", tokens(), |p| p.cir, |p, rate| p.cir = rate, "The committed rate.")
+                .field("cir", rate(), |p| p.cir, |p, rate| p.cir = rate, "The committed rate.")
                 .always()
-                .field("eir", tokens(), |p| p.eir, |p, rate| p.eir = rate, "The excess rate, for types with two rates.")
+                .field("eir", rate(), |p| p.eir, |p, rate| p.eir = rate, "The excess rate, for types with two rates.")
                 .field(
                     "cb",
-                    tokens(),
+                    burst(),
                     |p| p.cb,
                     |p, burst| p.cb = burst,
                     "The committed burst. A packet larger than the burst never conforms.",
@@ -164,7 +169,7 @@ impl Described for Params {
                 .always()
                 .field(
                     "eb",
-                    tokens(),
+                    burst(),
                     |p| p.eb,
                     |p, burst| p.eb = burst,
                     "The excess burst, for types with three colors.",

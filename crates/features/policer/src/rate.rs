@@ -1,4 +1,4 @@
-//! The parameters of a policer, and rates that are exact in whole tokens.
+//! The parameters of a policer, and rates that are exact to a single token.
 
 use model::schema::Bad;
 
@@ -15,7 +15,7 @@ pub enum Kind {
     OneRateThreeColors,
     /// Two rates, three colors (RFC 2698). `eir` is the peak rate, `eb` the peak burst.
     TwoRates2698,
-    /// Two rates, three colors (RFC 4115). The excess bucket fills by itself, at `eir`.
+    /// Two rates, three colors (RFC 4115). The excess bucket fills at a rate of its own, `eir`.
     TwoRates4115,
 }
 
@@ -24,7 +24,7 @@ impl Kind {
     pub const ALL: [Kind; 4] =
         [Kind::OneRateTwoColors, Kind::OneRateThreeColors, Kind::TwoRates2698, Kind::TwoRates4115];
 
-    /// Returns the word in commands.
+    /// Returns the kind's word in commands, such as `1r2c`.
     pub fn word(self) -> &'static str {
         match self {
             Kind::OneRateTwoColors => "1r2c",
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind for a word.
+    /// Returns the kind that a word of a command stands for.
     pub fn parse(word: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.word() == word)
     }
@@ -55,15 +55,15 @@ impl Unit {
     /// All units.
     pub const ALL: [Unit; 2] = [Unit::Kbps, Unit::Pps];
 
-    /// Returns the least and the largest rate.
+    /// Returns the lowest and the highest rate that a policer with this unit can have.
     const fn rates(self) -> (u64, u64) {
         match self {
             Unit::Kbps => (8, 400_000_000),
-            Unit::Pps => (1, 1_000_000_000),
+            Unit::Pps => (1, MOST_RATE),
         }
     }
 
-    /// Returns the word in commands.
+    /// Returns the unit's word in commands: `kbps` or `pps`.
     pub fn word(self) -> &'static str {
         match self {
             Unit::Kbps => "kbps",
@@ -71,12 +71,12 @@ impl Unit {
         }
     }
 
-    /// Returns the unit for a word.
+    /// Returns the unit that a word of a command stands for.
     pub fn parse(word: &str) -> Option<Unit> {
         Unit::ALL.into_iter().find(|unit| unit.word() == word)
     }
 
-    /// Returns the unit of bursts.
+    /// Returns the name of the unit of bursts: bytes or packets.
     pub fn tokens(self) -> &'static str {
         match self {
             Unit::Kbps => "bytes",
@@ -85,18 +85,22 @@ impl Unit {
     }
 }
 
-/// The largest burst, bytes or packets: 2^40.
+/// The highest rate of all units: packets per second.
+pub const MOST_RATE: u64 = 1_000_000_000;
+
+/// The largest burst: 2^40 bytes or packets.
 pub const MAX_BURST: u64 = 1 << 40;
 
-/// The rounding of a rate. Accepted for compatibility: rates are exact, so there is nothing to round.
+/// The rounding of a rate. It is accepted for compatibility with VPP and has no effect, because rates are
+/// exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Round {
     /// To the closest possible rate.
     #[default]
     Closest,
-    /// To the next higher one.
+    /// To the next higher possible rate.
     Up,
-    /// To the next lower one.
+    /// To the next lower possible rate.
     Down,
 }
 
@@ -104,7 +108,7 @@ impl Round {
     /// All ways to round.
     pub const ALL: [Round; 3] = [Round::Closest, Round::Up, Round::Down];
 
-    /// Returns the word in commands.
+    /// Returns the word in commands for this way to round.
     pub fn word(self) -> &'static str {
         match self {
             Round::Closest => "closest",
@@ -113,7 +117,7 @@ impl Round {
         }
     }
 
-    /// Returns the rounding for a word.
+    /// Returns the way to round that a word of a command stands for.
     pub fn parse(word: &str) -> Option<Round> {
         Round::ALL.into_iter().find(|round| round.word() == word)
     }
@@ -128,17 +132,18 @@ pub struct Params {
     pub unit: Unit,
     /// Committed rate, kbit/s or packets/s.
     pub cir: u64,
-    /// Excess rate, kbit/s or packets/s: the peak rate of RFC 2698; 0 for policers with one rate.
+    /// Excess rate in kbit/s or packets/s; with RFC 2698, this is the peak rate. 0 for policers with one
+    /// rate.
     pub eir: u64,
     /// Committed burst, bytes or packets.
     pub cb: u64,
-    /// Excess burst, bytes or packets: the peak burst of RFC 2698; 0 for 1r2c.
+    /// Excess burst in bytes or packets; with RFC 2698, this is the peak burst. 0 for 1r2c.
     pub eb: u64,
     /// Color-aware mode: a packet keeps the color of its DSCP on arrival, or gets a worse one. The color
     /// is the drop precedence of assured forwarding (RFC 2597): AFx1 green, AFx2 yellow, AFx3 red; any other
     /// packet is green.
     pub aware: bool,
-    /// The rounding of rates: no effect, as all are exact.
+    /// The rounding of rates. It has no effect, because all rates are exact.
     pub round: Round,
     /// The action for green packets.
     pub conform: Action,
@@ -149,7 +154,8 @@ pub struct Params {
 }
 
 impl Default for Params {
-    /// 1r2c without a rate: conforming packets are transmitted, all others dropped.
+    /// Returns the parameters of a 1r2c policer that transmits conforming packets and drops all others. The
+    /// rate and the burst are 0, so they must still be set.
     fn default() -> Params {
         Params {
             kind: Kind::default(),
@@ -167,7 +173,7 @@ impl Default for Params {
     }
 }
 
-/// Returns the error for a number out of range. Zero means that it was not given.
+/// Returns the text for a parameter whose `number` is out of range. A 0 is reported as missing.
 fn named(parameter: &str, number: u64) -> String {
     match number {
         0 => format!("{parameter} is missing or 0"),
@@ -175,16 +181,16 @@ fn named(parameter: &str, number: u64) -> String {
     }
 }
 
-/// Returns a refusal of a parameter.
+/// Returns an error about a parameter.
 fn bad(parameter: &'static str, why: String) -> Result<(), Bad> {
     Err(Bad::new(parameter, why))
 }
 
 impl Params {
-    /// Checks that such a policer is possible.
+    /// Checks that a policer with these parameters is possible.
     ///
     /// # Errors
-    /// Returns a sentence that names the faulty parameter and its limits.
+    /// Returns an error that names the faulty parameter and its limits.
     pub fn check(&self) -> Result<(), Bad> {
         self.check_rate("cir", self.cir)?;
         self.check_burst("cb", self.cb)?;
@@ -222,7 +228,7 @@ impl Params {
         Ok(())
     }
 
-    /// Returns the action for each color, by the name of the parameter.
+    /// Returns the actions for green, yellow and red packets, each with the name of its parameter.
     pub fn actions(&self) -> [(&'static str, Action); 3] {
         [("conform-action", self.conform), ("exceed-action", self.exceed), ("violate-action", self.violate)]
     }
@@ -244,8 +250,8 @@ impl Params {
         bad(name, format!("{what}: use 1 to {MAX_BURST} {tokens}"))
     }
 
-    /// Returns warnings for the operator if frames of `frame` bytes (link header included) can never get a
-    /// color, because a burst is smaller.
+    /// Returns a warning for each burst that is smaller than a frame of `frame` bytes (link header included):
+    /// such frames can then never get certain colors.
     pub fn too_small_for(&self, frame: u64) -> impl Iterator<Item = String> {
         let never = match self.kind {
             Kind::OneRateTwoColors => None,
@@ -263,7 +269,8 @@ impl Params {
         })
     }
 
-    /// Returns the tokens that arrive per second: bytes or packets.
+    /// Returns how many tokens (bytes or packets) arrive per second at `rate`, which is in kbit/s or
+    /// packets/s.
     pub fn per_second(&self, rate: u64) -> u64 {
         match self.unit {
             Unit::Kbps => rate.saturating_mul(125),
@@ -275,18 +282,18 @@ impl Params {
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// A rate of tokens: bytes or packets.
+/// A rate at which tokens (bytes or packets) arrive.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Rate {
     per_second: u64,
-    /// Tokens per nanosecond times 2^shift, as many bits as fit, rounded down.
+    /// Tokens per nanosecond times 2^`shift`, rounded down. `shift` is as large as 64 bits allow.
     scaled: u64,
     shift: u32,
 }
 
 impl Rate {
-    /// Returns a rate of this number of tokens per second, at most 2^40.
+    /// Returns the rate of `per_second` tokens per second, at most 2^40.
     pub(crate) fn new(per_second: u64) -> Rate {
         if per_second == 0 {
             return Rate { per_second, scaled: 0, shift: 0 };
@@ -296,10 +303,10 @@ impl Rate {
         Rate { per_second, scaled: scaled as u64, shift }
     }
 
-    /// Returns the tokens that have arrived at `time` (nanoseconds) since time 0, rounded down to whole ones,
-    /// as in RFC 2697. Modulo 2^64, which takes 11 years at 400 Gbit/s.
+    /// Returns the number of tokens that have arrived between time 0 and `time` (in nanoseconds), rounded
+    /// down as in RFC 2697. The number wraps at 2^64, at 400 Gbit/s after 11 years.
     ///
-    /// Exact while the clock is below 2^58 ns (9 years); later it may lack one token.
+    /// The number is exact while `time` is below 2^58 ns (9 years); later it may be one token too low.
     #[inline(always)]
     pub(crate) fn credit(&self, time: u64) -> u64 {
         // `scaled` is too small by less than 1, so this is too small by less than time / 2^shift < 1 before

@@ -8,28 +8,30 @@ use model::schema::{Described, Schema, number, optional};
 
 use net::objects::{Ability, Host};
 
+use crate::fragment::MOST_FRAGMENTS;
 use crate::kind::SECOND;
-use crate::state::{Reassembly, check};
+use crate::state::{MOST_DATAGRAMS, MOST_SECONDS, Reassembly, check};
 use crate::waiting::Limits;
 
-/// The limits that the operator has set for a table of fragments, by its node's name; `None` means the default.
+/// The limits that the operator has set for a table of fragments; `None` means the default. The
+/// configuration's key is the name of the table's node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// Seconds until a datagram expires.
     pub timeout: Option<u32>,
-    /// Datagrams that may wait.
+    /// Maximum number of datagrams that wait.
     pub datagrams: Option<u32>,
-    /// Fragments of one datagram.
+    /// Maximum number of fragments of one datagram.
     pub fragments: Option<u32>,
-    /// Buffers of waiting fragments.
+    /// Maximum number of buffers of all waiting fragments.
     pub buffers: Option<u32>,
 }
 
-/// Limits that are valid on any router: in place of limits that are not set, for checks.
+/// Limits that are valid on any router. Checks use them in place of limits that are not set.
 const ALLOWED: Limits = Limits { datagrams: 1, fragments: 1, buffers: 1, timeout: SECOND };
 
 impl Bounds {
-    /// Returns the resulting limits, with `usual` as defaults.
+    /// Returns these limits, and those of `usual` where none is set.
     pub fn over(self, usual: Limits) -> Limits {
         Limits {
             datagrams: self.datagrams.unwrap_or(usual.datagrams),
@@ -39,7 +41,7 @@ impl Bounds {
         }
     }
 
-    /// Returns the key of a table's limits.
+    /// Returns the configuration's key of the limits of a table.
     pub fn key(name: &str) -> Key {
         Key::with::<Bounds>(name)
     }
@@ -52,7 +54,7 @@ impl Bounds {
 }
 
 impl Kind for Bounds {
-    /// The name of the node.
+    /// The name of the table's node.
     type Key = String;
     const NAME: &'static str = "reassembly";
     const PHASE: u16 = 20;
@@ -96,32 +98,31 @@ impl<W: Host> Object<W> for Bounds {
 impl Described for Bounds {
     fn schema() -> &'static Schema<Self> {
         static SCHEMA: LazyLock<Schema<Bounds>> = LazyLock::new(|| {
-            let most = || optional(number(1..=u32::MAX));
             Schema::new(Bounds::default())
                 .field(
                     "timeout-seconds",
-                    optional(number(1..=u32::MAX).unit("seconds")),
+                    optional(number(1..=MOST_SECONDS).unit("seconds")),
                     |b| b.timeout,
                     |b, n| b.timeout = n,
                     "How long fragments wait for the others of their datagram.",
                 )
                 .field(
                     "max-reassemblies",
-                    most(),
+                    optional(number(1..=MOST_DATAGRAMS)),
                     |b| b.datagrams,
                     |b, n| b.datagrams = n,
                     "The maximum number of waiting datagrams.",
                 )
                 .field(
                     "max-reassembly-length",
-                    most(),
+                    optional(number(1..=MOST_FRAGMENTS as u32)),
                     |b| b.fragments,
                     |b, n| b.fragments = n,
-                    "Fragments of a datagram.",
+                    "The maximum number of fragments of a datagram.",
                 )
                 .field(
                     "max-buffers",
-                    most(),
+                    optional(number(1..=u32::MAX)),
                     |b| b.buffers,
                     |b, n| b.buffers = n,
                     "The maximum number of buffers of waiting fragments: at most a sixth of all buffers.",

@@ -1,4 +1,4 @@
-//! The tables of fragments of a router, by the names of the nodes that fill them: the main thread's side.
+//! The main thread's list of a router's tables of fragments. A table is named after the node that fills it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,14 +14,16 @@ use crate::waiting::Limits;
 
 /// Maximum number of tables of a router.
 const MOST_TABLES: usize = 3;
-/// By default, the fragments of each table may use one in this number of the buffers.
+/// By default, the fragments of each table may use 1/`SHARE` of the buffers.
 const SHARE: usize = 8;
-/// The fragments of one table may use at most one in this number of the buffers. So all tables together leave half of
-/// the buffers to other packets, in any order of setting their limits.
+/// The fragments of one table may use at most 1/`LARGEST_SHARE` of the buffers. So all tables together leave half of the buffers to other
+/// packets, whatever limits the operator sets.
 const LARGEST_SHARE: usize = 2 * MOST_TABLES;
 /// Maximum number of datagrams of one table.
-const MOST_DATAGRAMS: u32 = 1 << 16;
-/// The tables of fragments of a router: a [state](Hooks::state) of its main thread.
+pub(crate) const MOST_DATAGRAMS: u32 = 1 << 16;
+/// Maximum time in seconds that fragments may wait for the others of their datagram.
+pub(crate) const MOST_SECONDS: u32 = 600;
+/// A router's tables of fragments, which are a [state](Hooks::state) of the main thread.
 pub struct Reassembly {
     tables: Vec<Table>,
     /// Number of packet buffers at the start.
@@ -40,11 +42,10 @@ struct Table {
     fragments: Arc<dyn Fragments>,
 }
 
-/// Declares a table of fragments, whose shards are made with their limits. Returns the part shared by the
-/// nodes.
+/// Adds a table of fragments; `make` makes a shard with given limits. Returns the table, for the nodes that share it.
 ///
 /// # Errors
-/// Fails if there are too many tables, or the main thread can reach no more nodes.
+/// Fails if there are too many tables, or if the main thread can send messages to no more nodes.
 pub fn table<S: Shard>(
     b: &mut Builder,
     hooks: &mut Hooks,
@@ -56,7 +57,7 @@ pub fn table<S: Shard>(
     let all = hooks.state(|_| Ok(Reassembly { tables: Vec::new(), buffers }))?;
     if all.tables.len() == MOST_TABLES {
         return Err(GraphError(format!(
-            "{}: a router has {MOST_TABLES} tables of fragments at most, which share its buffers",
+            "{}: a router can have at most {MOST_TABLES} tables of fragments, which share its buffers",
             info.name
         )));
     }
@@ -66,10 +67,10 @@ pub fn table<S: Shard>(
     Ok(shards)
 }
 
-/// Checks a table's limits against the number of buffers.
+/// Checks the limits of a table. `buffers` is the number of buffers of the router.
 ///
 /// # Errors
-/// Fails if one is out of range.
+/// Fails if a limit is out of range.
 pub fn check(limits: Limits, buffers: usize) -> Result<(), RouterError> {
     let refuse = |what: &str, most: u64| Err(RouterError(format!("{what}: 1 to {most}")));
     let most = u32::try_from(buffers / LARGEST_SHARE).unwrap_or(u32::MAX);
@@ -82,8 +83,8 @@ pub fn check(limits: Limits, buffers: usize) -> Result<(), RouterError> {
     if !(1..=most).contains(&limits.buffers) {
         return refuse("buffers of waiting fragments", u64::from(most));
     }
-    if !(SECOND..=600 * SECOND).contains(&limits.timeout) {
-        return refuse("seconds until a datagram expires", 600);
+    if !(SECOND..=u64::from(MOST_SECONDS) * SECOND).contains(&limits.timeout) {
+        return refuse("seconds until a datagram expires", u64::from(MOST_SECONDS));
     }
     Ok(())
 }
@@ -113,13 +114,13 @@ impl Reassembly {
     /// Checks the limits of a table.
     ///
     /// # Errors
-    /// Fails if one is out of range.
+    /// Fails if a limit is out of range.
     pub fn check(&self, limits: Limits) -> Result<(), RouterError> {
         check(limits, self.buffers)
     }
 
-    /// Sets the limits of a table. Each of the four shards has its share of them. Surplus fragments are
-    /// dropped with the next fragment in their shard.
+    /// Sets the limits of a table. Each of the four shards gets its share of them. When the next fragment arrives in a shard, the fragments
+    /// above the new limits are dropped.
     ///
     /// # Errors
     /// Fails if there is no such table, or a limit is out of range.
@@ -132,7 +133,7 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Returns current and past contents of a table.
+    /// Returns a table's current contents, and how many datagrams it has completed.
     ///
     /// # Errors
     /// Fails if there is no such table.
@@ -148,7 +149,7 @@ impl Reassembly {
         Ok(self.table(name)?.fragments.views())
     }
 
-    /// Returns the nodes to notify about datagrams expired at `now`.
+    /// Returns the nodes that must get a message because datagrams of their tables have expired at `now` (nanoseconds).
     pub fn due(&self, now: u64) -> impl Iterator<Item = &'static str> {
         let due = move |table: &&Table| table.fragments.due().is_some_and(|due| due <= now);
         self.tables.iter().filter(due).map(|table| table.info.expire)
@@ -163,7 +164,7 @@ fn no_table(name: &str) -> RouterError {
     RouterError(format!("this router has no table of fragments for {name}"))
 }
 
-/// Changes the limits of a table by a number, for tests; 0 resets all to the defaults.
+/// Sets limits of a table that the number `n` selects, for tests. 0 resets the limits of all tables to the defaults.
 ///
 /// # Errors
 /// Fails if there are no tables.
@@ -184,8 +185,8 @@ pub fn vary(router: &mut Router, n: u64) -> Result<(), RouterError> {
     all.set_limits(name, limits)
 }
 
-/// Notifies a worker about expired datagrams. A failed message is repeated in the next turn, which is soon
-/// enough.
+/// Sends the first worker a message for each table with expired datagrams. If this fails, the next turn of the main thread sends it, which
+/// is soon enough.
 pub fn expire(router: &mut Router, now: u64) -> Option<u64> {
     let all = router.state::<Reassembly>().ok()?;
     let due: Vec<&'static str> = all.due(now).collect();
