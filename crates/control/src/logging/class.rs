@@ -1,4 +1,4 @@
-//! Classes (the part of the router that a message comes from), and levels.
+//! Classes and levels of log messages. The class is the part of the router that a message comes from.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -7,12 +7,18 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use net::feature::LogClass;
 use serde::Serialize;
 
-/// The classes of every router, by name. `router` gets all messages that match no other class.
+/// The classes of every router, sorted by name. `router` gets all messages that match no other class.
 const OWN: [LogClass; 11] = [
     LogClass { name: "cli", modules: &["control::cli"] },
     LogClass {
         name: "config",
-        modules: &["control::commands", "control::config", "control::intent", "model::store"],
+        modules: &[
+            "control::commands",
+            "control::config",
+            "control::intent",
+            "control::journal",
+            "model::store",
+        ],
     },
     LogClass { name: "driver", modules: &["drivers"] },
     LogClass {
@@ -24,10 +30,13 @@ const OWN: [LogClass; 11] = [
             "net::router::interfaces",
         ],
     },
-    LogClass { name: "ip", modules: &["net::ip", "net::router::routes"] },
+    LogClass { name: "ip", modules: &["net::ip", "net::router::ip6", "net::router::routes"] },
     LogClass { name: "log", modules: &["control::logging"] },
     LogClass { name: "metrics", modules: &["control::metrics"] },
-    LogClass { name: "neighbor", modules: &["net::neighbor", "net::router::neighbors"] },
+    LogClass {
+        name: "neighbor",
+        modules: &["net::neighbor", "net::router::arp", "net::router::nd", "net::router::neighbors"],
+    },
     LogClass { name: "router", modules: &[""] },
     LogClass { name: "service", modules: &["control::service"] },
     LogClass { name: "worker", modules: &["graph"] },
@@ -36,8 +45,7 @@ const OWN: [LogClass; 11] = [
 /// The router's classes and those of the features, once the features' classes are declared.
 static ALL: OnceLock<Vec<LogClass>> = OnceLock::new();
 
-/// Declares the classes of features, before a start configuration is read and the first message is logged. No more
-/// classes can be added then.
+/// Declares the classes of features, before a start configuration is read and the first message is logged. No classes can be added later.
 pub fn declare(of_features: impl IntoIterator<Item = LogClass>) {
     let declared = ALL.set(by_name(of_features)).is_ok();
     debug_assert!(declared, "the classes were used before they were declared");
@@ -135,7 +143,7 @@ impl Level {
         }
     }
 
-    /// Returns the priority of syslog(3) for the journal.
+    /// Returns the syslog(3) priority, for the systemd journal.
     pub(super) fn priority(self) -> u8 {
         match self {
             Level::Error => 3,
@@ -176,13 +184,13 @@ impl From<tracing::Level> for Level {
 pub struct Wanted {
     /// The least severe messages to keep for `show logging`.
     pub level: Level,
-    /// The least severe messages to write to standard error, the journal or a file.
+    /// The least severe messages to write to standard error, the systemd journal, or a file.
     pub syslog_level: Level,
     /// Maximum number of messages per second of each logging statement.
     pub rate_limit: u32,
 }
 
-/// Settings that can be read while they are changed.
+/// The settings of a class, which one thread can read while another changes them.
 pub(super) struct Bounds {
     level: AtomicU8,
     syslog_level: AtomicU8,
